@@ -1,0 +1,88 @@
+"""The one model that everybody shares: a request with its response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from decoders.conversation.stream import Side, Source
+from decoders.problems import Problem
+
+
+class Status(StrEnum):
+    """State of an exchange; WAITING is seen only while its connection still lives."""
+
+    WAITING = "waiting"
+    OK = "ok"
+    NO_REPLY_EXPECTED = "no_reply_expected"
+    NO_RESPONSE = "no_response"
+    ORPHAN_RESPONSE = "orphan_response"
+    UNDECODABLE = "undecodable"
+    CUT = "cut"
+    TLS = "tls"
+
+
+@dataclass(slots=True)
+class Connection:
+    """A TCP connection that carried Kafka (or TLS); `number` counts from 1, addresses are "host:port"."""
+
+    number: int
+    client: str
+    broker: str
+    first_time: int
+
+
+@dataclass(slots=True)
+class Frame:
+    """One length-prefixed message: where its bytes lie and when they passed.
+
+    `size` is the length field's value (the frame has `size + 4` bytes); times are nanoseconds since the epoch.
+    `spans` are the pieces (address, length) in the source, in order.
+    """
+
+    side: Side
+    stream_offset: int
+    size: int
+    first_time: int
+    time: int
+    at: int
+    spans: list[tuple[int, int]]
+    comments: list[str] = field(default_factory=list)
+    missing: int = 0
+    """Bytes that the capture does not hold (snap length or the end of the capture)."""
+
+    def data(self, source: Source) -> bytes | memoryview:
+        """The frame's bytes from the source, its length field included."""
+        if len(self.spans) == 1:
+            at, length = self.spans[0]
+            return source.read(at, at + length)
+        return b"".join(source.read(at, at + length) for at, length in self.spans)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its response; either may be missing.
+
+    `number` counts from 1 in the order in which requests began on the wire.
+    """
+
+    number: int
+    connection: Connection
+    api_key: int | None
+    api_version: int | None
+    correlation_id: int | None
+    client_id: str | None
+    request: Frame | None = None
+    response: Frame | None = None
+    status: Status = Status.WAITING
+    reason: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+    token: bool = False
+    """Bare SASL tokens (after SaslHandshake v0), which have no Kafka header."""
+
+    @property
+    def latency_ns(self) -> int | None:
+        """Response's last byte minus request's last byte."""
+        if self.request is None or self.response is None:
+            return None
+        return self.response.time - self.request.time

@@ -1,0 +1,69 @@
+"""What can be wrong with bytes, as typed values: never an exception that stops the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """The closed list of problem codes of the exchange JSON."""
+
+    TRUNCATED = "truncated"
+    TRAILING_BYTES = "trailing_bytes"
+    BAD_LENGTH = "bad_length"
+    BAD_VARINT = "bad_varint"
+    BAD_UTF8 = "bad_utf8"
+    UNKNOWN_API = "unknown_api"
+    UNKNOWN_VERSION = "unknown_version"
+    UNMATCHED_RESPONSE = "unmatched_response"
+    REPEATED_CORRELATION_ID = "repeated_correlation_id"
+    OVERSIZE_FRAME = "oversize_frame"
+    GAP = "gap"
+    RESYNC = "resync"
+    OVERLAP = "overlap"
+    CUT_BY_SNAPLEN = "cut_by_snaplen"
+    NOT_KAFKA = "not_kafka"
+    TLS = "tls"
+    CRC_MISMATCH = "crc_mismatch"
+    DECOMPRESSION_LIMIT = "decompression_limit"
+    DECOMPRESSION_FAILED = "decompression_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that could not be read.
+
+    `where` is "request", "response", "client" or "broker" (the side whose bytes they are, for stream problems);
+    `offset` counts from the frame's first byte, its length field included, and `path` names the field
+    ("responses[0].partitions[2].records", "" where none is concerned).
+    """
+
+    where: str
+    offset: int
+    path: str
+    message: str
+    code: Code
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "where": self.where,
+            "offset": self.offset,
+            "path": self.path,
+            "message": self.message,
+            "code": self.code.value,
+        }
+
+
+class DecodeError(Exception):
+    """Bytes that do not fit their definition; `offset` counts from the frame's first byte."""
+
+    def __init__(self, code: Code, message: str, offset: int, path: str = "") -> None:
+        super().__init__(f"{message} (byte {offset}{', ' + path if path else ''})")
+        self.code = code
+        self.message = message
+        self.offset = offset
+        self.path = path
+
+    def problem(self, where: str) -> Problem:
+        return Problem(where, self.offset, self.path, self.message, self.code)

@@ -1,0 +1,105 @@
+"""The shape of a Kafka message definition, as data.
+
+A definition says for each field its type and the versions in which it is present, nullable, tagged and flexible.
+Source: the message definition files of Apache Kafka (`common/message/*.json` in the kafka-clients jar).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+NO_VERSION = 32767
+"""Lower bound of a range that holds no version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A closed range of versions; empty where `low > high`. "2+" has `high == 32767`."""
+
+    low: int
+    high: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.low <= version <= self.high
+
+    def __bool__(self) -> bool:
+        return self.low <= self.high
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """Read "none", "3", "3+" or "3-5". Raises ValueError on anything else."""
+        if text == "none":
+            return NEVER
+        if text.endswith("+"):
+            return cls(int(text[:-1]), NO_VERSION)
+        low, dash, high = text.partition("-")
+        return cls(int(low), int(high) if dash else int(low))
+
+    def __str__(self) -> str:
+        if not self:
+            return "none"
+        if self.high == NO_VERSION:
+            return f"{self.low}+"
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+NEVER = Versions(NO_VERSION, -1)
+ALWAYS = Versions(0, NO_VERSION)
+
+Kind = Literal["request", "response", "header", "data"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct.
+
+    `type` is the element type without the array mark: a primitive (bool, int8, int16, uint16, int32, uint32, int64,
+    float64, uuid, string, bytes, records) or the name of a struct, whose definition is then `struct`.
+    `name` is spelt as Kafka's JSON converters spell it (lower camel case).
+    """
+
+    name: str
+    type: str
+    array: bool = False
+    versions: Versions = ALWAYS
+    nullable: Versions = NEVER
+    tagged: Versions = NEVER
+    tag: int | None = None
+    flexible: Versions | None = None
+    """Overrides the message's flexible versions for this field alone (RequestHeader.clientId)."""
+    default: str | bool | int | None = None
+    """As the definition writes it ("null" is the string); None where it says nothing."""
+    map_key: bool = False
+    entity: str | None = None
+    ignorable: bool = False
+    struct: Struct | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A named list of fields, present in `versions`."""
+
+    name: str
+    versions: Versions
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A whole message of one release.
+
+    `versions` are those that this definition is to be used for; `flexible` those that are written with compact
+    lengths and tagged fields (KIP-482). `release` is the Kafka release whose definition it is ("4.4.0").
+    """
+
+    name: str
+    kind: Kind
+    api_key: int | None
+    versions: Versions
+    flexible: Versions
+    fields: tuple[Field, ...]
+    release: str
+    listeners: tuple[str, ...] = ()
+    unstable: Versions = NEVER
+    """Versions that the release does not serve unless `unstable.api.versions.enable` is set."""
