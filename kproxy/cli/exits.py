@@ -1,0 +1,49 @@
+"""Exit codes, the same for every command, and the one exception that carries them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import IO, Any
+
+import click
+
+
+class Exit(IntEnum):
+    OK = 0
+    CONDITION = 1
+    """The asked condition holds (a finding at or above `--fail-on`, a difference, a failed check)."""
+    USAGE = 2
+    """Command line or configuration."""
+    INPUT = 3
+    """Input unreadable or cut; what could be read was written before."""
+    CONNECT = 4
+    """Cannot connect or listen."""
+    PERMISSION = 5
+    BUG = 70
+    INTERRUPTED = 130
+    PIPE = 141
+    """The reader of our output went away."""
+
+
+MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done",
+    Exit.CONDITION: "the condition that was asked about holds",
+    Exit.USAGE: "wrong command line or configuration",
+    Exit.INPUT: "input unreadable or cut (what could be read was written before)",
+    Exit.CONNECT: "cannot connect or listen",
+    Exit.PERMISSION: "permission denied",
+    Exit.BUG: "a bug in kproxy",
+    Exit.INTERRUPTED: "interrupted (ctrl+c)",
+    Exit.PIPE: "the reader of the output closed it",
+}
+
+
+class Failure(click.ClickException):
+    """An expected failure: one line on standard error, then `exit_code`."""
+
+    def __init__(self, message: str, exit_code: Exit = Exit.INPUT) -> None:
+        super().__init__(message)
+        self.exit_code = int(exit_code)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"kproxy: {self.format_message()}", file=file, err=file is None)
