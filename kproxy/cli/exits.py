@@ -43,7 +43,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, exit_code: Exit = Exit.INPUT) -> None:
         super().__init__(message)
-        self.exit_code = int(exit_code)
+        self.exit_code = int(exit_code)  # type: ignore[misc]  # click means each class to have one code
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"kproxy: {self.format_message()}", file=file, err=file is None)

@@ -1,0 +1,166 @@
+"""The command `kproxy`: a table of commands, each imported when it is called.
+
+Nothing here imports more than click, so that `--help` and completion answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import click
+
+from kproxy.cli import settings, shadowing
+from kproxy.cli.exits import Exit, Failure
+
+
+class Entry(NamedTuple):
+    target: str
+    """module:attribute of a click.Command."""
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "run": Entry("kproxy.cli.run:command", "Forward clients to a cluster and watch what passes."),
+    "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
+    "export": Entry("kproxy.cli.export:command", "Write the exchanges of captures as JSON Lines."),
+    "stats": Entry("kproxy.cli.stats:command", "Summarise captures per API: count, errors, latency, bytes."),
+    "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),
+    "config": Entry("kproxy.cli.config:command", "Show where settings come from, and check them."),
+    "completion": Entry("kproxy.cli.completion:command", "Print the completion script of a shell."),
+    "doctor": Entry("kproxy.cli.doctor:command", "Say what this machine and terminal offer."),
+}
+
+
+def load(target: str) -> click.Command:
+    """The command that "module:attribute" names."""
+    module, _, attribute = target.partition(":")
+    return cast("click.Command", getattr(import_module(module), attribute))
+
+
+class LazyGroup(click.Group, settings.LazyMarker):
+    """A group whose commands live in a table; listing them imports none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
+        entry = COMMANDS.get(cmd_name)
+        return None if entry is None else settings.with_globals(load(entry.target))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            near = settings.nearest(name, COMMANDS)
+            ctx.fail(f"no such command {name!r}" + (f"; did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line; in standalone mode every end is an exit code of `Exit`."""
+        name = prog_name or "kproxy"
+        settings.reset()
+        if not standalone_mode:
+            return super().main(args, name, complete_var, standalone_mode=False, **extra)
+        sys.exit(self._run(args, name, complete_var, extra))
+
+    def _run(self, args: Sequence[str] | None, name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
+        try:
+            shadowing.check()
+            value = super().main(args, name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx is not None else error.format_message(), err=True)
+            return Exit.USAGE
+        except click.UsageError as error:
+            _show(error, Exit.USAGE)
+            return Exit.USAGE
+        except click.FileError as error:
+            _show(error, Exit.INPUT)
+            return Exit.INPUT
+        except click.ClickException as error:
+            _show(error, error.exit_code)
+            return error.exit_code
+        except (KeyboardInterrupt, click.Abort):
+            return Exit.INTERRUPTED
+        except BrokenPipeError:
+            _drop_stdout()
+            return Exit.PIPE
+        except PermissionError as error:
+            _show(Failure(_os_error(error)), Exit.PERMISSION)
+            return Exit.PERMISSION
+        except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is our bug)
+            return _unexpected(error)
+        return value if isinstance(value, int) and not isinstance(value, bool) else Exit.OK
+
+
+def _show(error: click.ClickException, code: int) -> None:
+    if settings.current().json:
+        import json
+
+        click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
+        return
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f" ({error.ctx.command_path} --help tells more)"
+    click.echo(f"kproxy: {error.format_message()}{hint}", err=True)
+
+
+def _os_error(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+
+
+def _drop_stdout() -> None:
+    """Give what is still buffered nowhere to fail when Python closes standard output."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(null)
+
+
+def _unexpected(error: Exception) -> int:
+    """Input that a command could not read is exit 3; anything else is a bug, reported in one line."""
+    if type(error).__module__ == "captures.errors":
+        _show(Failure(str(error)), Exit.INPUT)
+        return Exit.INPUT
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = "" if where is None else f" at {where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}"
+    _show(Failure(f"internal error: {type(error).__name__}: {error}{place} (-v shows the traceback)"), Exit.BUG)
+    if settings.current().verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    return Exit.BUG
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="kafka-kproxy", prog_name="kproxy")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """See every Kafka message that passes: live through a proxy, or in a capture."""
+    settings.prepare(ctx)
+
+
+settings.with_globals(main)
