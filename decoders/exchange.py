@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from decoders.conversation.stream import Side, Source
-from decoders.problems import Problem
+from decoders.problems import Code, Problem
 
 
 class Status(StrEnum):
@@ -24,7 +24,10 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Connection:
-    """A TCP connection that carried Kafka (or TLS); `number` counts from 1, addresses are "host:port"."""
+    """A TCP connection that carried Kafka (or TLS); `number` counts from 1, addresses are "host:port".
+
+    `number` is 0 until `Numbering.assign` has seen the first exchange of the connection.
+    """
 
     number: int
     client: str
@@ -36,8 +39,9 @@ class Connection:
 class Frame:
     """One length-prefixed message: where its bytes lie and when they passed.
 
-    `size` is the length field's value (the frame has `size + 4` bytes); times are nanoseconds since the epoch.
-    `spans` are the pieces (address, length) in the source, in order.
+    `size` is the length field's value (the frame has `size + 4` bytes); times are nanoseconds since the epoch, of the
+    first and of the last byte; `at` is the address of the last byte. `spans` are the pieces (address, length) in the
+    source, in order.
     """
 
     side: Side
@@ -49,21 +53,21 @@ class Frame:
     spans: list[tuple[int, int]]
     comments: list[str] = field(default_factory=list)
     missing: int = 0
-    """Bytes that the capture does not hold (snap length or the end of the capture)."""
+    """Bytes that the capture does not hold (snap length, a gap, or the end of the capture)."""
 
     def data(self, source: Source) -> bytes | memoryview:
         """The frame's bytes from the source, its length field included."""
         if len(self.spans) == 1:
             at, length = self.spans[0]
             return source.read(at, at + length)
-        return b"".join(source.read(at, at + length) for at, length in self.spans)
+        return b"".join([source.read(at, at + length) for at, length in self.spans])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Exchange:
     """A request and its response; either may be missing.
 
-    `number` counts from 1 in the order in which requests began on the wire.
+    `number` counts from 1 in the order in which requests began on the wire (0 until `Numbering.assign` has seen it).
     """
 
     number: int
@@ -86,3 +90,42 @@ class Exchange:
         if self.request is None or self.response is None:
             return None
         return self.response.time - self.request.time
+
+
+@dataclass(slots=True, eq=False)
+class StreamProblem:
+    """What is wrong with a connection's bytes and belongs to no exchange.
+
+    `offset` counts from the first byte of the direction, `size` is the number of bytes concerned, `at` the address in
+    the source at which it was found.
+    """
+
+    connection: Connection
+    side: Side
+    time: int
+    offset: int
+    size: int
+    code: Code
+    message: str
+    at: int
+
+
+@dataclass(slots=True)
+class Health:
+    """What a reading could not give, counted; one object for all connections.
+
+    The reader counts packets, bytes and recorder_dropped, the conversations what follows from bytes (`lost` is bytes
+    in gaps; not_kafka and tls are connections; `cut` is frames that miss bytes), and whoever decodes bodies
+    `undecoded` (frames whose body no definition fits).
+    """
+
+    packets: int = 0
+    bytes: int = 0
+    lost: int = 0
+    gaps: int = 0
+    resyncs: int = 0
+    cut: int = 0
+    undecoded: int = 0
+    not_kafka: int = 0
+    tls: int = 0
+    recorder_dropped: int = 0
