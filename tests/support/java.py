@@ -1,0 +1,71 @@
+"""Build and start the Java programs of tests/oracle, and find the jars of whole brokers, by Maven."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from pathlib import Path
+
+from tests.support.require import require
+
+ORACLE = Path(__file__).parent.parent / "oracle"
+TARGET = ORACLE / "target"
+MAVEN_SECONDS = 600
+
+
+def maven(project: Path, *arguments: str) -> None:
+    """Run Maven on a project file: from its local repository if that suffices, else from the network.
+
+    Raises RuntimeError with Maven's words where both fail.
+    """
+    require("java", "mvn")
+    said = ""
+    for mode in (["--offline"], []):
+        run = subprocess.run(
+            ["mvn", "--batch-mode", "--quiet", *mode, "--file", str(project), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=MAVEN_SECONDS,
+            check=False,
+        )
+        if run.returncode == 0:
+            return
+        said = run.stdout
+    raise RuntimeError(f"mvn {' '.join(arguments)} in {project}: {said[-3000:]}")
+
+
+def _up_to_date(made: Path, sources: list[Path]) -> bool:
+    return made.exists() and made.stat().st_mtime > max(source.stat().st_mtime for source in sources)
+
+
+def _jars(listing: Path) -> list[str] | None:
+    """The class path that Maven wrote, None where a jar of it has gone."""
+    jars = listing.read_text().strip().split(":")
+    return jars if all(Path(jar).exists() for jar in jars) else None
+
+
+@functools.cache
+def oracle_classpath(release: str) -> str:
+    """Class path of the programs of tests/oracle, with kafka-clients of a release; builds them where needed."""
+    require("java", "mvn")
+    target = TARGET / release
+    stamp = target / "built"
+    sources = [ORACLE / "pom.xml", *ORACLE.glob("src/**/*.java")]
+    if not (_up_to_date(stamp, sources) and _jars(target / "classpath")):
+        maven(ORACLE / "pom.xml", "compile", f"-Dkafka.version={release}")
+        stamp.touch()
+    return f"{target / 'classes'}:{(target / 'classpath').read_text().strip()}"
+
+
+@functools.cache
+def broker_classpath(release: str) -> str:
+    """Class path of a whole broker."""
+    require("java", "mvn")
+    project = ORACLE / "brokers" / f"kafka-{release}.xml"
+    listing = TARGET / f"broker-{release}.classpath"
+    if not (_up_to_date(listing, [project]) and _jars(listing)):
+        TARGET.mkdir(exist_ok=True)
+        maven(project, "dependency:build-classpath", f"-Dmdep.outputFile={listing}")
+    return listing.read_text().strip()
