@@ -48,7 +48,11 @@ class Run:
     comments: dict[int, str] = field(default_factory=dict)
     """Packet comments by stream offset of the segment's first byte."""
     overlaps: Sequence[tuple[int, int]] = ()
-    """Stream ranges in which a retransmission carried other bytes than those first seen."""
+    """Stream ranges in which a retransmission carried other bytes than those first seen; a Run that only reports them
+    has no segments."""
+    released: int = 0
+    """Address of the packet whose arrival let the run be delivered, where segments were captured out of order: what
+    happens in this run happened at `max(released, at[i])`. 0 where each segment could be delivered at once."""
 
 
 @dataclass(slots=True)
