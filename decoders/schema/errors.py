@@ -1,0 +1,58 @@
+"""Error codes and their names, those of earlier releases included."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from decoders.schema import history, irregular, store
+from decoders.schema.names import folded, lookup
+
+
+class KafkaError(NamedTuple):
+    """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for it, None for NONE."""
+
+    code: int
+    name: str
+    retriable: bool
+    exception: str | None
+
+
+@cache
+def all_errors() -> dict[int, KafkaError]:
+    return {
+        facts["code"]: KafkaError(facts["code"], facts["name"], facts["retriable"], facts["exception"])
+        for facts in store.errors()
+    }
+
+
+def name(code: int) -> str:
+    """As Kafka's `Errors` spells it; "UNKNOWN(12345)" for a code that it does not know."""
+    error = all_errors().get(code)
+    return f"UNKNOWN({code})" if error is None else error.name
+
+
+def name_in(api_key: int, api_version: int, code: int) -> str:
+    """What the code means in this API's messages: as `name` except where a release meant something else."""
+    return irregular.error_meaning(api_key, api_version, code) or name(code)
+
+
+def retriable(code: int) -> bool:
+    """Whether Kafka's clients may try again; False for an unknown code."""
+    error = all_errors().get(code)
+    return error is not None and error.retriable
+
+
+@cache
+def _by_name() -> dict[str, int]:
+    table = {folded(error.exception): error.code for error in all_errors().values() if error.exception}
+    table |= {folded(older): code for code, names in history.ERRORS.items() for older in names}
+    return table | {folded(error.name): error.code for error in all_errors().values()}
+
+
+def by_name(name_or_older: str) -> int | None:
+    """The code of an error by its name of today, of an earlier release, or of the Java exception.
+
+    NOT_LEADER_FOR_PARTITION, NotLeaderForPartition and NotLeaderForPartitionException are the same.
+    """
+    return lookup(_by_name(), name_or_older, ("exception", "error", "code"))

@@ -1,0 +1,163 @@
+"""What the message definitions do not say: one table, a reason each, and the questions that are asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from decoders.schema.model import ALWAYS, Field, Message, Versions
+
+PRODUCE: Final = 0
+LEADER_AND_ISR: Final = 4
+CONTROLLED_SHUTDOWN: Final = 7
+OFFSET_COMMIT: Final = 8
+SASL_HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+SASL_AUTHENTICATE: Final = 36
+
+UNSUPPORTED_VERSION: Final = 35
+
+Kind = Literal[
+    "request header", "response header", "no reply", "bare tokens", "v0 answer", "extra field", "error meaning"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Irregularity:
+    """`value` depends on the kind: a header version, an error code, or 0 where it says nothing."""
+
+    kind: Kind
+    api_key: int
+    versions: Versions
+    value: int
+    reason: str
+    name: str = ""
+    """The field's or the error's name, for the kinds that are about one."""
+
+
+IRREGULARITIES: Final = (
+    Irregularity(
+        "request header",
+        CONTROLLED_SHUTDOWN,
+        Versions(0, 0),
+        0,
+        "ControlledShutdown v0 predates the client id in request headers; no other request was ever sent without it.",
+    ),
+    Irregularity(
+        "response header",
+        API_VERSIONS,
+        ALWAYS,
+        0,
+        "A client reads this response before it knows whether the broker speaks flexible versions, so its header "
+        "stays without tagged fields (KIP-511).",
+    ),
+    Irregularity(
+        "v0 answer",
+        API_VERSIONS,
+        ALWAYS,
+        UNSUPPORTED_VERSION,
+        "A broker that does not know the version of an ApiVersions request answers error 35 in the layout of v0, "
+        "which every client can read (KIP-511).",
+    ),
+    Irregularity(
+        "no reply",
+        PRODUCE,
+        ALWAYS,
+        0,
+        "Produce with acks=0 has no response: the producer does not wait, and the broker closes the connection where "
+        "it must report an error.",
+    ),
+    Irregularity(
+        "bare tokens",
+        SASL_HANDSHAKE,
+        Versions(0, 0),
+        0,
+        "After SaslHandshake v0 the SASL tokens pass with nothing but a length before them; since v1 they travel in "
+        "SaslAuthenticate (KIP-152).",
+    ),
+    Irregularity(
+        "extra field",
+        OFFSET_COMMIT,
+        Versions(0, 0),
+        0,
+        "An early page of the protocol guide gave OffsetCommit v0 the timestamp of v1, and some clients sent it.",
+        "commitTimestamp",
+    ),
+    Irregularity(
+        "error meaning",
+        LEADER_AND_ISR,
+        Versions(0, 0),
+        13,
+        "Brokers 0.8 put ErrorMapping.StaleLeaderEpochCode here; NETWORK_EXCEPTION took the number later and is never "
+        "sent by a broker.",
+        "STALE_LEADER_EPOCH",
+    ),
+)
+
+
+def _find(kind: Kind, api_key: int, version: int) -> Irregularity | None:
+    for row in IRREGULARITIES:
+        if row.kind == kind and row.api_key == api_key and version in row.versions:
+            return row
+    return None
+
+
+def request_header_version(api_key: int, version: int) -> int | None:
+    """The header version of a request that does not follow the rule (flexible: 2, else 1)."""
+    row = _find("request header", api_key, version)
+    return None if row is None else row.value
+
+
+def response_header_version(api_key: int, version: int) -> int | None:
+    """The header version of a response that does not follow the rule (flexible: 1, else 0)."""
+    row = _find("response header", api_key, version)
+    return None if row is None else row.value
+
+
+def expects_no_reply(api_key: int, version: int, acks: object) -> bool:
+    """Whether a request with this `acks` (None for an API that has none) is never answered."""
+    row = _find("no reply", api_key, version)
+    return row is not None and acks == row.value
+
+
+def may_expect_no_reply(api_key: int) -> bool:
+    """Whether the body of such a request decides if an answer comes."""
+    return any(row.kind == "no reply" and row.api_key == api_key for row in IRREGULARITIES)
+
+
+def bare_tokens_follow(api_key: int, version: int) -> bool:
+    """Whether the frames after this request's answer are SASL tokens without a Kafka header."""
+    return _find("bare tokens", api_key, version) is not None
+
+
+def v0_answer_error(api_key: int) -> int | None:
+    """The error code that comes in the layout of v0 whatever the request's version."""
+    row = _find("v0 answer", api_key, 0)
+    return None if row is None else row.value
+
+
+def error_meaning(api_key: int, version: int, code: int) -> str | None:
+    """The name of an error code where it meant something else than it does today."""
+    for row in IRREGULARITIES:
+        if row.kind == "error meaning" and row.api_key == api_key and version in row.versions and row.value == code:
+            return row.name
+    return None
+
+
+def with_extra_field(message: Message, version: int) -> Message | None:
+    """The layout that some clients sent instead of the request `message`; to be tried only where that does not fit."""
+    if message.kind != "request" or message.api_key is None:
+        return None
+    row = _find("extra field", message.api_key, version)
+    if row is None:
+        return None
+    return replace(message, fields=tuple(_widen(field, row.name, version) for field in message.fields))
+
+
+def _widen(field: Field, name: str, version: int) -> Field:
+    if field.struct is not None:
+        fields = tuple(_widen(inner, name, version) for inner in field.struct.fields)
+        return replace(field, struct=replace(field.struct, fields=fields))
+    if field.name == name:
+        return replace(field, versions=Versions(min(version, field.versions.low), max(version, field.versions.high)))
+    return field

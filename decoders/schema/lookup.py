@@ -1,0 +1,160 @@
+"""Finding the definition of a message: by API key and version, or by name and version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+
+from decoders.schema import irregular, store
+from decoders.schema.apis import Api, all_apis
+from decoders.schema.model import NEVER, Message, Versions
+from decoders.schema.store import Definition
+
+
+class Definitions:
+    """All message definitions, read with the eyes of one release.
+
+    The newest release rules; for what it no longer knows, and in the eyes of an older release for all that release
+    knows, the older definition is used.
+    """
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.apis: Mapping[int, Api] = MappingProxyType(all_apis(release))
+        self._newest = store.releases()[0]
+        self._requests: dict[tuple[int, int], Definition] = {}
+        self._responses: dict[tuple[int, int], Definition] = {}
+        self._named: dict[tuple[str, int], Definition] = {}
+        self._older: dict[tuple[str, int], Definition] = {}
+        self._versions: dict[int, Versions] = {}
+        self._headers: dict[tuple[int, int], tuple[int, int]] = {}
+        self._all = [definition for kept in store.definitions().values() for definition in kept]
+        for definition in self._all:
+            self._enter(definition)
+
+    def _enter(self, definition: Definition) -> None:
+        rules = definition.because in {None, "gone"} or definition.release == self.release
+        key, name, kind = definition.api_key, definition.name, definition.kind
+        versions = range(definition.versions.low, definition.versions.high + 1)
+        for version in versions:
+            if rules:
+                self._named[name, version] = definition
+            elif definition.because == "layout":
+                self._older[name, version] = definition
+                if key is not None:
+                    self._older[self._responses_or_requests(kind)[key, version].name, version] = definition
+            self._named.setdefault((name, version), definition)
+        if key is None:
+            return
+        if rules:
+            by_key = self._responses_or_requests(kind)
+            for version in versions:
+                by_key[key, version] = definition
+        if kind == "request":
+            known = self._versions.get(key, definition.versions)
+            self._versions[key] = Versions(
+                min(known.low, definition.versions.low), max(known.high, definition.versions.high)
+            )
+
+    def _responses_or_requests(self, kind: str) -> dict[tuple[int, int], Definition]:
+        return self._requests if kind == "request" else self._responses
+
+    def message(self, name: str, version: int) -> Message | None:
+        """The definition of a message by its name ("RequestHeader", "ConsumerProtocolAssignment")."""
+        definition = self._named.get((name, version))
+        return None if definition is None else definition.message
+
+    def request(self, api_key: int, version: int) -> Message | None:
+        definition = self._requests.get((api_key, version))
+        return None if definition is None else definition.message
+
+    def response(self, api_key: int, version: int) -> Message | None:
+        definition = self._responses.get((api_key, version))
+        return None if definition is None else definition.message
+
+    def older(self, message_name: str, version: int) -> Message | None:
+        """The other layout that an older release gave the same version; None in the eyes of that release."""
+        definition = self._older.get((message_name, version))
+        return None if definition is None else definition.message
+
+    def quirk(self, message: Message, version: int) -> Message | None:
+        """The layout that some clients wrongly sent for this message, to be tried where the right one does not fit."""
+        return irregular.with_extra_field(message, version)
+
+    def versions(self, api_key: int) -> Versions:
+        """All versions that some release knows; empty for an unknown key."""
+        return self._versions.get(api_key, NEVER)
+
+    def api(self, key: int) -> Api | None:
+        return self.apis.get(key)
+
+    def nearest(self, api_key: int, version: int) -> int:
+        """The known version next to `version`. Raises KeyError for an unknown key."""
+        known = self._versions[api_key]
+        return min(max(version, known.low), known.high)
+
+    def request_header_version(self, api_key: int, version: int) -> int:
+        """Of an unknown version as of the nearest; 1 for an unknown key, whose client id is readable all the same."""
+        return self._header_versions(api_key, version)[0]
+
+    def response_header_version(self, api_key: int, version: int) -> int:
+        """Of an unknown version as of the nearest; 0 for an unknown key."""
+        return self._header_versions(api_key, version)[1]
+
+    def _header_versions(self, api_key: int, version: int) -> tuple[int, int]:
+        found = self._headers.get((api_key, version))
+        if found is None:
+            if api_key not in self._versions:
+                return 1, 0
+            known = self.nearest(api_key, version)
+            request, response = self._requests[api_key, known].message, self._responses[api_key, known].message
+            special = irregular.request_header_version(api_key, version)
+            special_response = irregular.response_header_version(api_key, version)
+            found = (
+                (2 if known in request.flexible else 1) if special is None else special,
+                (1 if known in response.flexible else 0) if special_response is None else special_response,
+            )
+            if known == version:
+                self._headers[api_key, version] = found
+        return found
+
+    def pairs(self, release: str | None = None) -> list[tuple[int, int]]:
+        """All (api key, version), or those that one release knows, in order."""
+        if release is None:
+            return sorted(self._requests)
+        exact = resolve(release)
+        return [
+            (key, version)
+            for key, api in sorted(self.apis.items())
+            if (spoken := api.spoken.get(exact)) is not None
+            for version in range(spoken.low, spoken.high + 1)
+        ]
+
+    def messages(self) -> Iterator[Message]:
+        """Every definition that we hold, both where two are kept for one version."""
+        return (definition.message for definition in self._all)
+
+
+def resolve(release: str | None) -> str:
+    """The full name of a release: None is the newest, "3.9" is "3.9.2". Raises ValueError on one we do not hold."""
+    known = store.releases()
+    if release is None:
+        return known[0]
+    for exact in known:
+        if release in {exact, exact.rpartition(".")[0]}:
+            return exact
+    raise ValueError(f"no definitions of Kafka {release}; known are {', '.join(known)}")
+
+
+@cache
+def _definitions(exact: str) -> Definitions:
+    return Definitions(exact)
+
+
+def definitions(release: str | None = None) -> Definitions:
+    """All definitions in the eyes of a release ("3.9", "4.4.0"; None for the newest).
+
+    Raises ValueError on a release that we do not hold.
+    """
+    return _definitions(resolve(release))

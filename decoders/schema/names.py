@@ -1,0 +1,19 @@
+"""Names of Kafka's things as people write them: `NotLeaderForPartition` and `NOT_LEADER_FOR_PARTITION` are one."""
+
+from __future__ import annotations
+
+
+def folded(name: str) -> str:
+    """The form in which names are compared: lower case, without underscores and hyphens."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def lookup(table: dict[str, int], name: str, endings: tuple[str, ...]) -> int | None:
+    """The number of a name in a table of folded names, tried whole and then without one of the endings."""
+    key = folded(name)
+    if key in table:
+        return table[key]
+    for ending in endings:
+        if key.endswith(ending) and (found := table.get(key.removesuffix(ending))) is not None:
+            return found
+    return None

@@ -1,0 +1,67 @@
+"""The data files, read once: every message definition as a line that is parsed when somebody asks for it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from decoders.schema.model import Message, Versions
+from decoders.schema.reading import message
+
+_FIELDS: Final = b',"fields":'
+
+
+class Definition:
+    """A line of a messages file: its head is read at once, its fields on first use.
+
+    `because` says why an older release's definition is kept beside the newest: "gone" (the newest has not these
+    versions), "layout" (another layout or other names there) or "name" (only the message was called differently);
+    None for the newest release's own.
+    """
+
+    __slots__ = ("_line", "_message", "api_key", "because", "kind", "name", "release", "versions")
+
+    def __init__(self, line: bytes) -> None:
+        head = json.loads(line[: line.index(_FIELDS)] + b"}")
+        self.name: str = head["name"]
+        self.kind: str = head["kind"]
+        self.api_key: int | None = head.get("key")
+        self.release: str = head["release"]
+        self.versions = Versions.parse(head["versions"])
+        self.because: str | None = head.get("because")
+        self._line = line
+        self._message: Message | None = None
+
+    @property
+    def message(self) -> Message:
+        if self._message is None:
+            self._message = message(self._line)
+        return self._message
+
+
+def read(name: str) -> bytes:
+    return (files("decoders.schema") / "data" / name).read_bytes()
+
+
+@cache
+def releases() -> tuple[str, ...]:
+    """The releases whose definitions we hold, the newest first."""
+    return tuple(json.loads(read("releases.json")))
+
+
+@cache
+def definitions() -> dict[str, tuple[Definition, ...]]:
+    """Every definition, by release."""
+    return {release: tuple(map(Definition, read(f"messages-{release}.jsonl").splitlines())) for release in releases()}
+
+
+@cache
+def apis() -> tuple[dict[str, Any], ...]:
+    return tuple(map(json.loads, read("apis.jsonl").splitlines()))
+
+
+@cache
+def errors() -> tuple[dict[str, Any], ...]:
+    return tuple(map(json.loads, read("errors.jsonl").splitlines()))

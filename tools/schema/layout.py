@@ -1,0 +1,39 @@
+"""What a message looks like on the wire and in JSON at one version, so that two definitions can be compared."""
+
+from __future__ import annotations
+
+from decoders.schema.model import Field, Message, Struct
+
+Layout = tuple[object, ...]
+
+
+def layout(message: Message, version: int) -> Layout:
+    """Everything that decides bytes and names at `version`; equal layouts read and print the same."""
+    flexible = version in message.flexible
+    return (flexible, *_fields(message.fields, version, flexible=flexible))
+
+
+def _fields(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Layout:
+    plain: list[Layout] = []
+    tagged: list[tuple[int, Layout]] = []
+    for field in fields:
+        if version not in field.versions:
+            continue
+        compact = version in field.flexible if field.flexible is not None else flexible
+        shape: Layout = (
+            field.name,
+            _type(field.type, field.struct, version, flexible=flexible),
+            field.array,
+            version in field.nullable,
+            compact,
+        )
+        if version in field.tagged and field.tag is not None:
+            # An absent tagged field has its default as value.
+            tagged.append((field.tag, (*shape, field.default)))
+        else:
+            plain.append(shape)
+    return (*plain, *sorted(tagged))
+
+
+def _type(name: str, struct: Struct | None, version: int, *, flexible: bool) -> str | Layout:
+    return name if struct is None else _fields(struct.fields, version, flexible=flexible)

@@ -1,0 +1,180 @@
+"""Write the data files of `decoders.schema` from the releases of kafka-clients.
+
+`python -m tools.schema.update [DIRECTORY]`; without a directory the package's own data are written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import decoders.schema
+from decoders.schema import history, irregular
+from decoders.schema.model import Message, Versions
+from tools.schema import facts, jars
+from tools.schema.layout import layout
+
+RELEASES = ("4.4.0", "3.9.2")
+"""The newest first: it rules. 3.9 is the last release that knows ZooKeeper and every version back to 0.8."""
+
+Json = dict[str, Any]
+Identity = tuple[str, int | str]
+
+
+def main(arguments: list[str]) -> int:
+    target = Path(arguments[0]) if arguments else Path(decoders.schema.__file__).parent / "data"
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            releases = [jars.fetch(version, Path(scratch) / version) for version in RELEASES]
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"{error.stderr}\nmake schema: {error.cmd[0]} failed\n")
+        return 1
+    if complaints := list(check(releases)):
+        sys.stderr.write("".join(f"make schema: {complaint}\n" for complaint in complaints))
+        return 1
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name, text in data_files(releases).items():
+        (target / name).write_text(text)
+    return 0
+
+
+def data_files(releases: list[jars.Release]) -> dict[str, str]:
+    """The text of every data file by its name."""
+    newest, *older = releases
+    names = json.dumps([release.version for release in releases]) + "\n"
+    rows = {release.version: all_facts(release) for release in releases}
+    ruling = rows[newest.version]
+    texts = {"releases.json": names, f"messages-{newest.version}.jsonl": _lines(ruling.values())}
+    for release in older:
+        kept = [row for each in rows[release.version].values() for row in beside(ruling.get(identity(each)), each)]
+        texts[f"messages-{release.version}.jsonl"] = _lines(kept)
+    texts["apis.jsonl"] = _lines(api_facts(releases))
+    texts["errors.jsonl"] = _lines(error_facts(releases))
+    return texts
+
+
+def all_facts(release: jars.Release) -> dict[Identity, Json]:
+    """Every message of a release that has versions, in a fixed order: by API key, then by name."""
+    rows = []
+    for definition in release.definitions.values():
+        api = release.apis.get(definition.get("apiKey", -1))
+        row = facts.compact(definition, release.version, unstable=api is not None and api["unstable"])
+        if row["versions"] != "none":
+            rows.append(row)
+    rows.sort(key=lambda row: (row.get("key", sys.maxsize), row["name"]))
+    return {identity(row): row for row in rows}
+
+
+def identity(row: Json) -> Identity:
+    """What makes two definitions the same message: an API may change its name between releases, not its key."""
+    kind: str = row["kind"]
+    name: int | str = row.get("key", row["name"])
+    return kind, name
+
+
+def beside(newest: Json | None, older: Json) -> Iterator[Json]:
+    """What must be kept of an older definition, one row for each contiguous range of versions and reason."""
+    ours, theirs = facts.parsed(newest) if newest else None, facts.parsed(older)
+    reasons = {
+        version: reason
+        for version in range(theirs.versions.low, theirs.versions.high + 1)
+        if (reason := _reason(ours, theirs, version)) is not None
+    }
+    start = theirs.versions.low
+    for version, reason in sorted(reasons.items()):
+        if reasons.get(version - 1) != reason:
+            start = version
+        if reasons.get(version + 1) != reason:
+            yield facts.cut(older, Versions(start, version), reason)
+
+
+def _reason(newest: Message | None, older: Message, version: int) -> str | None:
+    if newest is None or version not in newest.versions:
+        return "gone"
+    if layout(newest, version) != layout(older, version):
+        return "layout"
+    return "name" if newest.name != older.name else None
+
+
+def api_facts(releases: list[jars.Release]) -> Iterator[Json]:
+    """A row an API: its versions in each release, names and unstable versions where they are not the usual."""
+    for key in sorted({key for release in releases for key in release.apis}):
+        knowing = [release for release in releases if release.apis.get(key, {}).get("versions")]
+        newest = knowing[0]
+        spoken = {release.version: _spoken(release.apis[key]) for release in knowing}
+        names = {release.version: release.apis[key]["name"] for release in knowing}
+        (request,) = (
+            definition
+            for definition in newest.definitions.values()
+            if definition["type"] == "request" and definition["apiKey"] == key
+        )
+        row: Json = {"key": key, "name": names[newest.version], "listeners": request["listeners"]}
+        row["versions"] = {version: str(versions) for version, versions in spoken.items()}
+        if others := {version: name for version, name in names.items() if name != row["name"]}:
+            row["names"] = others
+        unstable = {
+            release.version: str(spoken[release.version].high) for release in knowing if release.apis[key]["unstable"]
+        }
+        if unstable:
+            row["unstable"] = unstable
+        yield row
+
+
+def _spoken(api: Json) -> Versions:
+    return Versions(api["versions"][0][0], api["versions"][-1][0])
+
+
+def error_facts(releases: list[jars.Release]) -> Iterator[Json]:
+    known: dict[int, Json] = {}
+    for release in reversed(releases):
+        known |= release.errors
+    for code, error in sorted(known.items()):
+        yield {
+            "code": code,
+            "name": error["name"],
+            "retriable": error["retriable"],
+            "exception": error["exception"],
+        }
+
+
+def check(releases: list[jars.Release]) -> Iterator[str]:
+    """What contradicts the tables that are kept by hand."""
+    newest = releases[0]
+    for release in releases:
+        messages = {key: facts.parsed(row) for key, row in all_facts(release).items()}
+        for key, api in release.apis.items():
+            if key not in history.APIS:
+                yield f"API {key} {api['name']} of {release.version} has no row in decoders/schema/history.py"
+                continue
+            if bool(api["versions"]) != (history.APIS[key].last is None) and release is newest:
+                yield f"decoders/schema/history.py is wrong about the last release of API {key} {api['name']}"
+            for version, *headers in api["versions"]:
+                if headers != [
+                    _header(irregular.request_header_version(key, version), 1, messages["request", key], version),
+                    _header(irregular.response_header_version(key, version), 0, messages["response", key], version),
+                ]:
+                    yield (
+                        f"API {key} v{version} of {release.version} has the headers {headers}, "
+                        "decoders/schema/irregular.py says otherwise"
+                    )
+
+
+def _header(special: int | None, plain: int, message: Message, version: int) -> int:
+    if special is not None:
+        return special
+    return plain + 1 if version in message.flexible else plain
+
+
+def _lines(rows: Iterable[Json]) -> str:
+    return "".join(map(facts.line, rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
