@@ -1,0 +1,281 @@
+"""Real Kafka brokers on loopback, for system tests.
+
+Apache Kafka 4.4.0 (KRaft, every node broker and controller) and 1.1.1 (with ZooKeeper), from the jars that
+tests/oracle/brokers names.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support import java
+
+HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+# Old Kafka and ZooKeeper reach into the platform's classes.
+OPENS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"]
+READY_SECONDS = 120.0
+LOG4J = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+
+class BrokerError(Exception):
+    """A broker that does not start; the message ends with the tail of its log."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on.
+
+    Below the range of which the kernel takes the clients' ports, so that no connection takes one meanwhile.
+    """
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        for port in random.sample(range(20000, 32000), 2000):
+            listener = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise BrokerError("no free ports")
+
+
+class Process:
+    """A Java program in its own process group, killed at the latest with this process."""
+
+    def __init__(self, name: str, classpath: str, arguments: list[str], directory: Path) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        # Ends the program even where this process is killed and cannot clean up.
+        tie = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*tie, "java", *HEAP, *OPENS, "-cp", classpath, *arguments],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        atexit.register(self.kill)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raises BrokerError where the program has ended."""
+        if self._process.poll() is not None:
+            raise BrokerError(f"{self.name} ended with {self._process.returncode}: {self.tail()}")
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+    def kill(self) -> None:
+        """End the whole process group at once; does nothing where it has ended."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        atexit.unregister(self.kill)
+
+
+class Cluster:
+    """Brokers that run until `stop`, which the end of the `with` block or of this process calls too.
+
+    `bootstrap` is "host:port,…"; `ports` are the clients' ports of the brokers in order of their ids (from 1).
+    """
+
+    def __init__(self, release: str, nodes: int, directory: Path) -> None:
+        self.release = release
+        self.nodes = nodes
+        self.directory = directory
+        self.ports: list[int] = []
+        self.processes: list[Process] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    @property
+    def logs(self) -> list[Path]:
+        return [process.log for process in self.processes]
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+    def __enter__(self) -> Self:
+        try:
+            if self.release.startswith(("0.", "1.", "2.")):
+                self._start_with_zookeeper()
+            else:
+                self._start_kraft()
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self, name: str, *arguments: str) -> Process:
+        process = Process(name, java.broker_classpath(self.release), list(arguments), self.directory)
+        self.processes.append(process)
+        return process
+
+    def _settings(self) -> dict[str, object]:
+        copies = min(3, self.nodes)
+        return {
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+            "offsets.topic.num.partitions": 3,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.num.partitions": 3,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "log.retention.check.interval.ms": 3_600_000,
+        }
+
+    def _write(self, name: str, settings: dict[str, object]) -> Path:
+        path = self.directory / name
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _start_kraft(self) -> None:
+        ids = range(1, self.nodes + 1)
+        ports = free_ports(2 * self.nodes)
+        self.ports, controllers = ports[: self.nodes], ports[self.nodes :]
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in zip(ids, controllers, strict=True))
+        configs = [
+            self._write(
+                f"server-{node}.properties",
+                {
+                    **self._settings(),
+                    "process.roles": "broker,controller",
+                    "node.id": node,
+                    "controller.quorum.voters": voters,
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                    "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    "controller.listener.names": "CONTROLLER",
+                    "inter.broker.listener.name": "PLAINTEXT",
+                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                    "share.coordinator.state.topic.num.partitions": 3,
+                    "share.coordinator.state.topic.replication.factor": min(3, self.nodes),
+                    "share.coordinator.state.topic.min.isr": 1,
+                    "log.dirs": self.directory / f"data-{node}",
+                },
+            )
+            for node, port, controller in zip(ids, self.ports, controllers, strict=True)
+        ]
+        self._format(configs)
+        for node, config in zip(ids, configs, strict=True):
+            self._start(f"kafka-{node}", "kafka.Kafka", str(config))
+
+    def _format(self, configs: list[Path]) -> None:
+        """Format the first node's storage with Kafka's tool, and copy it, with their own ids, to the others."""
+        cluster = _kafka_uuid()
+        arguments = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(configs[0])]
+        run = subprocess.run(
+            ["java", *HEAP, "-cp", java.broker_classpath(self.release), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=READY_SECONDS,
+            check=False,
+        )
+        if run.returncode != 0:
+            raise BrokerError(f"formatting the storage: {run.stdout[-1500:]}{run.stderr[-1500:]}")
+        first = self.directory / "data-1"
+        for node in range(2, self.nodes + 1):
+            copy = shutil.copytree(first, self.directory / f"data-{node}")
+            changed = {"node.id": str(node), "directory.id": _kafka_uuid()}
+            properties = copy / "meta.properties"
+            lines = []
+            for line in properties.read_text().splitlines():
+                key, equals, value = line.partition("=")
+                lines.append(f"{key}{equals}{changed.get(key, value)}\n")
+            properties.write_text("".join(lines))
+
+    def _start_with_zookeeper(self) -> None:
+        keeper_port, *self.ports = free_ports(1 + self.nodes)
+        (self.directory / "log4j.properties").write_text(LOG4J)
+        log4j = f"-Dlog4j.configuration=file:{self.directory}/log4j.properties"
+        keeper = self._write(
+            "zookeeper.properties",
+            {
+                "dataDir": self.directory / "zookeeper",
+                "clientPort": keeper_port,
+                "clientPortAddress": "127.0.0.1",
+                "maxClientCnxns": 0,
+            },
+        )
+        self._start("zookeeper", log4j, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(keeper))
+        for node, port in enumerate(self.ports, start=1):
+            config = self._write(
+                f"server-{node}.properties",
+                {
+                    **self._settings(),
+                    "broker.id": node,
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    "zookeeper.connect": f"127.0.0.1:{keeper_port}",
+                    "log.dirs": self.directory / f"data-{node}",
+                },
+            )
+            self._start(f"kafka-{node}", log4j, "kafka.Kafka", str(config))
+
+    def _await_ready(self) -> None:
+        """Ask for the metadata until every broker is in it and one is the controller."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
+        deadline = time.monotonic() + READY_SECONDS
+        state = "no answer"
+        while time.monotonic() < deadline:
+            for process in self.processes:
+                process.check()
+            try:
+                metadata = admin.list_topics(timeout=1)
+            except KafkaException as problem:
+                state = str(problem)
+                continue
+            if len(metadata.brokers) == self.nodes and metadata.controller_id in metadata.brokers:
+                return
+            state = f"brokers {sorted(metadata.brokers)}, controller {metadata.controller_id}"
+            admin.poll(0.2)
+        tails = "\n".join(f"{process.name}: {process.tail()}" for process in self.processes)
+        raise BrokerError(f"not ready after {READY_SECONDS:.0f} s: {state}\n{tails}")
+
+
+def _kafka_uuid() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+@contextlib.contextmanager
+def cluster(release: str, nodes: int) -> Iterator[Cluster]:
+    """A running cluster in a directory of its own, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory:
+        with Cluster(release, nodes, Path(directory)) as running:
+            yield running
