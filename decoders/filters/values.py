@@ -1,0 +1,283 @@
+"""Literals of the filter language, both ways: text to value and value to text that reads back as the same value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+from decoders.exchange import Status
+from decoders.filters.fields import KEYWORDS, Type
+from decoders.schema.model import Versions
+
+Value = int | str
+
+DURATIONS: tuple[tuple[str, int], ...] = (
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+)
+"""Units in nanoseconds, the largest first; a bare number is milliseconds."""
+
+SIZES: tuple[tuple[str, int], ...] = (
+    ("GiB", 1 << 30),
+    ("GB", 10**9),
+    ("MiB", 1 << 20),
+    ("MB", 10**6),
+    ("KiB", 1 << 10),
+    ("kB", 10**3),
+    ("B", 1),
+)
+"""Units in bytes, the largest first; a bare number is bytes. k, M and G alone are powers of 1000."""
+
+_MORE_UNITS = {"\u00b5s": 1_000, "\u03bcs": 1_000, "min": 60_000_000_000}
+_MORE_SIZES = {"b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "g": 10**9}
+_QUANTITY = re.compile(r"(\d+)(?:\.(\d+))?([A-Za-z\u00b5\u03bc]*)", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
+_EPOCH_NUMBER = re.compile(r"(\d{9,11})(?:\.(\d{1,9}))?", re.ASCII)
+_RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = 1_000_000_000
+_WORD = re.compile(r"""[^\s()!=<>~&|,"']+""")
+
+
+class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
+    """The text is no value of its type; `message` says what is, `partial` that more typing may mend it."""
+
+    def __init__(self, message: str, *, partial: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.partial = partial
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def api_names() -> Mapping[str, Value]:
+    """Every name and older name of an API to its key, today's names first."""
+    from decoders.schema.apis import all_apis
+
+    names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
+    for key, api in all_apis().items():
+        for older in api.older_names:
+            names.setdefault(older, key)
+    return names
+
+
+@cache
+def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
+    """Codes that meant something else in some API's versions: (api key, versions, name) of each."""
+    from decoders.schema.irregular import IRREGULARITIES
+
+    found: dict[int, tuple[tuple[int, Versions, str], ...]] = {}
+    for row in IRREGULARITIES:
+        if row.kind == "error meaning" and row.api_key is not None and row.value is not None:
+            found[row.value] = (*found.get(row.value, ()), (row.api_key, row.versions, row.name))
+    return found
+
+
+@cache
+def error_names() -> Mapping[str, Value]:
+    """Every name of today of an error to its code; one that only some API's versions knew stands for itself."""
+    from decoders.schema.errors import all_errors
+
+    names: dict[str, Value] = {error.name: code for code, error in all_errors().items()}
+    for rows in error_meanings().values():
+        for _, _, name in rows:
+            names.setdefault(name, name)
+    return names
+
+
+@cache
+def status_names() -> Mapping[str, Value]:
+    return {status.value: status.value for status in Status}
+
+
+def _older_name(kind: Type, text: str) -> int | None:
+    from decoders.schema import apis, errors
+
+    return apis.by_name(text) if kind is Type.API else errors.by_name(text) if kind is Type.ERROR else None
+
+
+def choices(kind: Type) -> Mapping[str, Value]:
+    """The closed list of names of a type; {} where its values are open."""
+    tables: dict[Type, Callable[[], Mapping[str, Value]]] = {
+        Type.API: api_names,
+        Type.ERROR: error_names,
+        Type.STATUS: status_names,
+    }
+    return tables[kind]() if kind in tables else {}
+
+
+@cache
+def _folded(kind: Type) -> Mapping[str, Value]:
+    return {name.casefold(): value for name, value in choices(kind).items()}
+
+
+def nearest(word: str, names: object) -> str | None:
+    """The name that somebody who typed `word` probably meant."""
+    import difflib
+
+    by_folded = {str(name).casefold(): str(name) for name in names}  # type: ignore[attr-defined]
+    close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)
+    return by_folded[close[0]] if close else None
+
+
+def _named(kind: Type, text: str) -> Value:
+    """A name or a number as its value. Raises BadLiteral."""
+    if kind is not Type.STATUS and _NUMBER.fullmatch(text):
+        return _int(text)
+    found = _folded(kind).get(text.casefold())
+    if found is None:
+        found = _older_name(kind, text)
+    if found is not None:
+        return found
+    names = choices(kind)
+    near = nearest(text, names)
+    message = f"unknown {kind} {text!r}" + (f"; did you mean {near}?" if near else "")
+    raise BadLiteral(message, partial=any(name.casefold().startswith(text.casefold()) for name in names))
+
+
+# --- quantities ------------------------------------------------------------------------------------------------------
+
+
+def _int(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise BadLiteral(f"{text!r} is not a whole number", partial=text == "-")
+    return int(text)
+
+
+def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> int:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or len(text) > 40:
+        raise BadLiteral(f"{text!r} is not {example}")
+    whole, fraction, unit = str(match.group(1)), str(match.group(2) or ""), str(match.group(3))
+    scale = bare if not unit else units.get(unit, units.get(unit.lower()))
+    if scale is None:
+        partial = any(name.startswith(unit) for name in units)
+        raise BadLiteral(f"unknown unit {unit!r} in {text!r}: {example}", partial=partial)
+    parts: int = 10 ** len(fraction)
+    value, rest = divmod(int(whole + fraction) * scale, parts)
+    if rest:
+        raise BadLiteral(f"{text!r} is finer than can be told apart")
+    return value
+
+
+def duration(text: str) -> int:
+    """Nanoseconds of "50ms", "1.5s", "2m"; a bare number is milliseconds. Raises BadLiteral."""
+    units = {**dict(DURATIONS), **_MORE_UNITS}
+    return _quantity(text, units, 1_000_000, "a duration such as 50ms, 1.5s or 2m")
+
+
+def size(text: str) -> int:
+    """Bytes of "512", "64KiB", "1.5MB". Raises BadLiteral."""
+    units = {**dict(SIZES), **{name.lower(): scale for name, scale in SIZES}, **_MORE_SIZES}
+    return _quantity(text, units, 1, "a size such as 512, 64KiB or 1.5MB")
+
+
+def time(text: str) -> int:
+    """Nanoseconds since the epoch of an RFC 3339 time or date (UTC unless it says otherwise) or of epoch seconds.
+
+    Raises BadLiteral.
+    """
+    number = _EPOCH_NUMBER.fullmatch(text)
+    if number is not None:
+        return int(number.group(1)) * _SECOND + int((number.group(2) or "").ljust(9, "0"))
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        partial = bool(re.fullmatch(r"[\d:T.+-]*", text))
+        raise BadLiteral(f"{text!r} is not a time such as 2026-11-21T05:48:24.5Z or epoch seconds", partial=partial)
+    day, hour, minute, second, fraction, zone = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{hour or '00'}:{minute or '00'}:{second or '00'}+00:00")
+    except ValueError as error:
+        raise BadLiteral(f"{text!r}: {error}") from error
+    since = moment - _EPOCH
+    if zone and zone != "Z":
+        sign = 1 if zone[0] == "+" else -1
+        since -= sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+    nanoseconds = (since.days * 86_400 + since.seconds) * _SECOND + int((fraction or "").ljust(9, "0"))
+    if nanoseconds < 0:
+        raise BadLiteral(f"{text!r} is before 1970")
+    return nanoseconds
+
+
+def _scaled(value: int, units: tuple[tuple[str, int], ...]) -> str:
+    for unit, scale in units:
+        if value and value % scale == 0:
+            return f"{value // scale}{unit}"
+    return f"0{units[-1][0]}"
+
+
+def _time_text(value: int) -> str:
+    seconds, fraction = divmod(value, _SECOND)
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return text + (f".{fraction:09}".rstrip("0") if fraction else "") + "Z"
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def quote(text: str) -> str:
+    """The text as a literal: bare where that reads back as the same, else in quotes."""
+    if _WORD.fullmatch(text) and text not in KEYWORDS:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _name_text(kind: Type, value: Value) -> str:
+    for name, number in choices(kind).items():
+        if number == value:
+            return name
+    return str(value)
+
+
+def _text(value: str) -> str:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """How values of a type are read (raising BadLiteral) and written."""
+
+    read: Callable[[str], Value]
+    write: Callable[[Value], str]
+    example: str
+
+
+LITERALS: dict[Type, Literal] = {
+    Type.API: Literal(lambda text: _named(Type.API, text), lambda value: _name_text(Type.API, value), "Fetch"),
+    Type.ERROR: Literal(
+        lambda text: _named(Type.ERROR, text),
+        lambda value: _name_text(Type.ERROR, value),
+        "NOT_LEADER_OR_FOLLOWER",
+    ),
+    Type.STATUS: Literal(lambda text: _named(Type.STATUS, text), str, "no_response"),
+    Type.NUMBER: Literal(_int, str, "17"),
+    Type.TEXT: Literal(_text, lambda value: quote(str(value)), "shop"),
+    Type.ADDRESS: Literal(_text, lambda value: quote(str(value)), "10.0.0.1:9092"),
+    Type.DURATION: Literal(duration, lambda value: _scaled(int(value), DURATIONS), "50ms"),
+    Type.SIZE: Literal(size, lambda value: _scaled(int(value), SIZES), "64KiB"),
+    Type.TIME: Literal(time, lambda value: _time_text(int(value)), "2026-11-21T05:48:24Z"),
+}
+
+
+def pattern(text: str) -> str:
+    """A regular expression that compiles. Raises BadLiteral."""
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise BadLiteral(f"not a regular expression: {error}", partial=True) from error
+    return text
