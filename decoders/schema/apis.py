@@ -62,5 +62,5 @@ def _by_name() -> dict[str, int]:
 
 
 def by_name(name: str) -> int | None:
-    """The key of an API by its name of today or of an earlier release; FETCH and FetchRequest are Fetch too."""
-    return lookup(_by_name(), name, ("request", "response"))
+    """The key of an API by its name of today or of an earlier release; FETCH, FetchRequest and FetchKey are Fetch."""
+    return lookup(_by_name(), name, ("request", "response", "key"))

@@ -59,6 +59,14 @@ def fetch(version: str, into: Path) -> Release:
     )
 
 
+def explained(error: OSError | subprocess.SubprocessError) -> str:
+    """What went wrong with Maven or Java, in words for the developer."""
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is not installed"
+    output = getattr(error, "stderr", None)
+    return f"{output}\n{error}" if output else str(error)
+
+
 def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     if done.returncode:

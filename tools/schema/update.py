@@ -32,9 +32,9 @@ def main(arguments: list[str]) -> int:
     try:
         with tempfile.TemporaryDirectory() as scratch:
             releases = [jars.fetch(version, Path(scratch) / version) for version in RELEASES]
-    except subprocess.CalledProcessError as error:
-        sys.stderr.write(f"{error.stderr}\nmake schema: {error.cmd[0]} failed\n")
-        return 1
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"make schema: {jars.explained(error)}\n")
+        return 2
     if complaints := list(check(releases)):
         sys.stderr.write("".join(f"make schema: {complaint}\n" for complaint in complaints))
         return 1
@@ -75,8 +75,8 @@ def all_facts(release: jars.Release) -> dict[Identity, Json]:
 def identity(row: Json) -> Identity:
     """What makes two definitions the same message: an API may change its name between releases, not its key."""
     kind: str = row["kind"]
-    name: int | str = row.get("key", row["name"])
-    return kind, name
+    which: int | str = row["key" if "key" in row else "name"]
+    return kind, which
 
 
 def beside(newest: Json | None, older: Json) -> Iterator[Json]:
