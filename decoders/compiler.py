@@ -1,0 +1,329 @@
+"""A definition and a version become one flat Python function.
+
+The function reads neighbouring fields of fixed size, together with the length that follows them, by one precompiled
+struct; strings, arrays and nested structs are read in line. It keeps no path and checks only what it must (a count
+before a list is built, a null where none may be, the end of the buffer once): where it fails, the slow walk of
+`decoders.tree` reads the same bytes again and says what is wrong, and where.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any, Protocol
+
+from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
+from decoders.layout import layout as layout_of
+from decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
+from decoders.problems import Code, DecodeError, Problem
+from decoders.schema.model import Message
+from decoders.tree import first_error
+
+Values = dict[str, Any]
+
+_SMALL = 32
+"""Arrays of numbers up to this length have their struct ready."""
+
+
+class Decode(Protocol):
+    """Read one message from `buffer[position:end]`; returns (values, position after it).
+
+    Values are named as Kafka's JSON converters name them: int, float, bool, str, None, list and dict; a uuid is
+    16 bytes; `bytes` and `records` are memoryview slices of the buffer; a tagged field is there when it is on the
+    wire; tagged fields that the definition does not know are under "_unknownTaggedFields" as [(tag, memoryview)].
+
+    Raises DecodeError, whose offset is a position in the buffer. Text that is not UTF-8 has U+FFFD in the place of
+    what is not, and each such field is appended to `problems` (where "", offset a position in the buffer).
+    """
+
+    def __call__(
+        self, buffer: Buffer, position: int, end: int, problems: list[Problem] | None = None
+    ) -> tuple[Values, int]: ...
+
+
+class _Failed(Exception):  # noqa: N818
+    """The fast function met something wrong; the slow walk says what."""
+
+
+def _fail() -> Any:
+    raise _Failed
+
+
+def _null(length: int) -> None:
+    if length != -1:
+        raise _Failed
+
+
+def _varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read the varint whose first byte, just read, ends at `position`."""
+    return read_unsigned_varint(buffer, position - 1)
+
+
+def _small(code: str) -> list[Callable[..., tuple[Any, ...]]]:
+    return [struct.Struct(">" + code * count).unpack_from for count in range(_SMALL)]
+
+
+def _large(buffer: Buffer, position: int, count: int, code: str) -> tuple[Any, ...]:
+    """Read many values of fixed size; the count has been checked against the bytes left."""
+    one = struct.Struct(">" + code)
+    return tuple(value for (value,) in one.iter_unpack(buffer[position : position + count * one.size]))
+
+
+class _Source:
+    """The text of one module: the function that reads a message, and one for each struct's tagged fields."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.constants: dict[str, Any] = {}
+        self.functions: list[str] = []
+        self.count = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants.setdefault(name, value)
+        return name
+
+
+class _Block:
+    """Statements at one level of indentation, and the fixed-size fields that wait to be read together."""
+
+    def __init__(self, source: _Source, lines: list[str], depth: int) -> None:
+        self.source = source
+        self.lines = lines
+        self.depth = depth
+        self.waiting: list[tuple[str, str]] = []
+
+    def put(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def deeper(self) -> _Block:
+        return _Block(self.source, self.lines, self.depth + 1)
+
+    def read(self, code: str) -> str:
+        """Name of a variable that will hold the next value of this format."""
+        name = self.source.fresh("v")
+        self.waiting.append((code, name))
+        return name
+
+    def flush(self) -> None:
+        """Read what waits."""
+        if not self.waiting:
+            return
+        codes = "".join(code for code, _ in self.waiting)
+        names = [name for _, name in self.waiting]
+        self.waiting = []
+        size = struct.calcsize(">" + codes)
+        if codes == "B":
+            self.put(f"{names[0]} = b[p]")
+        else:
+            # Identifiers can't hold "?".
+            constant = self.source.constant("S_" + codes.replace("?", "o"), struct.Struct(">" + codes).unpack_from)
+            self.put(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {constant}(b, p)")
+        self.put(f"p += {size}")
+
+    # Each of these returns the expression that stands for the value; it is to be used once.
+
+    def length(self, slot: Slot, code: str) -> tuple[str, str, str, str]:
+        """Read a length: (variable, its value in bytes or elements, the test that it's there, what null gives)."""
+        if slot.compact:
+            name = self.read("B")
+            self.flush()
+            self.put(f"if {name} > 127: {name}, p = U(b, p)")
+            return name, f"{name} - 1", name, "None" if slot.nullable else "F()"
+        name = self.read(code)
+        self.flush()
+        return name, name, f"{name} >= 0", f"N({name})" if slot.nullable else "F()"
+
+    def value(self, slot: Slot) -> str:
+        if slot.shape is Shape.FIXED:
+            return self.read(slot.format)
+        if slot.shape is Shape.STRING:
+            _, count, there, null = self.length(slot, "h")
+            name = self.source.fresh("v")
+            self.put(f"{name} = T(b[p:(p := p + {count})]) if {there} else {null}")
+            return name
+        if slot.shape is Shape.BYTES:
+            _, count, there, null = self.length(slot, "i")
+            name = self.source.fresh("v")
+            self.put(f"{name} = V[p:(p := p + {count})] if {there} else {null}")
+            return name
+        if slot.shape is Shape.ARRAY:
+            return self.array(slot)
+        return self.struct(slot)
+
+    def array(self, slot: Slot) -> str:
+        name, _, there, null = self.length(slot, "i")
+        element = slot.one
+        result = self.source.fresh("v")
+        self.put(f"if {there}:")
+        inner = self.deeper()
+        if slot.compact:
+            inner.put(f"{name} -= 1")
+        # As Kafka: never more elements than bytes, even of elements that take none.
+        size = max(element.minimum, 1)
+        inner.put(f"if {name}{f' * {size}' if size > 1 else ''} > e - p: F()")
+        if element.shape is Shape.FIXED:
+            code = element.format
+            table = self.source.constant("A_" + code.replace("?", "o"), _small(code))
+            inner.put(f"{result} = list({table}[{name}](b, p) if {name} < {_SMALL} else large(b, p, {name}, {code!r}))")
+            inner.put(f"p += {name}{f' * {element.minimum}' if element.minimum > 1 else ''}")
+        else:
+            append = self.source.fresh("a")
+            inner.put(f"{result} = []")
+            inner.put(f"{append} = {result}.append")
+            inner.put(f"for _ in R(None, {name}):")
+            body = inner.deeper()
+            if element.layout is not None:
+                body.fields(element.layout, f"{append}(", ")")
+            else:
+                value = body.value(element)
+                body.flush()
+                body.put(f"{append}({value})")
+        self.put("else:")
+        self.deeper().put(f"{result} = {null}")
+        return result
+
+    def struct(self, slot: Slot) -> str:
+        result = self.source.fresh("v")
+        if not slot.nullable:
+            self.fields(slot.struct, f"{result} = ", "")
+            return result
+        marker = self.read("b")
+        self.flush()
+        self.put(f"if {marker} >= 0:")
+        self.deeper().fields(slot.struct, f"{result} = ", "")
+        self.put("else:")
+        self.deeper().put(f"{result} = None")
+        return result
+
+    def fields(self, layout: Layout, before: str, after: str) -> None:
+        """Read a struct's fields and hand its dict on, between `before` and `after`."""
+        pairs = [(slot.name, self.value(slot)) for slot in layout.slots]
+        tags = self.read("B") if layout.flexible else ""
+        self.flush()
+        literal = "{" + ", ".join(f"{name!r}: {value}" for name, value in pairs) + "}"
+        if not layout.flexible:
+            self.put(f"{before}{literal}{after}")
+            return
+        result = self.source.fresh("d")
+        self.put(f"{before}({result} := {literal}){after}")
+        self.put(f"if {tags}: p = {_tag_function(self.source, layout)}(b, p, e, {tags}, {result}, T)")
+
+
+def _tag_function(source: _Source, layout: Layout) -> str:
+    """Write the function that reads a struct's tagged fields into its dict; returns the function's name."""
+    name = source.fresh("tags_" + re.sub(r"\W", "_", layout.name))
+    lines: list[str] = []
+    block = _Block(source, lines, 1)
+    block.put("if n > 127: n, p = U(b, p)")
+    block.put("if n * 2 > e - p: F()")
+    block.put("V = b if type(b) is memoryview else memoryview(b)")
+    block.put("for _ in R(None, n):")
+    loop = block.deeper()
+    loop.put("t, p = U(b, p + 1)")
+    loop.put("q, p = U(b, p + 1)")
+    loop.put("q += p")
+    loop.put("if q > e: F()")
+    word = "if"
+    for tag, slot in layout.tagged.items():
+        loop.put(f"{word} t == {tag}:")
+        inner = loop.deeper()
+        # A second value of a tag would silently replace the first.
+        inner.put(f"if {slot.name!r} in d: F()")
+        value = inner.value(slot)
+        inner.flush()
+        inner.put(f"d[{slot.name!r}] = {value}")
+        inner.put("if p != q: F()")
+        word = "elif"
+    if layout.tagged:
+        loop.put("else:")
+        loop = loop.deeper()
+    loop.put(f"if {UNKNOWN_TAGS!r} in d: d[{UNKNOWN_TAGS!r}].append((t, V[p:q]))")
+    loop.put(f"else: d[{UNKNOWN_TAGS!r}] = [(t, V[p:q])]")
+    loop.put("p = q")
+    if layout.tagged:
+        untagged = tuple(slot.name for slot in layout.slots)
+        in_order = untagged + tuple(slot.name for slot in layout.tagged.values()) == layout.order
+        order = source.constant("O_" + name, (*layout.order, UNKNOWN_TAGS))
+        if in_order:
+            block.put(f"if n == 1 or {UNKNOWN_TAGS!r} not in d: return p")
+        block.put(f"c = {{k: d[k] for k in {order} if k in d}}")
+        block.put("d.clear()")
+        block.put("d.update(c)")
+    block.put("return p")
+    source.functions.append(f"def {name}(b, p, e, n, d, T):\n" + "\n".join(lines) + "\n")
+    return name
+
+
+def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
+    """The text of the module that reads `message` in `version`, and the constants that it needs."""
+    layout = layout_of(message, version)
+    source = _Source(message.name)
+    lines: list[str] = []
+    block = _Block(source, lines, 2)
+    block.fields(layout, "d = ", "")
+    head = (
+        "def decode(b, p, e, problems=None, T=None):\n"
+        "    s = p\n"
+        "    lenient = T is not None\n"
+        "    if T is None: T = D if type(b) is bytes else X\n"
+        "    V = b if type(b) is memoryview else memoryview(b)\n"
+        "    try:\n"
+    )
+    tail = (
+        "        if p <= e: return d, p\n"
+        "    except (Failed, Bad, IndexError, Error, UnicodeDecodeError):\n"
+        "        pass\n"
+        "    return recover(b, s, e, problems, lenient)\n"
+    )
+    body = "\n".join(lines) + "\n"
+    if not re.search(r"\bV\[", body):
+        head = head.replace("    V = b if type(b) is memoryview else memoryview(b)\n", "")
+    return "".join(source.functions) + head + body + tail, source.constants
+
+
+_SHARED: dict[str, Any] = {
+    "D": bytes.decode,
+    "X": text,
+    "U": _varint,
+    "F": _fail,
+    "N": _null,
+    "R": repeat,
+    "large": _large,
+    "Failed": _Failed,
+    "Bad": DecodeError,
+    "Error": struct.error,
+}
+
+
+@per_version
+def decoder(message: Message, version: int) -> Decode:
+    """The function that reads `message` in `version`, compiled at the first call."""
+    text_of_module, constants = source_of(message, version)
+    names: dict[str, Any] = dict(_SHARED)
+    names.update(constants)
+
+    def recover(
+        buffer: Buffer, start: int, end: int, problems: list[Problem] | None, lenient: bool
+    ) -> tuple[Values, int]:
+        found: list[Problem] = []
+        error = first_error(message, version, buffer, start, end, found)
+        if error is not None:
+            raise error
+        if lenient:
+            raise DecodeError(Code.BAD_LENGTH, f"{message.name} v{version} cannot be read", start)
+        values, position = names["decode"](buffer, start, end, None, text_as_java)
+        if problems is not None:
+            problems.extend(found)
+        return values, position
+
+    names["recover"] = recover
+    # The text is made of a definition's names, quoted by repr, and of numbers.
+    exec(compile(text_of_module, f"<{message.name} v{version}>", "exec"), names)  # noqa: S102
+    decode: Decode = names["decode"]
+    return decode

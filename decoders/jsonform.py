@@ -1,0 +1,170 @@
+"""A message's values as plain JSON: the form that Kafka's own `*JsonConverter` prints, and what we add to it.
+
+For each message and version a converter is compiled that touches only what JSON cannot hold as it is (uuid, bytes,
+records, numbers that are no numbers, unknown tagged fields) and what is to be withheld.
+"""
+
+from __future__ import annotations
+
+import math
+from binascii import b2a_base64
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from decoders import secrets
+from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
+from decoders.layout import layout as layout_of
+from decoders.primitives import Buffer
+from decoders.records.batches import records_json
+from decoders.schema.model import Message
+
+
+def body_json(values: Mapping[str, Any], message: Message, version: int, *, show_secrets: bool = False) -> Any:
+    """The values of a message in `version` as an object that `json.dumps` takes.
+
+    Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
+    unless `show_secrets`.
+    """
+    return (_open if show_secrets else _closed)(message, version)(values)
+
+
+def base64(data: Buffer) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+@lru_cache(maxsize=4096)
+def _uuid(data: bytes) -> str:
+    return b2a_base64(data, newline=False)[:22].decode("ascii").translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def uuid_json(data: Buffer) -> str:
+    """A uuid as Kafka's Uuid.toString() prints it: 22 characters of base64url."""
+    return _uuid(bytes(data))
+
+
+def float_json(value: float) -> float | str:
+    """A float64; what is no number is text, as Jackson prints it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _unknown(tags: list[tuple[int, Buffer]]) -> list[dict[str, Any]]:
+    return [{"tag": tag, "base64": base64(data)} for tag, data in tags]
+
+
+def _config(name: Any, value: Any) -> Any:
+    return secrets.redacted(value) if secrets.is_secret_config(name) else value
+
+
+_FIXED = {"uuid": "uuid", "float64": "number"}
+_BYTES = {"bytes": "base64", "records": "records"}
+
+
+class _Converter:
+    """The text of one module: a function for each struct that may need a change."""
+
+    def __init__(self, message: Message, *, show_secrets: bool) -> None:
+        none: frozenset[str] = frozenset()
+        self.always = none if show_secrets else secrets.ALWAYS.get(message.name, none)
+        self.flagged = none if show_secrets else secrets.BY_FLAG.get(message.name, none)
+        self.named = none if show_secrets else secrets.BY_NAME.get(message.name, none)
+        self.functions: list[str] = []
+
+    def leaf(self, slot: Slot, layout: Layout, value: str) -> str | None:
+        """Expression for a field that is no struct; None where it stays as it is."""
+        if slot.name in self.always:
+            return f"redacted({value})"
+        if slot.name in self.flagged:
+            flag = f"v[{secrets.FLAG!r}]" if secrets.FLAG in layout.order else "s"
+            return f"redacted({value}) if {flag} else {value}"
+        if slot.name in self.named:
+            return f"config(v[{secrets.NAME!r}], {value})"
+        array = slot.shape is Shape.ARRAY
+        one = slot.element if slot.element is not None else slot
+        function = (_FIXED if one.shape is Shape.FIXED else _BYTES if one.shape is Shape.BYTES else {}).get(one.type)
+        if function is None:
+            return None
+        if array:
+            return f"None if {value} is None else [{function}(x) for x in {value}]"
+        if one.shape is Shape.BYTES:
+            return f"None if {value} is None else {function}({value})"
+        return f"{function}({value})"
+
+    def struct(self, layout: Layout) -> str | None:
+        """Name of the function that converts a struct; None where nothing in it ever needs it."""
+        lines: list[str] = []
+        for slot in layout.every():
+            value = f"v[{slot.name!r}]"
+            if slot.layout is not None:
+                inner = self.struct(slot.layout)
+                if inner is None:
+                    continue
+                flag = f"v[{secrets.FLAG!r}]" if secrets.FLAG in layout.order else "s"
+                change = (
+                    f"[{inner}(x, {flag}) for x in {value}] if {value} else {value}"
+                    if slot.shape is Shape.ARRAY
+                    else f"None if {value} is None else {inner}({value}, {flag})"
+                )
+            else:
+                leaf = self.leaf(slot, layout, value)
+                if leaf is None:
+                    continue
+                change = leaf
+            condition = f"if {slot.name!r} in v: " if slot.tag is not None else ""
+            lines.append(f"    {condition}r[{slot.name!r}] = {change}\n")
+        if not lines and not layout.flexible:
+            return None
+        name = f"struct{len(self.functions)}"
+        if lines:
+            text = f"def {name}(v, s=None):\n    r = dict(v)\n" + "".join(lines)
+            if layout.flexible:
+                text += f"    if {UNKNOWN_TAGS!r} in v: r[{UNKNOWN_TAGS!r}] = unknown(v[{UNKNOWN_TAGS!r}])\n"
+            text += "    return r\n"
+        else:
+            text = (
+                f"def {name}(v, s=None):\n"
+                f"    if {UNKNOWN_TAGS!r} not in v: return v\n"
+                "    r = dict(v)\n"
+                f"    r[{UNKNOWN_TAGS!r}] = unknown(v[{UNKNOWN_TAGS!r}])\n"
+                "    return r\n"
+            )
+        self.functions.append(text)
+        return name
+
+
+def _compile(message: Message, version: int, *, show_secrets: bool) -> Callable[[Mapping[str, Any]], Any]:
+    converter = _Converter(message, show_secrets=show_secrets)
+    name = converter.struct(layout_of(message, version))
+    if name is None:
+        return _as_is
+    names: dict[str, Any] = {
+        "redacted": secrets.redacted,
+        "config": _config,
+        "uuid": uuid_json,
+        "number": float_json,
+        "base64": base64,
+        "records": records_json,
+        "unknown": _unknown,
+    }
+    exec(compile("".join(converter.functions), f"<JSON of {message.name} v{version}>", "exec"), names)  # noqa: S102
+    convert: Callable[[Mapping[str, Any]], Any] = names[name]
+    return convert
+
+
+def _as_is(values: Mapping[str, Any]) -> Any:
+    return values
+
+
+@per_version
+def _open(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
+    return _compile(message, version, show_secrets=True)
+
+
+@per_version
+def _closed(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
+    return _compile(message, version, show_secrets=False)

@@ -1,0 +1,305 @@
+"""A whole frame to values: which definition reads it, and what does not fit.
+
+The order of attempts: the newest layout to the last byte; the layout that an older release gave the same version; the
+answer in the layout of v0 that ApiVersions may get (KIP-511); a layout that some clients sent by mistake. An unknown
+version of a known API is read with the nearest known one, as a guess that says so.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from decoders.compiler import Decode, Values, decoder
+from decoders.conversation.stream import Side
+from decoders.errorcodes import error_codes
+from decoders.layout import layout as layout_of
+from decoders.primitives import Buffer
+from decoders.problems import Code, DecodeError, Problem
+from decoders.schema import irregular
+from decoders.schema.lookup import Definitions
+from decoders.schema.model import Message
+from decoders.tree import Node, tree
+
+__all__ = ["Decoded", "decode_request", "decode_response", "error_codes", "frame_tree"]
+
+_KEY_AND_VERSION = struct.Struct(">hh")
+_SIZE = 4
+_COPY = 1 << 16
+"""Frames up to this size are copied once: slices of bytes decode faster than those of a memoryview."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A frame's values.
+
+    `message` and `version` are the definition that gave `body` (None for an unknown API); `header` holds what could be
+    read of the header. `body` is None where it could not be read; it is kept beside a trailing_bytes problem.
+    `guessed_version` is the version whose layout was taken where it is a guess; `definitions` the older release whose
+    layout fitted where the newest did not. `body_start` counts from the frame's first byte.
+    """
+
+    message: Message | None
+    version: int
+    header: Values
+    body: Values | None
+    problems: list[Problem] = field(default_factory=list)
+    guessed_version: int | None = None
+    definitions: str | None = None
+    body_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A layout to try; `only_error` are the two bytes that the body must begin with, if any."""
+
+    message: Message
+    version: int
+    decode: Decode
+    guessed_version: int | None = None
+    definitions: str | None = None
+    only_error: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to read the frames of one API and version in one direction."""
+
+    header: Message
+    header_version: int
+    decode_header: Decode
+    attempts: tuple[_Attempt, ...]
+    problem: Problem | None
+    """What is odd about the API key or version itself."""
+
+
+class _Plans:
+    """The plans in the eyes of one release, made when first needed."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.known: dict[tuple[Side, int, int], _Plan] = {}
+
+    def get(self, side: Side, key: int, version: int) -> _Plan:
+        plan = self.known.get((side, key, version))
+        if plan is None:
+            plan = self._make(side, key, version)
+            # Unknown keys and versions come from the wire: 2^32 of them must not be kept.
+            if plan.problem is None:
+                self.known[side, key, version] = plan
+        return plan
+
+    def _make(self, side: Side, key: int, version: int) -> _Plan:
+        definitions = self.definitions
+        request = side is Side.CLIENT
+        if request:
+            header_version = definitions.request_header_version(key, version)
+            header = definitions.message("RequestHeader", header_version)
+        else:
+            header_version = definitions.response_header_version(key, version)
+            header = definitions.message("ResponseHeader", header_version)
+        if header is None:
+            raise LookupError(f"no definition of header version {header_version}")
+        problem = None
+        where = "request" if request else "response"
+        attempts: tuple[_Attempt, ...] = ()
+        if not definitions.versions(key):
+            problem = Problem(
+                where, 4 if request else 0, "requestApiKey" if request else "",
+                f"no release knows API key {key}", Code.UNKNOWN_API,
+            )  # fmt: skip
+        else:
+            known = definitions.nearest(key, version)
+            guess = known if known != version else None
+            if guess is not None:
+                name = definitions.apis[key].name if key in definitions.apis else f"API {key}"
+                problem = Problem(
+                    where, 6 if request else 0, "requestApiVersion" if request else "",
+                    f"no release knows version {version} of {name}; read as version {known}", Code.UNKNOWN_VERSION,
+                )  # fmt: skip
+            attempts = tuple(self._attempts(key, known, guess, request=request))
+            if not attempts and problem is None:
+                problem = Problem(where, 0, "", f"nothing defines version {version} of API {key}", Code.UNKNOWN_VERSION)
+        return _Plan(header, header_version, decoder(header, header_version), attempts, problem)
+
+    def _attempts(self, key: int, version: int, guess: int | None, *, request: bool) -> Iterator[_Attempt]:
+        definitions = self.definitions
+        message = definitions.request(key, version) if request else definitions.response(key, version)
+        if message is None:
+            return
+        yield _Attempt(message, version, decoder(message, version), guess)
+        older = definitions.older(message.name, version)
+        if older is not None:
+            yield _Attempt(older, version, decoder(older, version), guess, older.release)
+        error = irregular.v0_answer_error(key)
+        first = definitions.response(key, 0)
+        if not request and error is not None and first is not None and (version > 0 or guess is not None):
+            yield _Attempt(first, 0, decoder(first, 0), only_error=struct.pack(">h", error))
+        quirk = definitions.quirk(message, version)
+        if quirk is not None:
+            # The field comes from the version after this one.
+            yield _Attempt(quirk, version, decoder(quirk, version), version + 1)
+
+
+@cache
+def _plans(definitions: Definitions) -> _Plans:
+    return _Plans(definitions)
+
+
+def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
+    """Read a request frame, its length field included. Whatever the bytes, the result says what they hold."""
+    if len(data) < _SIZE + _KEY_AND_VERSION.size:
+        problem = Problem("request", len(data), "", f"a request of {len(data)} bytes has no header", Code.TRUNCATED)
+        return Decoded(None, -1, {}, None, [problem], body_start=len(data))
+    key, version = _KEY_AND_VERSION.unpack_from(data, _SIZE)
+    return _decode(data, _plans(definitions).get(Side.CLIENT, key, version), version, "request")
+
+
+def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
+    """Read the frame, its length field included, that answers a request of this key and version."""
+    return _decode(data, _plans(definitions).get(Side.BROKER, api_key, api_version), api_version, "response")
+
+
+def _decode(data: Buffer, plan: _Plan, version: int, where: str) -> Decoded:
+    end = len(data)
+    if type(data) is not bytes and end <= _COPY:
+        data = bytes(data)
+    found: list[Problem] = []
+    try:
+        header, start = plan.decode_header(data, _SIZE, end, found)
+    except DecodeError as error:
+        message = plan.attempts[0].message if plan.attempts else None
+        problems = [error.problem(where)] if plan.problem is None else [plan.problem, error.problem(where)]
+        return Decoded(message, version, _partial_header(data, plan, end), None, problems, body_start=end)
+    if plan.problem is None and not found:
+        attempt = plan.attempts[0]
+        try:
+            body, position = attempt.decode(data, start, end, found)
+        except DecodeError:
+            pass
+        else:
+            if position == end and not found:
+                return Decoded(attempt.message, attempt.version, header, body, [], None, None, start)
+            found = []
+    return _attempt_all(data, plan, version, where, header, start, found)
+
+
+def _attempt_all(
+    data: Buffer, plan: _Plan, version: int, where: str, header: Values, start: int, found: list[Problem]
+) -> Decoded:
+    """Try each layout; the first that fits to the last byte, else the first that leaves bytes over, else none."""
+    end = len(data)
+    problems = [] if plan.problem is None else [plan.problem]
+    problems += (Problem(where, p.offset, p.path, p.message, p.code) for p in found)
+    if not plan.attempts:
+        return Decoded(None, version, header, None, problems, body_start=start)
+    first_error: DecodeError | None = None
+    loose: tuple[_Attempt, Values, int, list[Problem]] | None = None
+    for attempt in plan.attempts:
+        if attempt.only_error is not None and bytes(data[start : start + 2]) != attempt.only_error:
+            continue
+        text: list[Problem] = []
+        try:
+            body, position = attempt.decode(data, start, end, text)
+        except DecodeError as error:
+            first_error = first_error or error
+            continue
+        if position == end:
+            return _decoded(attempt, header, body, [*problems, *_placed(text, where)], start)
+        if loose is None:
+            loose = (attempt, body, position, text)
+    if loose is not None:
+        attempt, body, position, text = loose
+        left = end - position
+        trailing = Problem(where, position, "", f"{left} bytes after the body", Code.TRAILING_BYTES)
+        return _decoded(attempt, header, body, [*problems, *_placed(text, where), trailing], start)
+    if first_error is not None:
+        problems.append(first_error.problem(where))
+    return _decoded(plan.attempts[0], header, None, problems, start)
+
+
+def _decoded(attempt: _Attempt, header: Values, body: Values | None, problems: list[Problem], start: int) -> Decoded:
+    guess, release = attempt.guessed_version, attempt.definitions
+    return Decoded(attempt.message, attempt.version, header, body, problems, guess, release, start)
+
+
+def _placed(problems: list[Problem], where: str) -> Iterator[Problem]:
+    return (Problem(where, p.offset, p.path, p.message, p.code) for p in problems)
+
+
+def _partial_header(data: Buffer, plan: _Plan, end: int) -> Values:
+    names = {slot.name for slot in layout_of(plan.header, plan.header_version).slots}
+    node = tree(plan.header, plan.header_version, data, _SIZE, end)
+    return {child.name: child.value for child in node.children if child.name in names and child.problem is None}
+
+
+def frame_tree(
+    data: Buffer, side: Side, api_key: int | None, api_version: int | None, definitions: Definitions
+) -> Node:
+    """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
+
+    Offsets count from the frame's first byte. What was read before an error is kept; bytes that nothing reads are
+    nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
+    without them has its correlation id and its bytes.
+    """
+    view = memoryview(data)
+    end = len(view)
+    where = "request" if side is Side.CLIENT else "response"
+    root = Node("frame", where, 0)
+    root.end = end
+    size = _child(root, "size", "int32", 0, min(_SIZE, end))
+    if end < _SIZE:
+        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} are left", Code.TRUNCATED)
+        return root
+    (size.value,) = struct.unpack_from(">i", view, 0)
+    if side is Side.CLIENT:
+        if end < _SIZE + _KEY_AND_VERSION.size:
+            unread = _bytes(root, "unread", view, _SIZE, end)
+            unread.problem = Problem(where, end, "", f"a request of {end} bytes has no header", Code.TRUNCATED)
+            return root
+        api_key, api_version = _KEY_AND_VERSION.unpack_from(view, _SIZE)
+    plans = _plans(definitions)
+    # No API has a negative key: an orphan's header is the plainest one.
+    plan = plans.get(side, -1 if api_key is None else api_key, -1 if api_version is None else api_version)
+    decoded = _decode(data, plan, -1 if api_version is None else api_version, where)
+    header = _adopt(root, "header", tree(plan.header, plan.header_version, data, _SIZE, end))
+    position = header.end
+    if decoded.message is not None and not any(node.problem for node in header.walk() if _stops(node)):
+        body = _adopt(root, "body", tree(decoded.message, decoded.version, data, position, end))
+        position = body.end
+        stopped = any(_stops(node) for node in body.walk())
+        if position < end:
+            rest = _bytes(root, "unread" if stopped else "trailing", view, position, end)
+            if not stopped:
+                rest.problem = next((p for p in decoded.problems if p.code is Code.TRAILING_BYTES), None)
+    elif position < end:
+        _bytes(root, "unread", view, position, end)
+    if plan.problem is not None and api_key is not None:
+        root.problem = plan.problem
+    return root
+
+
+def _stops(node: Node) -> bool:
+    return node.problem is not None and node.problem.code is not Code.BAD_UTF8
+
+
+def _child(parent: Node, name: str, type_: str, start: int, end: int) -> Node:
+    node = Node(name, type_, start, parent)
+    node.end = end
+    parent.children.append(node)
+    return node
+
+
+def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> Node:
+    node = _child(parent, name, "bytes", start, end)
+    node.value = view[start:end]
+    return node
+
+
+def _adopt(root: Node, name: str, node: Node) -> Node:
+    """Hang a message's own root below the frame; its nodes keep the paths that they have in the message."""
+    node.name = name
+    root.children.append(node)
+    return node

@@ -1,0 +1,162 @@
+"""What a records field holds, down to the headers of its batches.
+
+Batches of magic 2 and message sets of magic 0 and 1, whose outer messages each count as a batch, as in Kafka's
+`MemoryRecords.batches()`. The records inside are not read here.
+Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`; KIP-98, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+
+from decoders.primitives import Buffer
+from decoders.problems import Code
+
+COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_PREFIX = struct.Struct(">qiIb")
+"""baseOffset, size of what follows, (leader epoch or CRC), magic: in this place in every format."""
+_V2 = struct.Struct(">qiibIhiqqqhii")
+_LEGACY = struct.Struct(">qiIbb")
+_TIMESTAMP = struct.Struct(">q")
+
+_LOG_OVERHEAD = 12
+"""Bytes of offset and size, which the size does not count."""
+_CHECKED_V2 = 21
+_CHECKED_LEGACY = 16
+_MINIMUM_LEGACY = 14
+_MINIMUM_V1 = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch: `header` as the exchange JSON names it, and its bytes [start, end) in the field."""
+
+    start: int
+    end: int
+    header: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong in a records field; `offset` counts from the field's first byte."""
+
+    offset: int
+    code: Code
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The batches of a records field.
+
+    `truncated_tail` is how many bytes at the end belong to a batch that is not whole (normal at the end of a Fetch) or
+    follow one that cannot be read, which `troubles` then tells.
+    """
+
+    batches: list[Batch]
+    truncated_tail: int
+    troubles: list[Trouble]
+
+
+def compression_name(attributes: int) -> str:
+    codec = attributes & 7
+    return COMPRESSION[codec] if codec < len(COMPRESSION) else f"unknown({codec})"
+
+
+def parse(records: Buffer) -> Batches:
+    """Read the headers of all batches; never raises on any bytes."""
+    batches: list[Batch] = []
+    troubles: list[Trouble] = []
+    position, end = 0, len(records)
+    while end - position >= _PREFIX.size:
+        _, size, _, magic = _PREFIX.unpack_from(records, position)
+        if magic not in {0, 1, 2}:
+            troubles.append(Trouble(position, Code.BAD_LENGTH, f"no record batch has magic {magic}"))
+            break
+        minimum = (_MINIMUM_LEGACY, _MINIMUM_V1, _V2.size - _LOG_OVERHEAD)[magic]
+        if size < minimum:
+            message = f"a batch of magic {magic} takes {minimum} bytes at least, its size is {size}"
+            troubles.append(Trouble(position, Code.BAD_LENGTH, message))
+            break
+        after = position + _LOG_OVERHEAD + size
+        if after > end:
+            break
+        header = _v2(records, position, after) if magic == 2 else _legacy(records, position, after)
+        if not header["crcValid"]:
+            troubles.append(Trouble(position, Code.CRC_MISMATCH, "the batch's CRC does not match its bytes"))
+        batches.append(Batch(position, after, header))
+        position = after
+    return Batches(batches, end - position, troubles)
+
+
+def _v2(records: Buffer, position: int, end: int) -> dict[str, Any]:
+    (
+        base_offset,
+        _,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _V2.unpack_from(records, position)
+    return {
+        "baseOffset": base_offset,
+        "partitionLeaderEpoch": leader_epoch,
+        "magic": magic,
+        "crc": crc,
+        "crcValid": google_crc32c.value(bytes(records[position + _CHECKED_V2 : end])) == crc,
+        "compression": compression_name(attributes),
+        "timestampType": "LogAppendTime" if attributes & 8 else "CreateTime",
+        "isTransactional": bool(attributes & 16),
+        "isControl": bool(attributes & 32),
+        "lastOffsetDelta": last_offset_delta,
+        "baseTimestamp": base_timestamp,
+        "maxTimestamp": max_timestamp,
+        "producerId": producer_id,
+        "producerEpoch": producer_epoch,
+        "baseSequence": base_sequence,
+        "recordCount": count,
+        "sizeInBytes": end - position,
+    }
+
+
+def _legacy(records: Buffer, position: int, end: int) -> dict[str, Any]:
+    """An outer message. What only its inner messages tell (first offset, count) is there where it has none."""
+    offset, _, crc, magic, attributes = _LEGACY.unpack_from(records, position)
+    compression = compression_name(attributes)
+    header: dict[str, Any] = {"baseOffset": offset} if compression == "none" else {}
+    header["magic"] = magic
+    header["crc"] = crc
+    header["crcValid"] = zlib.crc32(records[position + _CHECKED_LEGACY : end]) == crc
+    header["compression"] = compression
+    if magic == 0:
+        header["timestampType"] = "NoTimestampType"
+    else:
+        header["timestampType"] = "LogAppendTime" if attributes & 8 else "CreateTime"
+        (header["maxTimestamp"],) = _TIMESTAMP.unpack_from(records, position + _LEGACY.size)
+    if compression == "none":
+        header["recordCount"] = 1
+    header["sizeInBytes"] = end - position
+    return header
+
+
+def records_json(records: Buffer) -> dict[str, Any]:
+    """The JSON form of a records field, as far as the batches' headers go."""
+    parsed = parse(records)
+    return {
+        "sizeInBytes": len(records),
+        "batches": [batch.header for batch in parsed.batches],
+        "truncatedTail": parsed.truncated_tail,
+    }

@@ -1,0 +1,88 @@
+"""Which values are secret: the one place that says so.
+
+What withholds a value where it becomes text asks here: the JSON form, the tree, and whoever prints raw frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from decoders.schema.model import Message
+
+if TYPE_CHECKING:
+    from decoders.tree import Node
+
+ALWAYS: Mapping[str, frozenset[str]] = {
+    "SaslAuthenticateRequest": frozenset({"authBytes"}),
+    "SaslAuthenticateResponse": frozenset({"authBytes"}),
+    "CreateDelegationTokenResponse": frozenset({"hmac"}),
+    "RenewDelegationTokenRequest": frozenset({"hmac"}),
+    "ExpireDelegationTokenRequest": frozenset({"hmac"}),
+    "DescribeDelegationTokenResponse": frozenset({"hmac"}),
+    "AlterUserScramCredentialsRequest": frozenset({"saltedPassword"}),
+}
+"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords."""
+
+BY_FLAG: Mapping[str, frozenset[str]] = {
+    "DescribeConfigsResponse": frozenset({"value"}),
+    "CreateTopicsResponse": frozenset({"value"}),
+}
+"""Fields that are secret where `isSensitive` beside them, or in the struct around theirs, is true."""
+
+BY_NAME: Mapping[str, frozenset[str]] = {
+    "AlterConfigsRequest": frozenset({"value"}),
+    "IncrementalAlterConfigsRequest": frozenset({"value"}),
+    "CreateTopicsRequest": frozenset({"value"}),
+}
+"""Fields that are secret where `name` beside them ends as SUFFIXES says."""
+
+FLAG = "isSensitive"
+NAME = "name"
+SUFFIXES = (".password", ".secret", ".key", ".jaas.config", ".keystore.certificate.chain")
+"""Ends of the names of configs that hold a secret; a broker marks these itself, a request cannot."""
+
+API_KEYS = frozenset({19, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
+"""APIs whose frames can hold a secret, so that their bytes are one too (58: an Envelope holds another request)."""
+
+
+def is_secret_config(name: Any) -> bool:
+    return isinstance(name, str) and name.lower().endswith(SUFFIXES)
+
+
+def redacted(value: Any) -> Any:
+    """What stands for a secret; null stays null. Text counts in bytes of UTF-8."""
+    if value is None:
+        return None
+    size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(value)
+    return {"redacted": True, "sizeInBytes": size}
+
+
+def mark(message: Message, node: Node) -> None:
+    """Set `secret` on the children of a struct's node. Where the flag was not reached, what it is about is secret."""
+    name = message.name
+    always, flagged, named = ALWAYS.get(name), BY_FLAG.get(name), BY_NAME.get(name)
+    if always is None and flagged is None and named is None:
+        return
+    for child in node.children:
+        if always is not None and child.name in always:
+            child.secret = True
+        elif flagged is not None and child.name in flagged:
+            child.secret = _flag(node) is not False
+        elif named is not None and child.name in named:
+            child.secret = is_secret_config(_beside(node, NAME))
+
+
+def _flag(node: Node) -> Any:
+    """The flag of a struct, or of the one around it: a config's synonyms are as secret as the config."""
+    above: Node | None = node
+    while above is not None:
+        for child in above.children:
+            if child.name == FLAG:
+                return child.value
+        above = above.parent
+    return None
+
+
+def _beside(node: Node, name: str) -> Any:
+    return next((child.value for child in node.children if child.name == name), None)

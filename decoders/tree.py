@@ -1,0 +1,336 @@
+"""The slow, obvious reading of a message: every field with its bytes.
+
+It is the reference that the compiled functions are held to, it tells them where bytes do not fit, and it feeds the
+views that show a field beside its bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from decoders import secrets
+from decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
+from decoders.layout import layout as layout_of
+from decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
+from decoders.problems import Code, DecodeError, Problem
+from decoders.schema.model import Field, Message
+
+
+class Node:
+    """A field, an array's element, or a struct, with its bytes [start, end), length field included.
+
+    `value` is a leaf's value (uuid: 16 bytes; bytes and records: memoryview), the number of elements of an array, None
+    of a struct and of whatever is null (`null` tells these two apart). `type` is as the definition writes it
+    ("[]int32", "string", a struct's name). `problem` is what stopped the reading here, or is odd about the field; its
+    `where` is empty. `secret` fields are to be withheld where values become text.
+    """
+
+    __slots__ = ("_children", "_fixed", "end", "field", "name", "null", "parent", "problem", "secret", "start", "type",
+                 "value")  # fmt: skip
+
+    def __init__(
+        self, name: str, type_: str, start: int, parent: Node | None = None, field: Field | None = None
+    ) -> None:
+        self.name = name
+        self.type = type_
+        self.value: Any = None
+        self.start = start
+        self.end = start
+        self.parent = parent
+        self.field = field
+        self.null = False
+        self.secret = False
+        self.problem: Problem | None = None
+        self._children: list[Node] | None = None
+        self._fixed: tuple[Buffer, int, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.path or self.name} {self.type} [{self.start}, {self.end})>"
+
+    @property
+    def children(self) -> list[Node]:
+        """The nodes inside. Those of an array of numbers are made when first asked for."""
+        if self._children is None:
+            self._children = list(self._numbers())
+        return self._children
+
+    def _numbers(self) -> Iterator[Node]:
+        if self._fixed is None:
+            return
+        buffer, start, count = self._fixed
+        code, size = FIXED[self.type[2:]]
+        for index in range(count):
+            node = Node(f"[{index}]", self.type[2:], start, self, self.field)
+            (node.value,) = struct.unpack_from(">" + code, buffer, start)
+            start = node.end = start + size
+            yield node
+
+    @property
+    def path(self) -> str:
+        """Where the node stands in its message: "responses[0].partitions[2].records"; "" for the message itself."""
+        if self.parent is None:
+            return ""
+        above = self.parent.path
+        if self.name.startswith("[") or not above:
+            return above + self.name
+        return f"{above}.{self.name}"
+
+    def walk(self) -> Iterator[Node]:
+        """The node and all below it, in wire order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def at(self, offset: int) -> Node:
+        """The smallest node whose bytes hold `offset`; this node where none below does."""
+        for child in self.children:
+            if child.start <= offset < child.end:
+                return child.at(offset)
+        return self
+
+
+class _Stop(Exception):  # noqa: N818
+    """Ends the walk; the problem is in its node."""
+
+
+class _Walk:
+    """One reading. Without `keep` the nodes of what was read are let go, so that only a path remains."""
+
+    def __init__(self, message: Message, buffer: Buffer, position: int, end: int, *, keep: bool) -> None:
+        self.message = message
+        self.buffer = buffer
+        self.view = memoryview(buffer)
+        self.position = position
+        self.end = end
+        self.keep = keep
+        self.problems: list[Problem] = []
+        self.error: Problem | None = None
+
+    def note(self, node: Node, code: Code, text_: str, offset: int) -> Problem:
+        problem = Problem("", offset, node.path, text_, code)
+        node.problem = problem
+        return problem
+
+    def stop(self, node: Node, code: Code, text_: str, offset: int) -> _Stop:
+        self.error = self.note(node, code, text_, offset)
+        return _Stop()
+
+    def take(self, node: Node, size: int, what: str) -> int:
+        """Step over `size` bytes; returns where they start."""
+        start = self.position
+        if size > self.end - start:
+            raise self.stop(
+                node, Code.TRUNCATED, f"{what} takes {size} bytes, {max(self.end - start, 0)} are left", start
+            )
+        self.position = start + size
+        return start
+
+    def number(self, node: Node, code: str, what: str) -> Any:
+        size = struct.calcsize(">" + code)
+        return struct.unpack_from(">" + code, self.buffer, self.take(node, size, what))[0]
+
+    def varint(self, node: Node, what: str) -> int:
+        start = self.position
+        try:
+            value, position = read_unsigned_varint(self.view[: self.end], start)
+        except DecodeError as error:
+            raise self.stop(node, error.code, f"{what}: {error.message}", start) from None
+        except IndexError:
+            raise self.stop(node, Code.TRUNCATED, f"{what} is cut", start) from None
+        self.position = position
+        return value
+
+    def open(self, name: str, type_: str, parent: Node, field: Field | None = None) -> Node:
+        node = Node(name, type_, self.position, parent, field)
+        children = parent.children
+        if not self.keep:
+            children.clear()
+        children.append(node)
+        return node
+
+    def length(self, node: Node, slot: Slot, code: str) -> int | None:
+        """Read a length or count; None where the field is null."""
+        what = "the count" if slot.shape is Shape.ARRAY else "the length"
+        start = self.position
+        value: int = self.varint(node, what) - 1 if slot.compact else self.number(node, code, what)
+        if value >= 0:
+            return value
+        if value < -1:
+            raise self.stop(node, Code.BAD_LENGTH, f"{what} is {value}", start)
+        if not slot.nullable:
+            raise self.stop(node, Code.BAD_LENGTH, "null, where the definition allows no null", start)
+        node.null = True
+        return None
+
+    def slot(self, slot: Slot, parent: Node, name: str | None = None) -> Node:
+        node = self.open(name if name is not None else slot.name, slot.type_name, parent, slot.field)
+        try:
+            self.fill(node, slot)
+        finally:
+            # What was read before an error stays the node's own.
+            node.end = self.position
+        return node
+
+    def fill(self, node: Node, slot: Slot) -> None:
+        if slot.shape is Shape.FIXED:
+            node.value = self.number(node, slot.format, slot.type)
+        elif slot.shape is Shape.STRING:
+            length = self.length(node, slot, "h")
+            if length is not None:
+                start = self.take(node, length, "the text")
+                node.value = self.text(node, start, start + length)
+        elif slot.shape is Shape.BYTES:
+            length = self.length(node, slot, "i")
+            if length is not None:
+                start = self.take(node, length, "the value")
+                node.value = self.view[start : start + length]
+        elif slot.shape is Shape.ARRAY:
+            self.array(node, slot)
+        else:
+            if slot.nullable and self.number(node, "b", "the null marker") < 0:
+                node.null = True
+                return
+            self.fields(slot.struct, node)
+
+    def text(self, node: Node, start: int, end: int) -> str:
+        try:
+            return text(self.view[start:end])
+        except UnicodeDecodeError as error:
+            self.problems.append(self.note(node, Code.BAD_UTF8, f"not UTF-8: {error.reason}", start + error.start))
+            return text_as_java(self.view[start:end])
+
+    def array(self, node: Node, slot: Slot) -> None:
+        start = self.position
+        count = self.length(node, slot, "i")
+        node.value = count
+        if count is None:
+            return
+        element = slot.one
+        left = self.end - self.position
+        size = max(element.minimum, 1)
+        if count * size > left:
+            node.value = None
+            message = f"{count} elements of at least {size} bytes, {left} bytes are left"
+            raise self.stop(node, Code.TRUNCATED, message, start)
+        if element.shape is Shape.FIXED:
+            node._fixed = (self.buffer, self.position, count)  # noqa: SLF001
+            node._children = None  # noqa: SLF001
+            self.position += count * element.minimum
+            return
+        for index in range(count):
+            self.slot(element, node, f"[{index}]")
+
+    def fields(self, layout: Layout, node: Node) -> None:
+        try:
+            for slot in layout.slots:
+                self.slot(slot, node)
+            if layout.flexible:
+                self.tags(layout, node)
+        finally:
+            if self.keep:
+                secrets.mark(self.message, node)
+
+    def tags(self, layout: Layout, node: Node) -> None:
+        tags = self.open(UNKNOWN_TAGS, "tags", node)
+        seen: set[int] = set()
+        try:
+            start = self.position
+            count = self.varint(tags, "the number of tagged fields")
+            if count * 2 > self.end - self.position:
+                message = f"{count} tagged fields, {self.end - self.position} bytes are left"
+                raise self.stop(tags, Code.TRUNCATED, message, start)
+            tags.end = self.position
+            for _ in range(count):
+                start = self.position
+                tag = self.varint(tags, "a tag")
+                size = self.varint(tags, "a tagged field's size")
+                slot = layout.tagged.get(tag)
+                if slot is None:
+                    unknown = self.open(f"[{tag}]", "bytes", tags)
+                    unknown.start = start
+                    begin = self.take(unknown, size, "the tagged field")
+                    unknown.value = self.view[begin : self.position]
+                    unknown.end = self.position
+                    continue
+                if tag in seen:
+                    raise self.stop(tags, Code.BAD_LENGTH, f"tag {tag} ({slot.name}) appears twice", start)
+                seen.add(tag)
+                self.tagged(slot, node, start, size)
+        finally:
+            tags.end = max(tags.end, tags.children[-1].end if tags.children else tags.end)
+
+    def tagged(self, slot: Slot, node: Node, start: int, size: int) -> None:
+        begin, outer = self.position, self.end
+        field = Node(slot.name, slot.type_name, start, node, slot.field)
+        if size > outer - begin:
+            node.children.append(field)
+            raise self.stop(
+                field, Code.TRUNCATED, f"the tagged field takes {size} bytes, {outer - begin} are left", begin
+            )
+        if not self.keep:
+            node.children.clear()
+        node.children.append(field)
+        # Kafka's reader ignores the size of a tag that it knows: bytes outside it are then somebody else's.
+        self.end = begin + size
+        try:
+            self.fill(field, slot)
+            if self.position != self.end:
+                used = self.position - begin
+                raise self.stop(
+                    field, Code.BAD_LENGTH, f"the tagged field is {size} bytes long, its value {used}", begin
+                )
+        finally:
+            self.end = outer
+            field.end = self.position
+
+
+def _run(message: Message, version: int, walk: _Walk) -> Node:
+    root = Node(message.name, message.name, walk.position)
+    with suppress(_Stop):
+        walk.fields(layout_of(message, version), root)
+    root.end = walk.position
+    return root
+
+
+def tree(message: Message, version: int, buffer: Buffer, position: int, end: int) -> Node:
+    """Read `buffer[position:end]` into nodes; what was read before an error is kept, with the problem in its node."""
+    return _run(message, version, _Walk(message, buffer, position, end, keep=True))
+
+
+def first_error(
+    message: Message, version: int, buffer: Buffer, position: int, end: int, problems: list[Problem]
+) -> DecodeError | None:
+    """What stops the reading of `buffer[position:end]`, if anything; text that is not UTF-8 goes to `problems`."""
+    walk = _Walk(message, buffer, position, end, keep=False)
+    _run(message, version, walk)
+    problems.extend(walk.problems)
+    if walk.error is None:
+        return None
+    return DecodeError(walk.error.code, walk.error.message, walk.error.offset, walk.error.path)
+
+
+def values(node: Node, layout: Layout) -> dict[str, Any]:
+    """The values of a struct's node, in the form that the compiled functions give. The tree must be whole."""
+    by_name = {child.name: child for child in node.children}
+    result: dict[str, Any] = {}
+    for slot in layout.every():
+        child = by_name.get(slot.name)
+        if child is not None:
+            result[slot.name] = _value(child, slot)
+    unknown = by_name.get(UNKNOWN_TAGS)
+    if unknown is not None and unknown.children:
+        result[UNKNOWN_TAGS] = [(int(child.name[1:-1]), child.value) for child in unknown.children]
+    return result
+
+
+def _value(node: Node, slot: Slot) -> Any:
+    if node.null:
+        return None
+    if slot.shape is Shape.ARRAY:
+        return [_value(child, slot.one) for child in node.children]
+    if slot.shape is Shape.STRUCT:
+        return values(node, slot.struct)
+    return node.value
