@@ -276,6 +276,8 @@ def _kafka_uuid() -> str:
 @contextlib.contextmanager
 def cluster(release: str, nodes: int) -> Iterator[Cluster]:
     """A running cluster in a directory of its own, which is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory:
-        with Cluster(release, nodes, Path(directory)) as running:
-            yield running
+    with (
+        tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory,
+        Cluster(release, nodes, Path(directory)) as running,
+    ):
+        yield running

@@ -1,0 +1,25 @@
+"""The JSON bodies that Kafka's own classes print, beside ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Our body without what we add to Kafka's form.
+
+    A records object becomes `xSizeInBytes: n` in its struct, a `{base64, decoded}` object its base64.
+    """
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"base64", "decoded"}:
+        return value["base64"]
+    result = {}
+    for name, inner in value.items():
+        if isinstance(inner, dict) and "sizeInBytes" in inner and "batches" in inner:
+            result[f"{name}SizeInBytes"] = inner["sizeInBytes"]
+        else:
+            result[name] = plain(inner)
+    return result
