@@ -1,0 +1,147 @@
+"""Blocks of a pcapng file as bytes, and packets with TCP/IP headers made up around bytes of a stream.
+
+Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 791, RFC 8200, RFC 9293 (headers). Everything is written
+little-endian; the link layer is raw IP (LINKTYPE_RAW, 101), the times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+
+LINKTYPE_RAW = 101
+MAX_PAYLOAD = 65_495
+"""Bytes of TCP payload that fit an IPv4 packet whose headers have no options."""
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+_OPT_COMMENT = 1
+_SHB_USERAPPL = 4
+_IF_NAME = 2
+_IF_TSRESOL = 9
+_ISB_IFRECV = 4
+_ISB_IFDROP = 5
+
+_MAX_COMMENT = 65_000
+
+_SYN_OPTIONS = bytes((2, 4, 0xFF, 0xD7, 1, 3, 3, 14))
+"""MSS 65,495 and a window scale of 14, so that no amount in flight looks like a full window."""
+
+
+def _pad(length: int) -> int:
+    return -length & 3
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + value + bytes(_pad(len(value)))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    total = len(body) + 12
+    return struct.pack("<II", kind, total) + body + struct.pack("<I", total)
+
+
+def file_header(application: str, interface: str) -> bytes:
+    """Section header and the one interface description that every file starts with."""
+    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(_SHB_USERAPPL, application.encode()) + bytes(4)
+    described = (
+        struct.pack("<HHI", LINKTYPE_RAW, 0, 0)
+        + _option(_IF_NAME, interface.encode())
+        + _option(_IF_TSRESOL, b"\x09")
+        + bytes(4)
+    )
+    return _block(0x0A0D0D0A, section) + _block(1, described)
+
+
+def statistics(time_ns: int, received: int, dropped: int) -> bytes:
+    """Interface statistics: packets seen and packets that could not be recorded, since the start."""
+    body = (
+        struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF)
+        + _option(_ISB_IFRECV, struct.pack("<Q", received))
+        + _option(_ISB_IFDROP, struct.pack("<Q", dropped))
+        + bytes(4)
+    )
+    return _block(5, body)
+
+
+def _sum16(data: bytes) -> int:
+    return sum(struct.unpack(f"!{len(data) // 2}H", data))
+
+
+def _fold(value: int) -> int:
+    value = (value & 0xFFFF) + (value >> 16)
+    return (value & 0xFFFF) + (value >> 16)
+
+
+class Direction:
+    """One direction of a TCP connection as packets; `sequence` is that of the next byte.
+
+    The IP header's checksum is right; TCP's is that of the pseudo header alone, what a capture on a sender with
+    checksum offload holds, so that no payload is ever summed up.
+    """
+
+    __slots__ = ("_head", "_ip6", "_ports", "_pseudo_sum", "_sum", "sequence")
+
+    def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
+        """Addresses are (IP address, port); raises ValueError on a host that is no IP address."""
+        a, b = (ipaddress.ip_address(host.partition("%")[0]) for host, _ in (source, target))
+        self._ip6 = a.version == 6 or b.version == 6
+        addresses = _v6(a) + _v6(b) if self._ip6 else a.packed + b.packed
+        self._ports = struct.pack("!HH", source[1], target[1])
+        self.sequence = sequence
+        self._pseudo_sum = _sum16(addresses) + 6
+        self._head = addresses
+        self._sum = 0x4500 + 0x4000 + 0x4006 + _sum16(addresses)
+
+    def packet(
+        self,
+        time_ns: int,
+        payload: bytes | memoryview,
+        acknowledge: int,
+        flags: int = PSH | ACK,
+        comment: str | None = None,
+    ) -> tuple[bytes, bytes]:
+        """What stands before and after `payload` (at most MAX_PAYLOAD bytes) in the file; advances `sequence`."""
+        size = len(payload)
+        options = _SYN_OPTIONS if flags & SYN else b""
+        tcp_size = 20 + len(options) + size
+        tcp = struct.pack(
+            "!IIHHHH",
+            self.sequence & 0xFFFFFFFF,
+            acknowledge & 0xFFFFFFFF if flags & ACK else 0,
+            (5 + len(options) // 4) << 12 | flags,
+            0xFFFF,
+            _fold(self._pseudo_sum + tcp_size),
+            0,
+        )
+        if self._ip6:
+            ip = struct.pack("!IHBB", 0x60000000, tcp_size, 6, 64)
+        else:
+            total = 20 + tcp_size
+            ip = struct.pack("!HHIHH", 0x4500, total, 0x4000, 0x4006, 0xFFFF ^ _fold(self._sum + total))
+        captured = len(ip) + len(self._head) + tcp_size
+        padding = -captured & 3
+        trailer = bytes(padding) if comment is None else bytes(padding) + _option(_OPT_COMMENT, cut(comment)) + bytes(4)
+        length = 32 + captured + len(trailer)
+        before = (
+            struct.pack("<IIIIIII", 6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured)
+            + ip
+            + self._head
+            + self._ports
+            + tcp
+            + options
+        )
+        self.sequence += size + (1 if flags & (SYN | FIN) else 0)
+        return before, trailer + length.to_bytes(4, "little")
+
+
+def _v6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:
+    return address.packed if address.version == 6 else bytes(10) + b"\xff\xff" + address.packed
+
+
+def cut(comment: str) -> bytes:
+    """A comment as UTF-8, no longer than an option may be."""
+    encoded = comment.encode("utf-8", "replace")
+    if len(encoded) <= _MAX_COMMENT:
+        return encoded
+    return encoded[:_MAX_COMMENT].decode("utf-8", "ignore").encode() + " …".encode()

@@ -1,0 +1,263 @@
+"""Which fields of which responses carry addresses of brokers, and where they lie in bytes.
+
+One table names the fields; everything else is read off Kafka's message definitions. ConsumerGroupDescribe,
+StreamsGroupDescribe and their like carry the applications' own endpoints, which are none of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from decoders.problems import Code, DecodeError
+from decoders.schema.model import Field, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A response that carries addresses: in `array` ("" where they stand in the message itself).
+
+    `whole` says that it is held until it is whole at any size; others only up to the hold limit.
+    """
+
+    array: str
+    node_id: str
+    host: str = "host"
+    port: str = "port"
+    whole: bool = True
+
+
+CARRIERS: Mapping[str, tuple[Carrier, ...]] = {
+    "MetadataResponse": (Carrier("brokers", "nodeId"),),
+    "FindCoordinatorResponse": (Carrier("", "nodeId"), Carrier("coordinators", "nodeId")),
+    "DescribeClusterResponse": (Carrier("brokers", "brokerId"),),
+    "ProduceResponse": (Carrier("nodeEndpoints", "nodeId", whole=False),),
+    "FetchResponse": (Carrier("nodeEndpoints", "nodeId", whole=False),),
+    "ShareFetchResponse": (Carrier("nodeEndpoints", "nodeId"),),
+    "ShareAcknowledgeResponse": (Carrier("nodeEndpoints", "nodeId"),),
+}
+"""By message; of several carriers, that whose fields a version has counts."""
+
+API_KEYS: Mapping[int, str] = {
+    0: "ProduceResponse",
+    1: "FetchResponse",
+    3: "MetadataResponse",
+    10: "FindCoordinatorResponse",
+    60: "DescribeClusterResponse",
+    78: "ShareFetchResponse",
+    79: "ShareAcknowledgeResponse",
+}
+"""For telling what a response of an unknown version may hold."""
+
+FIXED = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address as it stands in a frame; offsets count from the start of the bytes that were read.
+
+    The host's span covers its length field, the port's its four bytes. `path` names the entry ("brokers[0].").
+    """
+
+    node_id: int
+    host: str
+    host_start: int
+    host_end: int
+    port: int
+    port_start: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagSection:
+    """A message's own tagged fields: [start, end), and the addressed field among them, if there."""
+
+    start: int
+    end: int
+    tags: tuple[tuple[int, int, int, int], ...]
+    """(tag, start of its tag number, start of its value, end of its value)"""
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | None:
+    """The carrier that a version of a message has, with its array field (None: the message's own fields)."""
+    for candidate in CARRIERS.get(message.name, ()):
+        if not candidate.array:
+            if any(field.name == candidate.host and version in field.versions for field in message.fields):
+                return candidate, None
+            continue
+        for field in message.fields:
+            if field.name == candidate.array and version in field.versions:
+                return candidate, field
+    return None
+
+
+class Reader:
+    """Reads primitives at a position of whole bytes; every length is checked against what is there."""
+
+    __slots__ = ("buffer", "end", "flexible", "position")
+
+    def __init__(self, buffer: bytes | memoryview, position: int, end: int, *, flexible: bool) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.end = end
+        self.flexible = flexible
+
+    def fail(self, code: Code, message: str) -> DecodeError:
+        return DecodeError(code, message, self.position)
+
+    def skip(self, size: int) -> int:
+        """Moves on and returns where it was."""
+        start = self.position
+        if size < 0 or start + size > self.end:
+            raise self.fail(Code.TRUNCATED, f"{size} bytes wanted, {self.end - start} there")
+        self.position = start + size
+        return start
+
+    def integer(self, size: int) -> int:
+        start = self.skip(size)
+        return int.from_bytes(self.buffer[start : start + size], "big", signed=True)
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.buffer[self.skip(1)]
+            value |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return value
+            shift += 7
+            if shift > 28:
+                raise self.fail(Code.BAD_VARINT, "varint of more than five bytes")
+
+    def length(self, size: int) -> int:
+        """A length field of `size` bytes, or a compact one; -1 for null."""
+        value = self.varint() - 1 if self.flexible else self.integer(size)
+        if value < -1 or value > self.end - self.position:
+            raise self.fail(Code.BAD_LENGTH, f"length {value}, {self.end - self.position} bytes there")
+        return value
+
+    def tags(self) -> list[tuple[int, int, int, int]]:
+        """A section of tagged fields, as in `TagSection.tags`."""
+        found = []
+        for _ in range(self.varint()):
+            start = self.position
+            tag = self.varint()
+            size = self.varint()
+            value = self.skip(size)
+            found.append((tag, start, value, value + size))
+        return found
+
+
+def _skip(reader: Reader, field: Field, version: int) -> None:
+    if field.array:
+        for _ in range(reader.length(4)):
+            _skip_one(reader, field, version)
+    else:
+        _skip_one(reader, field, version)
+
+
+def _skip_one(reader: Reader, field: Field, version: int) -> None:
+    size = FIXED.get(field.type)
+    if size is not None:
+        reader.skip(size)
+    elif field.type in {"string", "bytes", "records"}:
+        length = reader.length(2 if field.type == "string" else 4)
+        reader.skip(max(length, 0))
+    elif field.struct is not None:
+        if version in field.nullable and not field.array and reader.integer(1) < 0:
+            return
+        for inner in field.struct.fields:
+            if version in inner.versions and version not in inner.tagged:
+                _skip(reader, inner, version)
+        if reader.flexible:
+            reader.tags()
+
+
+def _endpoint(reader: Reader, fields: tuple[Field, ...], version: int, carried: Carrier, path: str) -> Endpoint | None:
+    """Reads fields that hold an address among others; None where one of its three parts is not there."""
+    node_id = host = port = None
+    host_start = host_end = port_start = 0
+    for field in fields:
+        if version not in field.versions or version in field.tagged:
+            continue
+        if field.name == carried.node_id:
+            node_id = reader.integer(FIXED[field.type])
+        elif field.name == carried.host:
+            host_start = reader.position
+            size = reader.length(2)
+            text = reader.skip(max(size, 0))
+            host_end = reader.position
+            host = bytes(reader.buffer[text:host_end]).decode("utf-8", "replace")
+        elif field.name == carried.port:
+            port_start = reader.position
+            port = reader.integer(FIXED[field.type])
+        else:
+            _skip(reader, field, version)
+    if node_id is None or host is None or port is None:
+        return None
+    return Endpoint(node_id, host, host_start, host_end, port, port_start, path)
+
+
+def _array(reader: Reader, field: Field, version: int, carried: Carrier) -> list[Endpoint]:
+    found = []
+    fields = field.struct.fields if field.struct is not None else ()
+    for index in range(reader.length(4)):
+        endpoint = _endpoint(reader, fields, version, carried, f"{field.name}[{index}].")
+        if reader.flexible:
+            reader.tags()
+        if endpoint is not None:
+            found.append(endpoint)
+    return found
+
+
+def tail_is_tagged(message: Message, version: int) -> bool:
+    """Whether the addresses of this version are in a tagged field (the last thing in the frame)."""
+    found = carrier(message, version)
+    return found is not None and found[1] is not None and version in found[1].tagged
+
+
+def endpoints(message: Message, version: int, data: bytes | memoryview, start: int) -> list[Endpoint]:
+    """The addresses that begin at `start`, where `walker` stopped: an array, or the message's own fields.
+
+    Raises DecodeError.
+    """
+    found = carrier(message, version)
+    if found is None:
+        return []
+    carried, field = found
+    reader = Reader(data, start, len(data), flexible=version in message.flexible)
+    if field is not None:
+        return _array(reader, field, version, carried)
+    rest = tuple(field for field in message.fields if version not in field.tagged)
+    names = [field.name for field in rest]
+    endpoint = _endpoint(reader, rest[names.index(carried.node_id) :], version, carried, "")
+    return [] if endpoint is None else [endpoint]
+
+
+def tag_section(message: Message, version: int, data: bytes | memoryview, start: int) -> TagSection:
+    """The message's own tagged fields, from `start` to the end of `data`. Raises DecodeError."""
+    reader = Reader(data, start, len(data), flexible=True)
+    tags = reader.tags()
+    if reader.position != len(data):
+        raise reader.fail(Code.TRAILING_BYTES, f"{len(data) - reader.position} bytes after the last field")
+    found = carrier(message, version)
+    inside: list[Endpoint] = []
+    if found is not None and found[1] is not None:
+        carried, field = found[0], found[1]
+        for tag, _, value, end in tags:
+            if tag == field.tag:
+                inner = Reader(data, value, end, flexible=True)
+                inside += _array(inner, field, version, carried)
+                if inner.position != end:
+                    raise inner.fail(Code.TRAILING_BYTES, f"{end - inner.position} bytes after {field.name}")
+    return TagSection(start, len(data), tuple(tags), tuple(inside))

@@ -1,0 +1,512 @@
+"""One connection of the relay, without its sockets: bytes in, commands out.
+
+How it works. Requests pass as they come; of each only the fixed start is read (length, API key, version, correlation
+id), and where the response will carry addresses of brokers, that is noted by correlation id. Responses pass as they
+come, too, except those noted:
+
+- *held*: nothing of it leaves before it is whole, since its length stands in front and may change; Metadata and its
+  like at any size (up to a limit on what all connections hold together), Produce and Fetch up to `hold_max`;
+- *walked*: a longer Produce or Fetch passes while a walker looks for its tagged fields, the last thing in the frame;
+  these are held, and rewritten at equal length.
+
+What cannot be read (an unknown version, bytes that do not fit, not Kafka at all) passes untouched, counted and named.
+The bytes of a frame before its correlation id is there wait, too, while a noted request is unanswered.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from decoders.problems import DecodeError
+from decoders.schema import Definitions, Message
+from kproxy.core import rewrite
+from kproxy.core.addresses import API_KEYS, CARRIERS, carrier, endpoints, tag_section
+from kproxy.core.brokers import Book
+from kproxy.core.rewrite import Change
+from kproxy.core.walker import Walker, compiled
+
+Data = bytes | memoryview
+
+MAX_NOTED = 4096
+"""Noted requests of one connection; the oldest go first (Produce with acks=0 is never answered)."""
+
+_REQUEST_HEAD = struct.Struct(">ihhi")
+_RESPONSE_HEAD = struct.Struct(">ii")
+_SHORTEST_REQUEST = 8
+"""Less is no request but a bare SASL token."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToBroker:
+    data: Data
+
+
+@dataclass(frozen=True, slots=True)
+class ToClient:
+    data: Data
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A frame was changed. Of the bytes just fed, [start, end) are its last ones."""
+
+    start: int
+    end: int
+    changes: tuple[Change, ...]
+
+    @property
+    def comment(self) -> str:
+        return "\n".join(["changed by kproxy on the way to the client:", *map(str, self.changes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell the user; `topic` is the same for notices that need no repeating."""
+
+    topic: str
+    text: str
+
+
+Command = ToBroker | ToClient | Changed | Notice
+
+
+@dataclass(slots=True)
+class Budget:
+    """What all connections may hold together, in bytes."""
+
+    limit: int = 256 << 20
+    held: int = 0
+
+    def take(self, size: int) -> bool:
+        if self.held + size > self.limit:
+            return False
+        self.held += size
+        return True
+
+    def give(self, size: int) -> None:
+        self.held -= size
+
+
+@dataclass(slots=True)
+class Counters:
+    """What rewriting did, over all connections."""
+
+    held: int = 0
+    walked: int = 0
+    rewritten: int = 0
+    retagged: int = 0
+    """Walked frames whose addresses did not fit: blanked, so that the client asks Metadata."""
+    unread: int = 0
+    """Responses that passed untouched though they may have carried addresses."""
+    leaked: int = 0
+    """Responses in which an address of a broker reached a client."""
+
+
+class Plan:
+    """How to treat the responses to one API and version."""
+
+    __slots__ = ("flexible", "message", "name", "tag", "version", "walk", "whole")
+
+    def __init__(self, message: Message, version: int, header_version: int) -> None:
+        found = carrier(message, version)
+        assert found is not None  # noqa: S101 (`Plans.plan` asks for carriers only)
+        carried, target = found
+        self.message = message
+        self.version = version
+        self.name = f"{message.name.removesuffix('Response')} v{version}"
+        self.walk = compiled(message, version, header_version)
+        self.flexible = version in message.flexible
+        self.tag = target.tag if target is not None and version in target.tagged else None
+        self.whole = carried.whole or self.tag is None
+
+
+class Plans:
+    """The plan of every API and version, made on first use; None where responses pass untouched."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._plans: dict[int, Plan | str | None] = {}
+
+    def get(self, api_key: int, version: int) -> Plan | str | None:
+        """A plan, or the name of a carrier of addresses whose version nobody knows, or None."""
+        key = api_key << 16 | version & 0xFFFF
+        try:
+            return self._plans[key]
+        except KeyError:
+            if len(self._plans) > 10_000:
+                self._plans.clear()
+            plan = self._plans[key] = self._make(api_key, version)
+            return plan
+
+    def _make(self, api_key: int, version: int) -> Plan | str | None:
+        if api_key not in API_KEYS:
+            return None
+        message = self._definitions.response(api_key, version)
+        if message is None:
+            known = self._definitions.versions(api_key)
+            name = API_KEYS[api_key].removesuffix("Response")
+            return f"{name} v{version} (known: {known})" if version > known.high and version < 1000 else None
+        if message.name not in CARRIERS or carrier(message, version) is None:
+            return None
+        return Plan(message, version, self._definitions.response_header_version(api_key, version))
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all connections of a relay share."""
+
+    plans: Plans
+    book: Book
+    hold_max: int = 1 << 20
+    budget: Budget = field(default_factory=Budget)
+    counters: Counters = field(default_factory=Counters)
+
+
+class _Frame:
+    """A response that is being held or walked; `size` includes the length field."""
+
+    __slots__ = ("got", "pieces", "plan", "size", "tail", "walked", "walker")
+
+    def __init__(self, plan: Plan, size: int, *, walked: bool) -> None:
+        self.plan = plan
+        self.size = size
+        self.walked = walked
+        self.walker = Walker(plan.walk, size)
+        self.pieces: list[Data] = []
+        self.got = 0
+        self.tail = 0
+        """Bytes in `pieces`."""
+
+
+class Connection:
+    """The state of one client's connection to one broker; `own_host` is the address of ours that the client used."""
+
+    def __init__(self, shared: Shared, own_host: str) -> None:
+        self._shared = shared
+        self._own_host = own_host
+        self._noted: dict[int, list[Plan | str | None]] = {}
+        self._request_rest = 0
+        self._request_head = b""
+        self._opaque = [False, False]
+        self._first = [True, True]
+        self._pass = 0
+        self._head = b""
+        self._waits = False
+        self._frame: _Frame | None = None
+        self.requests = 0
+        self.responses = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether both directions are between frames and nothing seems to be owed."""
+        return (
+            not self._request_rest
+            and not self._request_head
+            and not self._pass
+            and not self._head
+            and self._frame is None
+            and self.responses >= self.requests
+        )
+
+    # --- from the client ---------------------------------------------------------------------------------------------
+
+    def from_client(self, data: bytes) -> list[Command]:
+        """Bytes of the client, on their way to the broker."""
+        commands: list[Command] = [ToBroker(data)]
+        size = len(data)
+        if self._request_rest >= size:
+            self._request_rest -= size
+            return commands
+        if self._opaque[0]:
+            return commands
+        position = self._request_rest
+        if self._request_head:
+            data = self._request_head + data
+            size = len(data)
+            self._request_head = b""
+        while position + _REQUEST_HEAD.size <= size:
+            length, api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(data, position)
+            if self._bad_start(0, data[position : position + 8], length, commands):
+                self._request_rest = 0
+                return commands
+            position += 4 + length
+            self.requests += 1
+            if length < _SHORTEST_REQUEST:
+                continue
+            plan = self._shared.plans.get(api_key, version)
+            if plan is not None or correlation_id in self._noted:
+                self._note(correlation_id, plan)
+        if position < size:
+            self._request_rest = 0
+            self._request_head = data[position:]
+            if self._first[0] and _other_protocol(self._request_head):
+                self._bad_start(0, self._request_head, 0, commands)
+        else:
+            self._request_rest = position - size
+        return commands
+
+    def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
+        """Whether a frame that starts so is none of Kafka's; from there on that direction passes unseen."""
+        if self._first[side] and (named := _other_protocol(start)):
+            pass
+        elif length < 0:
+            named = f"a frame of {length} bytes"
+        else:
+            self._first[side] = False
+            return False
+        self._opaque[side] = True
+        self._request_head = b""
+        who = ("the client", "the broker")[side]
+        commands.append(Notice(f"not-kafka-{side}-{named}", f"{who} sends {named}, not Kafka's plain protocol"))
+        return True
+
+    def _note(self, correlation_id: int, plan: Plan | str | None) -> None:
+        noted = self._noted
+        waiting = noted.get(correlation_id)
+        if waiting is not None:
+            waiting.append(plan)
+            del waiting[:-MAX_NOTED]
+            return
+        noted[correlation_id] = [plan]
+        if len(noted) > MAX_NOTED:
+            del noted[next(iter(noted))]
+
+    def _unseen(self, side: int) -> bool:
+        return self._opaque[side]
+
+    # --- from the broker ---------------------------------------------------------------------------------------------
+
+    def from_broker(self, data: bytes) -> list[Command]:
+        """Bytes of the broker, on their way to the client."""
+        if self._pass >= len(data):
+            self._pass -= len(data)
+            return [ToClient(data)]
+        if self._unseen(1):
+            return [ToClient(data)]
+        commands: list[Command] = []
+        carried = len(self._head)
+        if carried:
+            data = self._head + data
+            self._head = b""
+        view, size = memoryview(data), len(data)
+        position, start = 0, 0 if self._waits else carried
+        resumed = carried > 0
+        while position < size:
+            if self._pass:
+                taken = min(self._pass, size - position)
+                self._pass -= taken
+                position += taken
+            elif self._frame is not None:
+                start = position = self._hold(self._frame, view, position, carried, commands)
+            else:
+                if not resumed:
+                    self._waits = bool(self._noted)
+                resumed = False
+                position = self._response(data, position, commands)
+                if self._unseen(1):
+                    break
+                if self._head or self._frame is not None:
+                    _forward(commands, view, start, position)
+                    start = position
+                    if self._head:
+                        start = size if self._waits else position
+                        break
+        _forward(commands, view, start, size)
+        return commands
+
+    def _response(self, data: bytes, position: int, commands: list[Command]) -> int:
+        """Looks at a response's start and decides what becomes of the frame; returns where to go on."""
+        wanted = _RESPONSE_HEAD.size if self._waits else 4
+        head = data[position : position + wanted]
+        length = int.from_bytes(head[:4], "big", signed=True) if len(head) >= 4 else 0
+        if len(head) < 4 and not (self._first[1] and _other_protocol(head)):
+            self._head = head
+            return position
+        if self._bad_start(1, head, length, commands):
+            return position
+        if len(head) < wanted:
+            self._head = head
+            return position
+        self.responses += 1
+        plan = None
+        if self._waits and length >= 4:
+            plan = self._answered(int.from_bytes(head[4:], "big", signed=True), commands)
+        if plan is None:
+            self._pass = length
+            return position + 4
+        walked = not plan.whole and length + 4 > self._shared.hold_max
+        if walked:
+            self._shared.counters.walked += 1
+        else:
+            self._shared.counters.held += 1
+        self._frame = _Frame(plan, length + 4, walked=walked)
+        return position
+
+    def _answered(self, correlation_id: int, commands: list[Command]) -> Plan | None:
+        """The plan for the response with this id; the oldest request among equals is answered first."""
+        waiting = self._noted.get(correlation_id)
+        if waiting is None:
+            return None
+        plan = waiting.pop(0)
+        if not waiting:
+            del self._noted[correlation_id]
+        if isinstance(plan, Plan):
+            return plan
+        if plan:
+            self._unread(plan, "no definition of this version", commands)
+        return None
+
+    def _unread(self, name: str, reason: str, commands: list[Command]) -> None:
+        self._shared.counters.unread += 1
+        text = f"a response to {name} passed unread ({reason}): a broker's address in it may lead clients past kproxy"
+        commands.append(Notice(f"unread-{name}-{reason}", text))
+
+    def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
+        """Takes what `view` has of the frame; returns where that ends. `carried` bytes of the view came earlier."""
+        end = min(len(view), position + frame.size - frame.got)
+        began = position
+        self._take(frame, view[position:end], commands)
+        if self._frame is None:
+            self._pass = frame.size - frame.got
+        elif frame.got == frame.size:
+            self._frame = None
+            changes = self._finish(frame, commands)
+            if changes:
+                commands.append(Changed(max(began - carried, 0), end - carried, tuple(changes)))
+        return end
+
+    def _take(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
+        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields."""
+        start = frame.got
+        frame.got += len(piece)
+        try:
+            found = frame.walker.feed(piece)
+        except DecodeError as error:
+            self._give_up(frame, piece, error.message, commands)
+            return
+        keep = piece
+        if frame.walked:
+            at = frame.walker.at if found else None
+            border = len(piece) if at is None else max(0, min(at - start, len(piece)))
+            if border:
+                commands.append(ToClient(piece[:border]))
+            keep = piece[border:]
+        if not keep:
+            return
+        if not self._shared.budget.take(len(keep)):
+            self._give_up(frame, keep, "too much is held already", commands)
+            return
+        frame.tail += len(keep)
+        frame.pieces.append(keep)
+
+    def _give_up(self, frame: _Frame, piece: memoryview, reason: str, commands: list[Command]) -> None:
+        self._release(frame, commands)
+        commands.append(ToClient(piece))
+        self._frame = None
+        self._unread(frame.plan.name, reason, commands)
+
+    def _release(self, frame: _Frame, commands: list[Command]) -> None:
+        """Lets go what was kept, as it came."""
+        self._shared.budget.give(frame.tail)
+        commands += [ToClient(kept) for kept in frame.pieces]
+        frame.pieces = []
+        frame.tail = 0
+
+    def _finish(self, frame: _Frame, commands: list[Command]) -> list[Change]:
+        """The frame is whole: rewrites what was kept of it and lets it go."""
+        plan, at = frame.plan, frame.walker.at
+        if at is None:
+            self._release(frame, commands)
+            self._unread(plan.name, "it ends early", commands)
+            return []
+        try:
+            if plan.tag is not None and at == frame.size - 1 and frame.pieces[-1][-1] == 0:
+                self._release(frame, commands)
+                return []
+            data = b"".join(frame.pieces)
+            if frame.walked:
+                new, changes = self._section(plan, data, 0, same_length=True)
+            elif plan.tag is not None:
+                fields, changes = self._section(plan, data, at, same_length=False)
+                new = rewrite.with_size(data[:at] + fields)
+            else:
+                found = endpoints(plan.message, plan.version, data, at)
+                replacements, changes = rewrite.splices(found, self._ours, flexible=plan.flexible)
+                new = rewrite.with_size(rewrite.spliced(data, 0, len(data), replacements))
+        except (DecodeError, OSError) as error:
+            reason = error.message if isinstance(error, DecodeError) else str(error)
+            self._release(frame, commands)
+            self._unread(plan.name, reason, commands)
+            return []
+        if not changes:
+            self._release(frame, commands)
+        else:
+            self._shared.counters.rewritten += 1
+            self._shared.budget.give(frame.tail)
+            commands.append(ToClient(new))
+        self._check(plan, memoryview(new)[0 if frame.walked or plan.tag is None else at :], commands)
+        return changes
+
+    def _section(self, plan: Plan, data: bytes, at: int, *, same_length: bool) -> tuple[bytes, list[Change]]:
+        """The tagged fields from `at` on, rewritten."""
+        tags = tag_section(plan.message, plan.version, data, at)
+        replacements, changes = rewrite.splices(tags.endpoints, self._ours, flexible=True)
+        new = rewrite.section(data, tags, replacements) if changes else data[at:]
+        if same_length and changes:
+            fitting = rewrite.padded(new, tags)
+            if fitting is None and plan.tag is not None:
+                self._shared.counters.retagged += 1
+                name = tags.endpoints[0].path.partition("[")[0]
+                changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for want of space")]
+                fitting = rewrite.retagged(data, tags, plan.tag)
+            new = new if fitting is None else fitting
+        return new, changes
+
+    def _ours(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        return self._shared.book.ours(node_id, host, port, self._own_host)
+
+    def _check(self, plan: Plan, data: memoryview, commands: list[Command]) -> None:
+        """No address of a broker may leave towards the client."""
+        leaked = self._shared.book.leaked(data[:LEAK_SCAN])
+        if leaked is not None:
+            self._shared.counters.leaked += 1
+            host, port = leaked
+            text = f"a response to {plan.name} carries the broker's own address {host}:{port} to a client"
+            commands.append(Notice(f"leaked-{plan.name}-{host}:{port}", text))
+
+    def broker_ended(self) -> list[Command]:
+        """The broker sends no more: what was waiting for the rest of its frame leaves as it is."""
+        commands: list[Command] = []
+        if self._frame is not None:
+            self._release(self._frame, commands)
+            self._frame = None
+        elif self._head and self._waits:
+            commands.append(ToClient(self._head))
+        self._head = b""
+        self._opaque[1] = True
+        return commands
+
+    def dropped(self) -> None:
+        """The connection is gone: gives back what was held."""
+        if self._frame is not None:
+            self._shared.budget.give(self._frame.tail)
+            self._frame = None
+
+
+LEAK_SCAN = 1 << 18
+"""How much of a response is searched for brokers' addresses."""
+
+
+def _forward(commands: list[Command], view: memoryview, start: int, end: int) -> None:
+    if end > start:
+        commands.append(ToClient(view[start:end]))
+
+
+def _other_protocol(start: bytes) -> str | None:
+    """The name of a protocol that these first bytes of a direction belong to, where it is not Kafka's."""
+    if len(start) >= 2 and start[0] in {0x15, 0x16} and start[1] == 3:
+        return "TLS"
+    if start[:4] in {b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI"}:
+        return "HTTP"
+    return None
