@@ -1,0 +1,22 @@
+"""The definitions' updater against the real jars."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decoders.schema
+
+ROOT = Path(decoders.schema.__file__).parents[2]
+
+
+@pytest.mark.system
+def test_running_the_updater_again_changes_nothing(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "tools.schema.update", str(tmp_path / "data")], cwd=ROOT, check=True, timeout=600
+    )
+    ours = {path.name: path.read_text() for path in (ROOT / "decoders/schema/data").iterdir()}
+    assert {path.name: path.read_text() for path in (tmp_path / "data").iterdir()} == ours
