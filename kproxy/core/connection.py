@@ -308,10 +308,10 @@ class Connection:
                     break
                 if self._head or self._frame is not None:
                     _forward(commands, view, start, position)
-                    start = position
-                    if self._head:
-                        start = size if self._waits else position
-                        break
+                    start = max(start, position)
+                if self._head:
+                    start = size if self._waits else start
+                    break
         _forward(commands, view, start, size)
         return commands
 

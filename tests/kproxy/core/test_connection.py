@@ -1,0 +1,307 @@
+"""Conversations as scripts: what goes in on either side, what comes out on the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoders.schema import Message
+from kproxy.core.addresses import carrier
+from tests.kproxy.core.frames import (
+    DEFINITIONS,
+    Relay,
+    carriers,
+    decoded,
+    plain,
+    request,
+    response,
+    with_endpoints,
+)
+
+NODES = [(1, "kafka-1.example.com", 9092), (2, "10.0.0.2", 9093), (1001, "b", 65535)]
+CUTS = [0, 1, 3, 7]
+ALL = [pytest.param(*case, id=f"{case[2].name} v{case[1]}") for case in carriers()]
+WALKED = [param for param in ALL if param.values[0] in {0, 1}]
+
+
+def expected(values: dict[str, Any], message: Message, version: int, host: str = "127.0.0.1") -> dict[str, Any]:
+    """What the client must decode: the same with hosts and ports of ours."""
+    found = carrier(message, version)
+    assert found is not None
+    carried, field = found
+    entries = [values] if field is None else values[field.name]
+    for entry in entries:
+        if entry[carried.host]:
+            entry[carried.host] = host
+            entry[carried.port] = 20_000 + entry[carried.node_id]
+    return values
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), ALL)
+@pytest.mark.parametrize("cut", CUTS)
+def test_addresses_are_replaced_and_nothing_else(api_key: int, version: int, message: Message, cut: int) -> None:
+    relay = Relay()
+    asked = request(api_key, version, 7)
+    other = request(12, 0, 8)
+    answer = response(api_key, version, 7, with_endpoints(message, version, NODES))
+    heartbeat = response(12, 0, 8, {})
+    relay.client(asked + other, cut)
+    assert relay.to_broker == asked + other
+    relay.broker(answer + heartbeat, cut)
+    got, rest = relay.to_client[: -len(heartbeat)], relay.to_client[-len(heartbeat) :]
+    assert rest == heartbeat
+    before = plain(decoded(answer, api_key, version))
+    assert plain(decoded(got, api_key, version)) == expected(before, message, version)
+    assert relay.notices == []
+    assert relay.shared.budget.held == 0
+    (changed,) = relay.changed
+    assert any(change.old == NODES[0][1] and change.new == "127.0.0.1" for change in changed.changes)
+    if not cut:
+        assert (changed.start, changed.end) == (0, len(answer))
+    assert relay.connection.idle
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), ALL)
+def test_entries_without_a_node_pass_untouched(api_key: int, version: int, message: Message) -> None:
+    relay = Relay()
+    answer = response(api_key, version, 1, with_endpoints(message, version, [(-1, "", -1)]))
+    relay.client(request(api_key, version, 1))
+    relay.broker(answer)
+    assert relay.to_client == answer
+    assert relay.changed == []
+    assert relay.book.nodes == {}
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), ALL)
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_frame_that_ends_early_passes_untouched(api_key: int, version: int, message: Message, cut: int) -> None:
+    answer = response(api_key, version, 1, with_endpoints(message, version, NODES))
+    for size in range(8, len(answer) - 1, 5):
+        relay = Relay()
+        short = (size - 4).to_bytes(4, "big") + answer[4:size]
+        relay.client(request(api_key, version, 1))
+        relay.broker(short, cut)
+        relay.broker_ended()
+        if not relay.changed:
+            assert relay.to_client == short
+            assert relay.shared.counters.unread <= 1
+        assert relay.shared.budget.held == 0
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), WALKED)
+@pytest.mark.parametrize("cut", [0, 1, 100])
+@pytest.mark.parametrize("host", ["127.0.0.1", "x", "a-much-longer-host.example.org"])
+def test_a_long_response_keeps_its_length(api_key: int, version: int, message: Message, cut: int, host: str) -> None:
+    relay = Relay(hold_max=64, host=host)
+    values = with_endpoints(message, version, [*NODES, (7, "10.0.0.70", 9092), (8, "10.0.0.80.example", 9092)])
+    values["responses"] = [topic(api_key, version, 300)]
+    answer = response(api_key, version, 1, values)
+    relay.client(request(api_key, version, 1))
+    relay.broker(answer, cut)
+    assert len(relay.to_client) == len(answer)
+    before, after = plain(decoded(answer, api_key, version)), plain(decoded(relay.to_client, api_key, version))
+    unknown = after.pop("_unknownTaggedFields", [])
+    if host.startswith("a-much"):
+        assert relay.shared.counters.retagged == 1
+        assert "nodeEndpoints" not in after
+        assert len(unknown) == 1
+        assert set(bytes(unknown[0][1])) == {0}
+        del before["nodeEndpoints"]
+        assert after == before
+    else:
+        assert after == expected(before, message, version, host)
+    assert relay.shared.counters.walked == 1
+    assert relay.notices == []
+
+
+def topic(api_key: int, version: int, size: int) -> dict[str, Any]:
+    """One topic of a Produce or Fetch response with something long in it."""
+    by_id = (api_key == 1 and version >= 13) or (api_key == 0 and version >= 13)
+    name: dict[str, Any] = {"topicId": bytes(range(16))} if by_id else {("name" if api_key == 0 else "topic"): "t"}
+    if api_key == 0:
+        return {**name, "partitionResponses": [{"index": 1, "errorMessage": "e" * size}]}
+    return {**name, "partitions": [{"partitionIndex": 1, "records": bytes(size)}]}
+
+
+def test_padding_and_retagging_for_every_difference_of_length() -> None:
+    message = DEFINITIONS.response(1, 17)
+    assert message is not None
+    for size in range(1, 300):
+        relay = Relay(hold_max=1)
+        values = with_endpoints(message, 17, [(1, "h" * size, 9092)])
+        answer = response(1, 17, 1, values)
+        relay.client(request(1, 17, 1))
+        relay.broker(answer)
+        assert len(relay.to_client) == len(answer)
+        after = decoded(relay.to_client, 1, 17)
+        fits = size == len("127.0.0.1") or size > len("127.0.0.1") + 1
+        assert ("nodeEndpoints" in after) == fits
+        assert b"h" * max(size, 2) not in relay.to_client
+
+
+def test_a_walked_response_without_endpoints_passes_piece_by_piece() -> None:
+    relay = Relay(hold_max=1000)
+    answer = response(1, 16, 5, {"responses": [topic(1, 16, 1 << 20)] * 8})
+    relay.client(request(1, 16, 5))
+    relay.broker(answer[:5000])
+    assert relay.to_client == answer[:5000]
+    relay.broker(answer[5000:])
+    assert relay.to_client == answer
+    assert relay.shared.counters.rewritten == 0
+
+
+def test_what_carries_no_address_passes_at_once() -> None:
+    relay = Relay()
+    relay.client(request(1, 4, 1))
+    answer = response(1, 4, 1, {})
+    for end in range(1, len(answer) + 1):
+        relay.broker(answer[end - 1 : end])
+        assert relay.to_client == answer[:end]
+
+
+def test_responses_are_told_apart_by_correlation_id() -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    relay.client(request(3, 9, 1) + request(12, 0, 2) + request(3, 9, 3))
+    third = response(3, 9, 3, with_endpoints(message, 9, NODES))
+    second = response(12, 0, 2, {})
+    relay.broker(third + second)
+    assert relay.to_client.endswith(second)
+    assert b"kafka-1" not in relay.to_client
+
+
+def test_ids_that_repeat_are_answered_oldest_first() -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    relay.client(request(3, 9, 1) + request(12, 0, 1))
+    metadata, heartbeat = response(3, 9, 1, with_endpoints(message, 9, NODES)), response(12, 0, 1, {})
+    relay.broker(metadata + heartbeat)
+    assert relay.to_client.endswith(heartbeat)
+    assert len(relay.changed) == 1
+    assert relay.notices == []
+
+
+def test_an_unknown_version_passes_and_is_named() -> None:
+    relay = Relay()
+    relay.client(request(3, 99, 1))
+    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd")
+    assert relay.to_client == b"\0\0\0\x08\0\0\0\x01abcd"
+    assert relay.shared.counters.unread == 1
+    assert len(relay.notices) == 1
+
+
+def test_an_unknown_key_passes_untouched() -> None:
+    relay = Relay()
+    relay.client(request(12345, 3, 1))
+    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd")
+    assert relay.to_client == b"\0\0\0\x08\0\0\0\x01abcd"
+    assert relay.notices == []
+
+
+@pytest.mark.parametrize(
+    ("data", "named"), [(b"\x15\x03\x03\x00\x02\x02\x46", "TLS"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP")]
+)
+@pytest.mark.parametrize("cut", [0, 1])
+@pytest.mark.parametrize("asked", [True, False])
+def test_another_protocol_upstream_passes_and_is_named(data: bytes, named: str, cut: int, asked: bool) -> None:
+    relay = Relay()
+    relay.client(request(3 if asked else 18, 0, 1))
+    relay.broker(data * 3, cut)
+    relay.broker_ended()
+    assert relay.to_client == data * 3
+    assert relay.notices == [f"not-kafka-1-{named}"]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_tls_from_a_client_passes_and_is_named(cut: int) -> None:
+    relay = Relay()
+    hello = bytes.fromhex("1603010200010001fc0303") + bytes(300)
+    relay.client(hello, cut)
+    assert relay.to_broker == hello
+    assert relay.notices == ["not-kafka-0-TLS"]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_bare_sasl_tokens_pass(cut: int) -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(3, 1)
+    assert message is not None
+    tokens = b"\0\0\0\0" + b"\0\0\0\x03abc" + b"\0\0\0\x0c\0user\0secret"
+    relay.client(request(17, 0, 1) + tokens + request(3, 1, 2), cut)
+    answers = response(17, 0, 1, {}) + b"\0\0\0\0" + b"\0\0\0\x02ok"
+    relay.broker(answers + response(3, 1, 2, with_endpoints(message, 1, NODES)), cut)
+    assert relay.to_client.startswith(answers)
+    assert b"kafka-1" not in relay.to_client
+    assert relay.notices == []
+
+
+def test_too_much_held_passes_and_is_named() -> None:
+    relay = Relay()
+    relay.shared.budget.limit = 100
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    answer = response(3, 9, 1, with_endpoints(message, 9, NODES * 10))
+    relay.client(request(3, 9, 1))
+    relay.broker(answer, 50)
+    assert relay.to_client == answer
+    assert relay.shared.counters.unread == 1
+    assert relay.shared.budget.held == 0
+
+
+def test_what_is_held_leaves_when_the_broker_ends() -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    answer = response(3, 9, 1, with_endpoints(message, 9, NODES))
+    relay.client(request(3, 9, 1))
+    relay.broker(answer[:-1])
+    assert relay.to_client == b""
+    relay.broker_ended()
+    assert relay.to_client == answer[:-1]
+
+
+def test_a_leak_is_noticed() -> None:
+    relay = Relay()
+    relay.book.remember("kafka-9", 9092)
+    message = DEFINITIONS.response(10, 1)
+    assert message is not None
+    answer = response(10, 1, 1, {"nodeId": -1, "host": "kafka-9", "port": 9092})
+    relay.client(request(10, 1, 1))
+    relay.broker(answer)
+    assert relay.shared.counters.leaked == 1
+
+
+def test_a_template_names_each_broker() -> None:
+    relay = Relay(advertise="{broker}.kafka.local:{port}")
+    message = DEFINITIONS.response(3, 12)
+    assert message is not None
+    relay.client(request(3, 12, 1))
+    relay.broker(response(3, 12, 1, with_endpoints(message, 12, NODES)))
+    brokers = decoded(relay.to_client, 3, 12)["brokers"]
+    assert [broker["host"] for broker in brokers] == ["1.kafka.local", "2.kafka.local", "1001.kafka.local"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_bytes_pass_whatever_they_are(data: st.DataObject) -> None:
+    relay = Relay(hold_max=data.draw(st.sampled_from([1, 20, 1000])))
+    cases = list(carriers())
+    sent = b""
+    for number in range(data.draw(st.integers(1, 4))):
+        api_key, version, message = data.draw(st.sampled_from(cases))
+        relay.client(request(api_key, version, number))
+        answer = bytearray(response(api_key, version, number, with_endpoints(message, version, [(-1, "", -1)])))
+        for at in data.draw(st.lists(st.integers(8, len(answer) - 1), max_size=3)):
+            answer[at] = data.draw(st.integers(0, 255))
+        sent += answer
+    sent += data.draw(st.binary(max_size=40))
+    relay.broker(sent, data.draw(st.sampled_from([0, 1, 5, 13])))
+    relay.broker_ended()
+    if not relay.changed:
+        assert relay.to_client == sent
+    assert relay.shared.budget.held == 0
