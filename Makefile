@@ -1,0 +1,92 @@
+# Everything runs in .venv, made on first use with the versions that requirements/ locks.
+#   make demo    watch real clients talk to an embedded cluster
+#   make test    lint, types and the unit tests
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+FUZZ_SECONDS ?= 120
+PYTEST ?= $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test unit test-system bench fuzz schema schema-check docs lint types format coverage lock clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo "also: unit test-system bench fuzz schema schema-check docs lint types format coverage lock clean"
+
+# --- the environment ---
+
+$(BIN)/python:
+	@python=$$(tools/find-python) && $$python -m venv $(VENV)
+
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
+	@echo "installing what kproxy needs into $(VENV)"
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+	@echo "installing what developing takes into $(VENV)"
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# --- using it ---
+
+demo: $(VENV)/.runtime
+	@$(BIN)/kproxy demo $(DEMO)
+
+# --- judging it ---
+
+test: lint types unit
+
+unit: $(VENV)/.dev
+	$(PYTEST) -m "not system" $(TESTS)
+
+coverage: $(VENV)/.dev
+	$(PYTEST) -m "not system" --cov --cov-report=term
+
+# Two minutes of fuzz, then what needs Java, Maven, tshark or network namespaces.
+test-system: fuzz
+	$(PYTEST) -m system --timeout 1500 $(TESTS)
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# --- keeping it ---
+
+schema: $(VENV)/.dev
+	$(BIN)/python -m tools.schema.update
+
+schema-check: $(VENV)/.dev
+	$(BIN)/python -m tools.schema.check
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tools.docs
+
+# Newest versions that pyproject.toml allows, with their hashes.
+LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --annotation-style line --quiet $(UPGRADE) --extra demo --group build
+
+lock: $(VENV)/.dev
+	@$(INSTALL) uv
+	$(LOCK) --group test --group lint --group bench -o requirements/dev.txt
+	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

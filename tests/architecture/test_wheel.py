@@ -1,0 +1,52 @@
+"""What an installation holds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kproxy", "decoders", "captures", "tui")
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Names in a wheel built from a copy of the tree."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in (*PACKAGES, "tests"):
+        shutil.copytree(
+            ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "data" if name == "tests" else "")
+        )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    out = copy / "out"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
+         "--no-build-isolation", "--no-index", "-w", str(out), str(copy)],
+        check=True,
+        timeout=200,
+    )  # fmt: skip
+    (wheel,) = out.glob("kafka_kproxy-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_exactly_our_packages(names: list[str]) -> None:
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    assert not [name for name in names if "tests" in name.split("/")]
+
+
+def test_every_module_and_data_file(names: list[str]) -> None:
+    wanted = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted <= set(names), sorted(wanted - set(names))
