@@ -1,0 +1,20 @@
+"""Unreadable input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class CaptureError(Exception):
+    """A capture that cannot be read (on); whatever could be read before it was delivered first.
+
+    `path` is the file or directory as the user named it ("-" for standard input), `offset` the byte in it where
+    reading stopped, None where no byte is concerned.
+    """
+
+    def __init__(self, message: str, path: Path | str, offset: int | None = None) -> None:
+        where = f"{path}" if offset is None else f"{path}: byte {offset}"
+        super().__init__(f"{where}: {message}")
+        self.message = message
+        self.path = path
+        self.offset = offset

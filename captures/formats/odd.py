@@ -1,0 +1,41 @@
+"""Link layers that are read through scapy, which knows many and is slow."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from captures.formats.plain import IPV4, IPV6
+
+
+@lru_cache(maxsize=64)
+def _layer(link: int) -> Any:
+    """scapy's packet class of a link-layer type, None where it has none."""
+    import scapy.layers.all
+    from scapy.config import conf
+
+    return conf.l2types.num2layer.get(link)
+
+
+def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
+    """Offset and EtherType of the outermost IP packet in a frame; () where it holds none.
+
+    None where the link-layer type itself is unknown.
+    """
+    layer = _layer(link)
+    if layer is None:
+        return None
+    from scapy.layers.inet import IP
+    from scapy.layers.inet6 import IPv6
+
+    try:
+        packet = layer(data)
+    except Exception:  # noqa: BLE001
+        return ()  # scapy raises whatever its fields raise on bytes that do not fit them
+    for kind, protocol in ((IP, IPV4), (IPv6, IPV6)):
+        found = packet.getlayer(kind)
+        if found is not None and found.original:
+            offset = data.find(found.original)
+            if offset >= 0:
+                return offset, protocol
+    return ()

@@ -1,0 +1,252 @@
+"""IP packets one by one: fragments, extension headers, tunnels. The slow path beside link.py."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeAlias
+
+IPV4, IPV6 = 0x0800, 0x86DD
+VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
+MPLS, MPLS_MULTICAST, PPPOE, TRANSPARENT_ETHERNET = 0x8847, 0x8848, 0x8864, 0x6558
+UNDER_ETHERNET = TRANSPARENT_ETHERNET
+FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
+"""EtherTypes that carry IP one level further down."""
+TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
+TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE)
+HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6 = 0, 43, 44, 51, 60, 135, 139, 140
+EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6)
+VXLAN, VXLAN_LINUX, GENEVE = 4789, 8472, 6081
+TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, GENEVE)
+DEEPEST = 8
+"""Layers of encapsulation followed."""
+FIN = 0x01
+MOST_FRAGMENTED = 1024
+"""Fragmented packets of which something is remembered."""
+MOST_PIECES = 64
+"""Later fragments kept until the first one comes; 65,535 bytes in pieces of an MTU are 45."""
+
+Row: TypeAlias = "tuple[int, bytes, int, int, int, int, int, int, int]"
+"""Position among the records, key, time, seq, ack, flags, payload address, payload length, stored length."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One packet: its position among the records, time, the address of the file's first byte and the span
+    [start, end) of what was captured of it, `beyond` bytes of which were not."""
+
+    position: int
+    time: int
+    base: int
+    end: int
+    beyond: int
+
+
+@dataclass(slots=True)
+class Piece:
+    """An IP fragment: the address of its payload, the offset of that in the whole, its length and how much is held."""
+
+    time: int
+    at: int
+    offset: int
+    length: int
+    held: int
+    last: bool
+
+
+class Fragmented:
+    """What is known of a packet that came in fragments."""
+
+    __slots__ = ("header", "key", "pieces")
+
+    def __init__(self) -> None:
+        self.key: bytes | None = None
+        self.header: tuple[int, int, int, int] = (0, 0, 0, 0)
+        self.pieces: list[Piece] = []
+
+
+class Plain:
+    """Finds the TCP segment in a packet, whatever it is wrapped in."""
+
+    def __init__(self) -> None:
+        self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
+        self.incomplete = 0
+
+    def read(self, view: memoryview, at: int, protocol: int, record: Record, rows: list[Row]) -> None:
+        """Append the TCP segments of the packet whose network layer of EtherType `protocol` starts at `at`."""
+        end = record.end
+        for _ in range(DEEPEST):
+            step = None
+            if protocol == IPV4:
+                step = self._ipv4(view, at, end, record, rows)
+            elif protocol == IPV6:
+                step = self._ipv6(view, at, end, record, rows)
+            elif protocol == UNDER_ETHERNET:
+                step = (at + 14, end, _short(view, at + 12)) if at + 14 <= end else None
+            elif protocol in VLAN_TAGS:
+                step = (at + 4, end, _short(view, at + 2)) if at + 4 <= end else None
+            elif protocol in {MPLS, MPLS_MULTICAST}:
+                step = _mpls(view, at, end)
+            elif protocol == PPPOE and at + 8 <= end:
+                step = (at + 8, end, {0x21: IPV4, 0x57: IPV6}.get(_short(view, at + 6), 0))
+            if step is None:
+                return
+            at, end, protocol = step
+
+    def _ipv4(
+        self, view: memoryview, at: int, end: int, record: Record, rows: list[Row]
+    ) -> tuple[int, int, int] | None:
+        if at + 20 > end or view[at] >> 4 != 4 or (header := (view[at] & 15) * 4) < 20:
+            return None
+        total = _short(view, at + 2)
+        stop = at + total if total else end + record.beyond
+        fragment = _short(view, at + 6)
+        layer4, kind = at + header, view[at + 9]
+        if layer4 > stop:
+            return None
+        addresses = bytes(view[at + 12 : at + 20])
+        if fragment & 0x3FFF:
+            if kind == TCP:
+                name = addresses + bytes(view[at + 4 : at + 6])
+                last = not fragment & 0x2000
+                self._piece(view, name, (layer4, end, stop), (fragment & 0x1FFF) * 8, last, record, rows)
+            return None
+        return self._layer4(view, addresses, kind, (layer4, end, stop), record, rows)
+
+    def _ipv6(
+        self, view: memoryview, at: int, end: int, record: Record, rows: list[Row]
+    ) -> tuple[int, int, int] | None:
+        if at + 40 > end or view[at] >> 4 != 6:
+            return None
+        length = _short(view, at + 4)
+        stop = at + 40 + length if length else end + record.beyond
+        addresses = bytes(view[at + 8 : at + 40])
+        kind, layer4 = view[at + 6], at + 40
+        while kind in EXTENSIONS:
+            if layer4 + 8 > min(end, stop):
+                return None
+            following = view[layer4]
+            if kind == FRAGMENT:
+                fragment = _short(view, layer4 + 2)
+                if fragment & 0xFFF9:
+                    if following == TCP:
+                        name = addresses + bytes(view[layer4 + 4 : layer4 + 8])
+                        span = (layer4 + 8, end, stop)
+                        self._piece(view, name, span, fragment & 0xFFF8, not fragment & 1, record, rows)
+                    return None
+                layer4 += 8
+            elif kind == AUTHENTICATION:
+                layer4 += (view[layer4 + 1] + 2) * 4
+            else:
+                layer4 += (view[layer4 + 1] + 1) * 8
+            kind = following
+        if layer4 > stop:
+            return None
+        return self._layer4(view, addresses, kind, (layer4, end, stop), record, rows)
+
+    def _layer4(
+        self, view: memoryview, addresses: bytes, kind: int, span: tuple[int, int, int], record: Record, rows: list[Row]
+    ) -> tuple[int, int, int] | None:
+        """A TCP segment becomes a row; a tunnel says where to go on."""
+        at, end, stop = span
+        if kind == TCP:
+            if at + 14 <= min(end, stop):
+                payload = at + (view[at + 12] >> 4) * 4
+                length = max(stop - payload, 0)
+                held = min(max(end - payload, 0), length)
+                key = addresses + bytes(view[at : at + 4])
+                address = record.base + payload
+                rows.append((record.position, key, record.time, *_tcp(view, at), address, length, held))
+            return None
+        end = min(end, stop)
+        if kind == IP_IN_IP:
+            return at, end, IPV4
+        if kind == IPV6_IN_IP:
+            return at, end, IPV6
+        if kind == GRE and at + 4 <= end:
+            flags = _short(view, at)
+            if flags & 7:
+                return None  # version 1 is PPTP's, which compresses and encrypts
+            header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
+            return at + header, end, _short(view, at + 2)
+        if kind == UDP and at + 16 <= end:
+            port = _short(view, at + 2)
+            if port in {VXLAN, VXLAN_LINUX}:
+                return at + 16, end, UNDER_ETHERNET
+            if port == GENEVE:
+                return at + 16 + (view[at + 8] & 0x3F) * 4, end, _short(view, at + 10)
+        return None
+
+    def _piece(
+        self,
+        view: memoryview,
+        name: bytes,
+        span: tuple[int, int, int],
+        offset: int,
+        last: bool,  # noqa: FBT001
+        record: Record,
+        rows: list[Row],
+    ) -> None:
+        """A fragment is a stretch of its segment; those that come before the first one wait for its TCP header."""
+        at, end, stop = span
+        whole = self._fragmented.get(name)
+        if whole is None or (offset == 0 and whole.key is not None):
+            whole = self._fragmented[name] = Fragmented()
+            if len(self._fragmented) > MOST_FRAGMENTED:
+                _, oldest = self._fragmented.popitem(last=False)
+                self.incomplete += len(oldest.pieces)
+        length = stop - at
+        piece = Piece(record.time, record.base + at, offset, length, min(max(end - at, 0), length), last)
+        if offset == 0:
+            if at + 14 > min(end, stop):
+                return
+            whole.key = name[: len(name) - (2 if len(name) == 10 else 4)] + bytes(view[at : at + 4])
+            whole.header = (*_tcp(view, at), (view[at + 12] >> 4) * 4)
+            for each in (piece, *whole.pieces):
+                rows.append(_row(whole, each, record.position))
+            whole.pieces = []
+        elif whole.key is not None:
+            rows.append(_row(whole, piece, record.position))
+        elif len(whole.pieces) < MOST_PIECES:
+            whole.pieces.append(piece)
+        else:
+            self.incomplete += 1
+
+
+def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
+    """The stretch of the TCP payload that a fragment holds."""
+    seq, ack, flags, header = whole.header
+    skip = max(0, header - piece.offset)
+    if not piece.last:
+        flags &= ~FIN  # it stands after the last byte, which is in another fragment
+    return (
+        position,
+        whole.key or b"",
+        piece.time,
+        (seq + piece.offset + skip - header) & 0xFFFF_FFFF,
+        ack,
+        flags,
+        piece.at + skip,
+        max(piece.length - skip, 0),
+        max(piece.held - skip, 0),
+    )
+
+
+def _tcp(view: memoryview, at: int) -> tuple[int, int, int]:
+    """Sequence number, acknowledgement and flags of the TCP header at `at`."""
+    return int.from_bytes(view[at + 4 : at + 8], "big"), int.from_bytes(view[at + 8 : at + 12], "big"), view[at + 13]
+
+
+def _mpls(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
+    for _ in range(DEEPEST):
+        if at + 5 > end:
+            return None
+        bottom = view[at + 2] & 1
+        at += 4
+        if bottom:
+            return at, end, {4: IPV4, 6: IPV6}.get(view[at] >> 4, 0)
+    return None
+
+
+def _short(view: memoryview, at: int) -> int:
+    return view[at] << 8 | view[at + 1]

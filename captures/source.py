@@ -1,0 +1,262 @@
+"""Random access to captures: one address space over the files of a reading, following them as they grow.
+
+File k's base address is the sum of the sizes of the files before it, so that addresses grow in capture order.
+Reading is a slice of a memory map. This module is what a viewer needs to turn spans into bytes; it needs no numpy.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import select
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from captures.errors import CaptureError
+
+STANDARD_INPUT = "-"
+SEGMENT = re.compile(r"seg-(\d+)\.pcapng")
+RING_FILE = "ring.json"
+CHUNK = 1 << 20
+_NOTHING = memoryview(b"")
+
+
+@dataclass(slots=True)
+class Part:
+    """One file of a source: its bytes are the addresses [base, base + size).
+
+    `view` holds those bytes, or is empty where the file is gone (`size` then still says what it held).
+    """
+
+    path: Path
+    name: str
+    base: int
+    size: int
+    view: memoryview
+    final: bool = False
+    """No more bytes will come."""
+
+
+class FileSource:
+    """Files read as one; the last of them may grow.
+
+    Raises CaptureError where a file cannot be opened.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.parts: list[Part] = []
+        self._bases: list[int] = []
+        self._files: dict[Path, BinaryIO] = {}
+        for path in paths:
+            self._open(path)
+        for part in self.parts[:-1]:
+            part.final = True
+
+    @property
+    def size(self) -> int:
+        """The end of the address space so far."""
+        return self.parts[-1].base + self.parts[-1].size if self.parts else 0
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        """The bytes [start, end), without a copy; shorter where a file ends or is gone."""
+        if len(self._bases) == 1:
+            return self.parts[0].view[start:end]
+        i = bisect_right(self._bases, start) - 1
+        if i < 0:
+            return b""
+        part = self.parts[i]
+        return part.view[start - part.base : end - part.base]
+
+    def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
+        """Take up what has been appended since; whether there was anything.
+
+        `wait` lets a source that is a stream block until there is. Raises CaptureError where a file has shrunk.
+        """
+        return self._remap(self.parts[-1])
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more can come (a pipe that was closed); a file may always grow."""
+        return False
+
+    def close(self) -> None:
+        """Close the files; memory stays mapped as long as somebody holds a slice of it."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self.parts = []
+        self._bases = []
+
+    def _open(self, path: Path, base: int | None = None) -> Part:
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise CaptureError(error.strerror or str(error), path) from None
+        self._files[path] = file
+        start = self.size if base is None else base
+        part = Part(path, str(path), start, 0, _NOTHING)
+        self.parts.append(part)
+        self._bases.append(start)
+        self._remap(part)
+        return part
+
+    def _remap(self, part: Part) -> bool:
+        """Map a part again where its file has another size; the old map lives as long as slices of it."""
+        file = self._files.get(part.path)
+        if file is None:
+            return False
+        size = os.fstat(file.fileno()).st_size
+        if size == part.size:
+            return False
+        if size < part.size:
+            part.view = _NOTHING
+            raise CaptureError(f"the file has shrunk from {part.size} to {size} bytes", part.name, size)
+        try:
+            part.view = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"cannot be mapped: {error}", part.name) from None
+        part.size = size
+        return True
+
+
+class RingSource(FileSource):
+    """A directory of segments `seg-000001.pcapng`..., written one after the other, the oldest deleted in time.
+
+    `ring.json` beside them, where there is one, says the base address of segments whose predecessors are gone:
+    `{"bases": {"seg-000007.pcapng": 100663296}}`. Raises CaptureError where the directory holds no segment.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(())
+        self.directory = directory
+        self._take_segments()
+        if not self.parts:
+            raise CaptureError("a directory without recording segments (seg-000001.pcapng)", directory)
+
+    def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
+        grown = self._take_segments()
+        for part in self.parts:
+            if part.final and part.path in self._files and not part.path.exists():
+                self._files.pop(part.path).close()
+                part.view = _NOTHING
+        return grown
+
+    def _take_segments(self) -> bool:
+        try:
+            names = sorted(
+                (int(match[1]), name) for name in os.listdir(self.directory) if (match := SEGMENT.fullmatch(name))
+            )
+        except OSError as error:
+            raise CaptureError(error.strerror or str(error), self.directory) from None
+        # The listing came first: a segment that has a successor in it has its final size by now.
+        grown = self._remap(self.parts[-1]) if self.parts else False
+        last = int(match[1]) if self.parts and (match := SEGMENT.fullmatch(self.parts[-1].path.name)) else -1
+        bases = self._ring_bases() if not self.parts else {}
+        for number, name in names:
+            if number <= last:
+                continue
+            if self.parts:
+                self.parts[-1].final = True
+            try:
+                self._open(self.directory / name, None if self.parts else bases.get(name))
+            except CaptureError:
+                if (self.directory / name).exists():
+                    raise
+                continue  # deleted between listing and opening
+            grown = True
+        return grown
+
+    def _ring_bases(self) -> dict[str, int]:
+        try:
+            held = json.loads((self.directory / RING_FILE).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        bases = held.get("bases") if isinstance(held, dict) else None
+        if not isinstance(bases, dict):
+            return {}
+        return {str(name): base for name, base in bases.items() if isinstance(base, int) and base >= 0}
+
+
+class SpoolSource(FileSource):
+    """A stream (standard input), written to a temporary file as it comes, because readers go back in it.
+
+    The file lies in `directory`, by default the user's cache directory, is 0600, and goes with `close`.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str = STANDARD_INPUT, directory: Path | None = None) -> None:
+        super().__init__(())
+        self._stream = stream.fileno()
+        self._ended = False
+        place = spool_directory() if directory is None else directory
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(prefix="stdin-", suffix=".spool", dir=place)
+        except OSError as error:
+            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", name) from None
+        self._spool = os.fdopen(descriptor, "wb", buffering=0)
+        self._open(Path(path)).name = name
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def grow(self, *, wait: bool = False) -> bool:
+        if not self._ended and (wait or select.select([self._stream], [], [], 0)[0]):
+            data = os.read(self._stream, CHUNK)
+            if data:
+                self._write(data)
+            else:
+                self._ended = True
+        return self._remap(self.parts[-1])
+
+    def close(self) -> None:
+        self._spool.close()
+        for part in self.parts:
+            part.path.unlink(missing_ok=True)
+        super().close()
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._spool.write(rest) :]
+        except OSError as error:
+            self._ended = True
+            name = self.parts[-1].name
+            raise CaptureError(f"cannot be spooled: {error.strerror}", name, self.parts[-1].size) from None
+
+
+def spool_directory() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kproxy") / "spool"
+
+
+def open_source(paths: Path | str | Iterable[Path | str]) -> FileSource:
+    """The source of one capture or of several read as one.
+
+    A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Raises CaptureError
+    where one of them cannot be opened or is empty (a stream may still be).
+    """
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not named:
+        raise ValueError("no capture given")
+    if any(str(path) == STANDARD_INPUT for path in named):
+        if len(named) > 1:
+            raise CaptureError("standard input cannot be read together with other captures", STANDARD_INPUT)
+        import sys
+
+        return SpoolSource(sys.stdin.buffer)
+    files = [Path(path) for path in named]
+    for path in files:
+        if path.is_dir():
+            if len(files) > 1:
+                raise CaptureError("a directory cannot be read together with other captures", path)
+            return RingSource(path)
+    return FileSource(files)

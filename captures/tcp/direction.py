@@ -1,0 +1,257 @@
+"""One direction of a TCP connection: segments in any order in, contiguous runs and gaps out.
+
+Everything is counted in stream offsets: offset 0 is the first byte after SYN (or the first byte seen, where the capture
+starts later), and sequence numbers are unwrapped around the offset expected next, so that their 32 bits may wrap as
+often as they like.
+
+Bytes are never held, only where they lie. What was seen first wins; a later copy with other bytes is reported.
+
+A hole, bytes that were passed over, waits for the segment that fills it, and is declared lost (a Gap) when the first of
+these is true, each a matter of the connection's packets alone:
+
+- the receiver has acknowledged it, so that no sender will repeat it, and then ACKED_SEGMENTS more segments or
+  ACKED_TIME of the capture's time have passed since the hole was seen (a capture may be a little out of order itself);
+- more than MOST_BYTES or MOST_SEGMENTS lie beyond it, or OLDEST of the capture's time passes;
+- the connection ends: RST, a new connection on the same ports, the end of the capture.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from decoders.conversation.stream import End, Event, Gap, Run, Side
+
+ACKED_SEGMENTS = 32
+ACKED_TIME = 1_000_000_000
+MOST_BYTES = 8 << 20
+MOST_SEGMENTS = 4096
+OLDEST = 60_000_000_000
+REMEMBERED = 256
+"""Delivered segments kept for comparing retransmissions with them."""
+UNRELATED = 1 << 28
+"""A sequence number this far from the expected one is another connection's, whose SYN was not captured."""
+HALF = 1 << 31
+WHOLE = 1 << 32
+
+Same: TypeAlias = Callable[[int, int, int], bool]
+"""same(a, b, n): the source's n bytes at addresses a and b are equal."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """Bytes [start, end) of the stream at address `at`, of which the first `stored` are in the capture."""
+
+    start: int
+    end: int
+    at: int
+    time: int
+    stored: int
+    comment: str | None = None
+
+
+@dataclass(slots=True)
+class Direction:
+    """State of one direction; `next` is the offset expected next and `base` the sequence number of offset 0."""
+
+    side: Side
+    base: int | None = None
+    soft: bool = False
+    """`base` was taken from a packet without data: the first data seen starts the stream."""
+    next: int = 0
+    pending: list[Piece] = field(default_factory=list)
+    pending_bytes: int = 0
+    acked: int = 0
+    """Highest offset of this direction that the other side has acknowledged."""
+    fin: int | None = None
+    ended: bool = False
+    hole_time: int = 0
+    hole_segments: int = 0
+    overlaps: list[tuple[int, int]] = field(default_factory=list)
+    """Overlaps in bytes not delivered yet."""
+    recent_starts: list[int] = field(default_factory=list)
+    recent_ends: list[int] = field(default_factory=list)
+    recent_at: list[int] = field(default_factory=list)
+    run: Run | None = None
+    """The run of this batch that delivery goes on in."""
+
+    def offset(self, seq: int) -> int:
+        """Stream offset of a sequence number, the nearest to the one expected next."""
+        assert self.base is not None  # noqa: S101
+        return self.next + ((seq - self.base - self.next + HALF) % WHOLE) - HALF
+
+    def begin(self, seq: int, *, soft: bool = False) -> None:
+        self.base, self.soft = seq, soft
+
+    def settle(self, seq: int) -> int:
+        """Stream offset of a segment with data; the first one starts the stream where no SYN did."""
+        if self.base is None:
+            self.begin(seq)
+        elif self.soft:
+            self.acked -= self.offset(seq)
+            self.begin(seq)
+        return self.offset(seq)
+
+    def acknowledge(self, ack: int) -> None:
+        if self.base is not None and self.acked < (offset := self.offset(ack)) <= self.next + UNRELATED:
+            self.acked = offset
+
+    def remember(self, start: int, ends: list[int], at: list[int]) -> None:
+        """Keep what was delivered last, for later comparison."""
+        if len(ends) > REMEMBERED:
+            last = len(ends) - REMEMBERED
+            start, ends, at = ends[last - 1], ends[last:], at[last:]
+        self.recent_starts.append(start)
+        self.recent_starts.extend(ends[:-1])
+        self.recent_ends.extend(ends)
+        self.recent_at.extend(at)
+        if len(self.recent_ends) > 4 * REMEMBERED:
+            del self.recent_starts[:-REMEMBERED], self.recent_ends[:-REMEMBERED], self.recent_at[:-REMEMBERED]
+
+    def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
+        """One segment with data; appends what it makes deliverable. `now` is the address reached in the capture."""
+        if piece.start < self.next:
+            self._compare_delivered(piece, now, same, out)
+            if piece.end <= self.next:
+                return
+            _trim(piece, self.next)
+        if piece.start == self.next and not self.pending:
+            self._deliver(piece, now, out)
+            return
+        if not self.pending:
+            self.hole_time, self.hole_segments = piece.time, 0
+        self.hole_segments += 1
+        self._insert(piece, same)
+        self._release(now, piece.time, out)
+
+    def look_for_loss(self, now: int, time: int, out: list[Event]) -> None:
+        """Declare lost what the rule says is lost, after a packet of the connection at `time`."""
+        while self.pending and self._lost(time):
+            self._skip(now, time, out)
+
+    def flush(self, now: int, time: int, out: list[Event]) -> None:
+        """Nothing will fill the holes any more."""
+        while self.pending:
+            self._skip(now, time, out)
+        # A FIN counts as one: a single byte acknowledged beyond the last one seen is likelier that.
+        if self.base is not None and not self.soft and self.acked > self.next + 1:
+            out.append(Gap(self.side, self.next, self.acked, now, time))
+            self.run = None
+            self.next = self.acked
+
+    def finish(self, now: int, time: int, out: list[Event]) -> None:
+        """Report the end of the direction once everything before its FIN is delivered."""
+        if self.fin is not None and not self.ended and self.next >= self.fin and not self.pending:
+            self.ended = True
+            out.append(End(self.side, now, time, "FIN"))
+
+    def _lost(self, time: int) -> bool:
+        waited = time - self.hole_time
+        if self.acked >= self.pending[0].start and (self.hole_segments > ACKED_SEGMENTS or waited >= ACKED_TIME):
+            return True
+        return self.pending_bytes > MOST_BYTES or len(self.pending) > MOST_SEGMENTS or waited >= OLDEST
+
+    def _skip(self, now: int, time: int, out: list[Event]) -> None:
+        start = self.pending[0].start
+        out.append(Gap(self.side, self.next, start, now, time))
+        self.run = None
+        self.next = start
+        self._release(now, time, out)
+
+    def _release(self, now: int, time: int, out: list[Event]) -> None:
+        """Deliver the pending pieces that adjoin what was delivered."""
+        count = 0
+        for piece in self.pending:
+            if piece.start != self.next:
+                break
+            self.pending_bytes -= piece.end - piece.start
+            self._deliver(piece, now, out)
+            count += 1
+        if count:
+            del self.pending[:count]
+            self.hole_time, self.hole_segments = time, 0
+
+    def _deliver(self, piece: Piece, now: int, out: list[Event]) -> None:
+        """Append one piece, to the last run where that goes on."""
+        released = now if piece.at < now else 0
+        run = self.run
+        if run is None or run.released != released or run.ends[-1] != piece.start:
+            run = self.run = Run(self.side, piece.start, [], [], [], released=released)
+            out.append(run)
+        ends, at, times = cast("list[int]", run.ends), cast("list[int]", run.at), cast("list[int]", run.times)
+        length = piece.end - piece.start
+        if piece.stored < length and run.stored is None:
+            run.stored = [end - start for start, end in zip([run.start, *ends], ends, strict=False)]
+        if run.stored is not None:
+            cast("list[int]", run.stored).append(min(piece.stored, length))
+        ends.append(piece.end)
+        at.append(piece.at)
+        times.append(piece.time)
+        if piece.comment is not None:
+            run.comments[piece.start] = piece.comment
+        if self.overlaps:
+            here = [(first, last) for first, last in self.overlaps if piece.start <= first < piece.end]
+            if here:
+                run.overlaps = [*run.overlaps, *here]
+                self.overlaps = [overlap for overlap in self.overlaps if overlap not in here]
+        self.next = piece.end
+        self.remember(piece.start, [piece.end], [piece.at])
+
+    def _insert(self, piece: Piece, same: Same) -> None:
+        """Put what is new of a segment among the pending ones; what was there first stays."""
+        pending = self.pending
+        i = bisect_right(pending, piece.start, key=_end_of)
+        while piece.start < piece.end:
+            if i == len(pending) or piece.end <= pending[i].start:
+                pending.insert(i, piece)
+                self.pending_bytes += piece.end - piece.start
+                return
+            held = pending[i]
+            if piece.start < held.start:
+                before = Piece(piece.start, held.start, piece.at, piece.time, piece.stored, piece.comment)
+                before.stored = min(piece.stored, held.start - piece.start)
+                pending.insert(i, before)
+                self.pending_bytes += before.end - before.start
+                i += 1
+            first, last = max(piece.start, held.start), min(piece.end, held.end)
+            comparable = min(last, held.start + held.stored, piece.start + piece.stored)
+            if comparable > first and not same(
+                held.at + first - held.start, piece.at + first - piece.start, comparable - first
+            ):
+                self.overlaps.append((first, last))
+            if last >= piece.end:
+                return
+            _trim(piece, last)
+            i += 1
+
+    def _compare_delivered(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
+        """Report bytes that differ from those delivered earlier, as far as those are remembered."""
+        end = min(piece.end, self.next, piece.start + piece.stored)
+        if piece.end - piece.start == 1 and piece.start == self.next - 1:
+            return  # a keep-alive may carry any byte
+        found: list[tuple[int, int]] = []
+        count = len(self.recent_ends)
+        for i in range(bisect_right(self.recent_ends, piece.start, max(0, count - REMEMBERED)), count):
+            start = self.recent_starts[i]
+            if start >= end:
+                break
+            first, last = max(start, piece.start), min(self.recent_ends[i], end)
+            if last > first and not same(self.recent_at[i] + first - start, piece.at + first - piece.start, last - first):
+                found.append((first, last))
+        if found:
+            out.append(Run(self.side, self.next, [], [], [], overlaps=found, released=now))
+            self.run = None
+
+
+def _end_of(piece: Piece) -> int:
+    return piece.end
+
+
+def _trim(piece: Piece, start: int) -> None:
+    """Drop what lies before `start`."""
+    cut = start - piece.start
+    piece.start = start
+    piece.at += cut
+    piece.stored = max(piece.stored - cut, 0)

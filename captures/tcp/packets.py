@@ -1,0 +1,69 @@
+"""TCP packets of a capture as columns, which is how they travel from the link layers to reassembly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+
+@dataclass(slots=True)
+class Packets:
+    """A batch of TCP segments in capture order; every column has one entry a segment.
+
+    `keys` names the direction: source address, destination address (4 or 16 bytes each), source port, destination port,
+    as they stand in the packet. `at` is the payload's address in the source, `length` its length on the wire, `stored`
+    how much of it the capture holds. `time` is nanoseconds since the epoch. `comments` are packet comments by position
+    in the batch.
+    """
+
+    keys: list[bytes]
+    time: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    at: Ints
+    length: Ints
+    stored: Ints
+    comments: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, start: int, end: int) -> Packets:
+        """The segments [start, end) as a batch of their own."""
+        return Packets(
+            self.keys[start:end],
+            *(
+                column[start:end]
+                for column in (self.time, self.seq, self.ack, self.flags, self.at, self.length, self.stored)
+            ),
+            {i - start: text for i, text in self.comments.items() if start <= i < end},
+        )
+
+
+def turned(key: bytes) -> bytes:
+    """The key of the other direction."""
+    n = (len(key) - 4) // 2
+    return key[n : 2 * n] + key[:n] + key[-2:] + key[-4:-2]
+
+
+def endpoints(key: bytes) -> tuple[str, str]:
+    """Source and destination of a direction as "10.0.0.1:51234" or "[::1]:9092"."""
+    n = (len(key) - 4) // 2
+    source, destination = key[:n], key[n : 2 * n]
+    ports = int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")
+    if n == 4:
+        return f"{IPv4Address(source)}:{ports[0]}", f"{IPv4Address(destination)}:{ports[1]}"
+    return f"[{IPv6Address(source)}]:{ports[0]}", f"[{IPv6Address(destination)}]:{ports[1]}"
+
+
+def ports(key: bytes) -> tuple[int, int]:
+    return int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")

@@ -1,0 +1,360 @@
+"""Reassembly of TCP: batches of packets in, runs, gaps and ends of each connection out.
+
+A connection is what lives between two hosts and ports from its SYN (or the first packet captured) to its end; a SYN
+with another initial sequence number on the same ports starts the next one. What comes after a connection's end and
+belongs to none (segments still in flight when RST was captured, say) is counted.
+
+Most traffic arrives in order. A connection's packets of a batch whose data is exactly contiguous in both directions
+become one Run a direction with no work a packet; everything else goes packet by packet through direction.py. Both give
+the same events, and so does any division into batches (runs may be cut elsewhere).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
+from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Packets, endpoints, turned
+from decoders.conversation.stream import End, Event, Run, Side
+
+FEW = 12
+"""Packets of a connection in a batch for which the columns do not pay."""
+MOST_AT_ONCE = 1 << 30
+"""Bytes of a direction up to which the order of its sequence numbers cannot be mistaken."""
+QUIET = 120_000_000_000
+"""Nanoseconds after its end when a connection's ports are forgotten."""
+MANY_FLOWS = 65_536
+"""Flows in the table from which on it is searched for those to forget."""
+
+
+@dataclass(slots=True)
+class TcpConnection:
+    """One connection; `key` is the direction of side 0, which sent the SYN where `opened` says it was seen.
+
+    Where it was not, which side is the client's is for whoever reads the bytes to say.
+    """
+
+    key: bytes
+    opened: bool
+    first_time: int
+    sides: tuple[Direction, Direction]
+    events: list[Event] = field(default_factory=list)
+    over: bool = False
+    last_time: int = 0
+    touched: bool = False
+
+    @property
+    def endpoints(self) -> tuple[str, str]:
+        """"host:port" of side 0 and of side 1."""
+        return endpoints(self.key)
+
+
+@dataclass(slots=True)
+class Flow:
+    """What is known of two hosts and ports; `key` is the direction that was seen first, the flow's direction 0."""
+
+    key: bytes
+    connection: TcpConnection | None = None
+    turned: bool = False
+    """The connection's side 0 is the flow's direction 1."""
+
+
+@dataclass(slots=True)
+class _Columns:
+    """A batch's columns, flow after flow; `order` is the position in the batch, `reached` the address reached by then."""
+
+    order: Ints
+    way: Ints
+    time: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    at: Ints
+    length: Ints
+    stored: Ints
+    reached: Ints
+    comments: dict[int, str]
+
+
+class Reassembler:
+    """Feed it batches in capture order, then `finish`. Holds spans, never bytes; `same` compares bytes at addresses."""
+
+    def __init__(self, same: Same) -> None:
+        self._same = same
+        self._directions: dict[bytes, int] = {}
+        self._flows: dict[int, Flow] = {}
+        self._next_flow = 0
+        self._now = 0
+        self._time = 0
+        self._touched: list[TcpConnection] = []
+        self._search_at = MANY_FLOWS
+        self.stray = 0
+        """Bytes that belong to no connection: sent after its end."""
+
+    def feed(self, packets: Packets) -> list[TcpConnection]:
+        """The connections that got something, in the order of their first packet; take their events with `take`."""
+        if not len(packets):
+            return []
+        directions = self._lookup(packets.keys)
+        flows = directions >> 1
+        order = np.argsort(flows, kind="stable")
+        flows = flows[order]
+        borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
+        spans = sorted((int(order[a]), a, b) for a, b in zip(borders, borders[1:], strict=False))
+        reached = np.maximum.accumulate(np.maximum(packets.at, self._now))
+        columns = _Columns(
+            order,
+            directions[order] & 1,
+            packets.time[order],
+            packets.seq[order],
+            packets.ack[order],
+            packets.flags[order],
+            packets.at[order],
+            packets.length[order],
+            packets.stored[order],
+            reached[order],
+            packets.comments,
+        )
+        for _, a, b in spans:
+            self._flow(self._flows[int(flows[a])], columns, a, b)
+        self._now = int(reached[-1])
+        self._time = int(packets.time[-1])
+        if len(self._flows) > self._search_at:
+            self._forget()
+        return self._take_touched()
+
+    def finish(self, at: int) -> list[TcpConnection]:
+        """The capture ends at address `at`, and with it every connection."""
+        for flow in self._flows.values():
+            connection = flow.connection
+            if connection is not None and not connection.over:
+                self._end(connection, max(at, self._now), self._time, "end of capture")
+        self._flows.clear()
+        self._directions.clear()
+        return self._take_touched()
+
+    def _take_touched(self) -> list[TcpConnection]:
+        touched, self._touched = self._touched, []
+        for connection in touched:
+            connection.touched = False
+            for side in connection.sides:
+                side.run = None
+        return touched
+
+    def _touch(self, connection: TcpConnection) -> None:
+        if not connection.touched:
+            connection.touched = True
+            self._touched.append(connection)
+
+    def _lookup(self, keys: list[bytes]) -> Ints:
+        """Number of each packet's direction: twice its flow's, plus which way."""
+        held = self._directions
+        found: list[int | None] = list(map(held.get, keys))
+        if None in found:
+            for i, number in enumerate(found):
+                if number is None:
+                    key = keys[i]
+                    if key not in held:
+                        flow = self._next_flow
+                        self._next_flow += 1
+                        self._flows[flow] = Flow(key)
+                        # Both ends on one host and port: one direction is all that can be told.
+                        held[turned(key)] = 2 * flow + 1
+                        held[key] = 2 * flow
+                    found[i] = held[key]
+        return np.array(found, np.int64)
+
+    def _forget(self) -> None:
+        """Drop flows whose connection has been over for long."""
+        for number, flow in list(self._flows.items()):
+            connection = flow.connection
+            if connection is None or (connection.over and self._time - connection.last_time > 2 * QUIET):
+                del self._flows[number]
+                self._directions.pop(flow.key, None)
+                self._directions.pop(turned(flow.key), None)
+        self._search_at = max(MANY_FLOWS, 2 * len(self._flows))
+
+    def _flow(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
+        """The packets [a, b) of one flow."""
+        if b - a >= FEW:
+            special = np.flatnonzero(columns.flags[a:b] & (SYN | FIN | RST)) + a
+            if len(special):
+                opening = special[columns.flags[special] & SYN != 0]
+                if len(opening) and int(opening[-1]) - a < FEW:
+                    start = int(opening[-1]) + 1
+                    self._one_by_one(flow, columns, a, start)
+                    a = start
+                    special = special[special >= a]
+            stop = int(special[0]) if len(special) else b
+            if stop - a >= FEW and self._at_once(flow, columns, a, stop):
+                a = stop
+        self._one_by_one(flow, columns, a, b)
+
+    def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> bool:
+        """Take packets without flags that are all in order; False, with nothing changed, where they are not."""
+        connection = flow.connection
+        if connection is None or connection.over:
+            return False
+        way = columns.way[a:b]
+        plan: list[tuple[Direction, Ints, Ints]] = []
+        acknowledged: list[tuple[Direction, int]] = []
+        for number in (0, 1):
+            which = np.flatnonzero(way == (number ^ flow.turned)) + a
+            if not len(which):
+                continue
+            side, other = connection.sides[number], connection.sides[1 - number]
+            if side.base is None or side.soft or side.pending or side.fin is not None:
+                return False
+            if other.base is not None:
+                acks = columns.ack[which][(columns.flags[which] & ACK) != 0]
+                if len(acks):
+                    beyond = int(((acks - other.base - other.next + HALF) % WHOLE).max()) - HALF
+                    if beyond > UNRELATED:
+                        return False
+                    acknowledged.append((other, other.next + beyond))
+            data = which[columns.length[which] > 0]
+            if not len(data):
+                continue
+            seq, length = columns.seq[data], columns.length[data]
+            if int(seq[0]) != (side.base + side.next) % WHOLE or (((seq + length)[:-1] ^ seq[1:]) & 0xFFFF_FFFF).any():
+                return False
+            ends = np.cumsum(length)
+            if int(ends[-1]) > MOST_AT_ONCE or (columns.at[data] < columns.reached[data]).any():
+                return False
+            plan.append((side, data, ends + side.next))
+        for other, acked in acknowledged:
+            other.acked = max(other.acked, acked)
+        for side, data, ends in plan:
+            self._run(connection, side, columns, data, ends.tolist())
+        connection.last_time = int(columns.time[b - 1])
+        return True
+
+    def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints, ends: list[int]) -> None:
+        """Deliver packets that adjoin what was delivered, as one run."""
+        start = side.next
+        at: list[int] = columns.at[data].tolist()
+        run = Run(side.side, start, ends, at, columns.time[data].tolist())
+        stored = columns.stored[data]
+        if (stored < columns.length[data]).any():
+            run.stored = stored.tolist()
+        if columns.comments:
+            positions: list[int] = columns.order[data].tolist()
+            for offset, position in zip([start, *ends], positions, strict=False):
+                if position in columns.comments:
+                    run.comments[offset] = columns.comments[position]
+        side.remember(start, ends, at)
+        side.next = ends[-1]
+        side.run = None
+        connection.events.append(run)
+        self._touch(connection)
+
+    def _one_by_one(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
+        """Take the packets [a, b) of a flow, whatever they are."""
+        span = slice(a, b)
+        for order, way, time, seq, ack, flags, at, length, stored, reached in zip(
+            columns.order[span].tolist(),
+            columns.way[span].tolist(),
+            columns.time[span].tolist(),
+            columns.seq[span].tolist(),
+            columns.ack[span].tolist(),
+            columns.flags[span].tolist(),
+            columns.at[span].tolist(),
+            columns.length[span].tolist(),
+            columns.stored[span].tolist(),
+            columns.reached[span].tolist(),
+            strict=True,
+        ):
+            comment = columns.comments.get(order) if columns.comments else None
+            self._packet(flow, way, seq, ack, flags, Piece(0, length, at, time, stored, comment), reached)
+        if flow.connection is not None and flow.connection.events:
+            self._touch(flow.connection)
+
+    def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int) -> None:
+        time, length = piece.time, piece.end
+        if flags & SYN and not flags & RST:
+            self._syn(flow, way, seq, ack, flags, time, now)
+            seq = (seq + 1) % WHOLE
+        connection = flow.connection
+        if connection is None or (connection.over and time - connection.last_time > QUIET):
+            if flags & RST:
+                return
+            connection = self._open(flow, way, time, opened=False)
+        if connection.over:
+            self.stray += length
+            return
+        side = connection.sides[way ^ flow.turned]
+        if (
+            length
+            and side.base is not None
+            and not side.soft
+            and not -UNRELATED <= side.offset(seq) - side.next <= UNRELATED
+        ):
+            self._end(connection, now, time, "sequence numbers of another connection")
+            connection = self._open(flow, way, time, opened=False)
+            side = connection.sides[0]
+        other = connection.sides[1 - side.side]
+        connection.last_time = time
+        if flags & ACK:
+            other.acknowledge(ack)
+        if length:
+            start = side.settle(seq)
+            if side.ended:
+                self.stray += length
+            else:
+                piece.start, piece.end = start, start + length
+                side.take(piece, now, self._same, connection.events)
+        elif side.base is None and not flags & RST:
+            side.begin(seq, soft=True)
+        if flags & FIN and side.fin is None:
+            side.fin = side.offset(seq) + length
+        for each in connection.sides:
+            if each.pending:
+                each.look_for_loss(now, time, connection.events)
+            if each.fin is not None:
+                each.finish(now, time, connection.events)
+        if flags & RST:
+            self._end(connection, now, time, "RST")
+        elif side.ended and other.ended:
+            self._end(connection, now, time, "FIN")
+
+    def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, time: int, now: int) -> None:
+        """A SYN opens a connection, or belongs to the one that is there."""
+        first = (seq + 1) % WHOLE
+        connection = flow.connection
+        if connection is not None:
+            side = connection.sides[way ^ flow.turned]
+            other = connection.sides[1 - side.side]
+            if side.base == first and not (connection.over and time - connection.last_time > QUIET):
+                side.soft = False
+                return
+            if not connection.over:
+                if side.base is None and not other.next and not other.pending:
+                    side.begin(first)
+                    if flags & ACK and other.base is None:
+                        other.begin(ack)
+                    return
+                self._end(connection, now, time, "a new connection on the same ports")
+        opener = way if not flags & ACK else 1 - way
+        connection = self._open(flow, opener, time, opened=True)
+        connection.sides[opener ^ way].begin(first)
+        if flags & ACK:
+            connection.sides[0].begin(ack)
+
+    def _open(self, flow: Flow, way: int, time: int, *, opened: bool) -> TcpConnection:
+        """A new connection whose side 0 sends in direction `way` of the flow."""
+        key = turned(flow.key) if way else flow.key
+        sides = (Direction(Side.CLIENT), Direction(Side.BROKER))
+        flow.connection = TcpConnection(key, opened, time, sides, last_time=time)
+        flow.turned = bool(way)
+        return flow.connection
+
+    def _end(self, connection: TcpConnection, now: int, time: int, reason: str) -> None:
+        for side in connection.sides:
+            side.flush(now, time, connection.events)
+        connection.events.append(End(None, now, time, reason))
+        connection.over = True
+        for side in connection.sides:
+            side.recent_starts, side.recent_ends, side.recent_at, side.run = [], [], [], None
+        self._touch(connection)
