@@ -61,6 +61,12 @@ def _varint(buffer: Buffer, position: int) -> tuple[int, int]:
     return read_unsigned_varint(buffer, position - 1)
 
 
+def _lone_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read the varint at `position`; returns (value, position of its last byte)."""
+    value, position = read_unsigned_varint(buffer, position)
+    return value, position - 1
+
+
 def _small(code: str) -> list[Callable[..., tuple[Any, ...]]]:
     return [struct.Struct(">" + code * count).unpack_from for count in range(_SMALL)]
 
@@ -128,39 +134,50 @@ class _Block:
 
     # Each of these returns the expression that stands for the value; it is to be used once.
 
-    def length(self, slot: Slot, code: str) -> tuple[str, str, str, str]:
-        """Read a length: (variable, its value in bytes or elements, the test that it's there, what null gives)."""
-        if slot.compact:
-            name = self.read("B")
-            self.flush()
-            self.put(f"if {name} > 127: {name}, p = U(b, p)")
-            return name, f"{name} - 1", name, "None" if slot.nullable else "F()"
-        name = self.read(code)
+    def length(self, slot: Slot, code: str) -> tuple[str, str]:
+        """Read a length; returns its variable (compact: length + 1) and what it gives where it is null."""
+        name = self.read("B" if slot.compact else code)
         self.flush()
-        return name, name, f"{name} >= 0", f"N({name})" if slot.nullable else "F()"
+        if slot.compact:
+            self.put(f"if {name} > 127: {name}, p = U(b, p)")
+            return name, "None" if slot.nullable else "F()"
+        return name, f"N({name})" if slot.nullable else "F()"
+
+    def slice(self, slot: Slot, code: str, function: str) -> str:
+        """Read a string (function "T(...)") or bytes ("V...")."""
+        if slot.compact and not self.waiting:
+            return self.lone(slot, function)
+        name, null = self.length(slot, code)
+        result = self.source.fresh("v")
+        count, there = (f"{name} - 1", name) if slot.compact else (name, f"{name} >= 0")
+        self.put(f"{result} = {function.replace('...', f'[p:(p := p + {count})]')} if {there} else {null}")
+        return result
+
+    def lone(self, slot: Slot, function: str) -> str:
+        """Read a compact string or bytes whose length is read alone: its last byte makes up for length + 1."""
+        name, result = self.source.fresh("v"), self.source.fresh("v")
+        self.put(f"{name} = b[p]")
+        self.put(f"if {name} > 127: {name}, p = W(b, p)")
+        null = "(p := p + 1) and None" if slot.nullable else "F()"
+        self.put(f"{result} = {function.replace('...', f'[p + 1:(p := p + {name})]')} if {name} else {null}")
+        return result
 
     def value(self, slot: Slot) -> str:
         if slot.shape is Shape.FIXED:
             return self.read(slot.format)
         if slot.shape is Shape.STRING:
-            _, count, there, null = self.length(slot, "h")
-            name = self.source.fresh("v")
-            self.put(f"{name} = T(b[p:(p := p + {count})]) if {there} else {null}")
-            return name
+            return self.slice(slot, "h", "T(b...)")
         if slot.shape is Shape.BYTES:
-            _, count, there, null = self.length(slot, "i")
-            name = self.source.fresh("v")
-            self.put(f"{name} = V[p:(p := p + {count})] if {there} else {null}")
-            return name
+            return self.slice(slot, "i", "V...")
         if slot.shape is Shape.ARRAY:
             return self.array(slot)
         return self.struct(slot)
 
     def array(self, slot: Slot) -> str:
-        name, _, there, null = self.length(slot, "i")
+        name, null = self.length(slot, "i")
         element = slot.one
         result = self.source.fresh("v")
-        self.put(f"if {there}:")
+        self.put(f"if {name} > {int(slot.compact)}:")
         inner = self.deeper()
         if slot.compact:
             inner.put(f"{name} -= 1")
@@ -173,6 +190,8 @@ class _Block:
             inner.put(f"{result} = list({table}[{name}](b, p) if {name} < {_SMALL} else large(b, p, {name}, {code!r}))")
             inner.put(f"p += {name}{f' * {element.minimum}' if element.minimum > 1 else ''}")
         else:
+            if element.layout is not None:
+                inner = inner.fast(element.layout, name, result)
             append = self.source.fresh("a")
             inner.put(f"{result} = []")
             inner.put(f"{append} = {result}.append")
@@ -184,9 +203,29 @@ class _Block:
                 value = body.value(element)
                 body.flush()
                 body.put(f"{append}({value})")
-        self.put("else:")
-        self.deeper().put(f"{result} = {null}")
+        self.put(f"elif {name}: {result} = []" if slot.compact else f"elif not {name}: {result} = []")
+        self.put(f"else: {result} = {null}")
         return result
+
+    def fast(self, layout: Layout, count: str, result: str) -> _Block:
+        """Read structs of fixed size, none with a tagged field, in one go; returns the block for all others."""
+        if not layout.slots or any(slot.shape is not Shape.FIXED for slot in layout.slots):
+            return self
+        codes = "".join(slot.format for slot in layout.slots) + "x" * layout.flexible
+        unpack = self.source.constant("I_" + codes.replace("?", "o"), struct.Struct(">" + codes).iter_unpack)
+        size = layout.minimum
+        names = [self.source.fresh("v") for _ in layout.slots]
+        literal = (
+            "{" + ", ".join(f"{slot.name!r}: {name}" for slot, name in zip(layout.slots, names, strict=True)) + "}"
+        )
+        self.put(f"q = p + {count} * {size}")
+        comprehension = f"{result} = [{literal} for {', '.join(names)}{',' * (len(names) == 1)} in {unpack}(b[p:q])]"
+        if not layout.flexible:
+            self.put(f"if {count} > 2: {comprehension}; p = q")
+        else:
+            self.put(f"if {count} > 3 and not any(b[p + {size - 1}:q:{size}]): {comprehension}; p = q")
+        self.put("else:")
+        return self.deeper()
 
     def struct(self, slot: Slot) -> str:
         result = self.source.fresh("v")
@@ -225,8 +264,12 @@ def _tag_function(source: _Source, layout: Layout) -> str:
     block.put("V = b if type(b) is memoryview else memoryview(b)")
     block.put("for _ in R(None, n):")
     loop = block.deeper()
-    loop.put("t, p = U(b, p + 1)")
-    loop.put("q, p = U(b, p + 1)")
+    loop.put("t = b[p]")
+    loop.put("q = b[p + 1]")
+    loop.put("p += 2")
+    loop.put("if t > 127 or q > 127:")
+    loop.put("    t, p = U(b, p - 1)")
+    loop.put("    q, p = U(b, p + 1)")
     loop.put("q += p")
     loop.put("if q > e: F()")
     word = "if"
@@ -291,6 +334,7 @@ _SHARED: dict[str, Any] = {
     "D": bytes.decode,
     "X": text,
     "U": _varint,
+    "W": _lone_varint,
     "F": _fail,
     "N": _null,
     "R": repeat,
