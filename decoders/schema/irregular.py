@@ -88,16 +88,22 @@ IRREGULARITIES: Final = (
         LEADER_AND_ISR,
         Versions(0, 0),
         13,
-        "Brokers 0.8 put ErrorMapping.StaleLeaderEpochCode here; NETWORK_EXCEPTION took the number later and is never "
-        "sent by a broker.",
+        "Brokers 0.8.1 to 0.9 answer ErrorMapping.StaleLeaderEpochCode here; NETWORK_EXCEPTION took the number in the "
+        "clients, and no broker sends it.",
         "STALE_LEADER_EPOCH",
     ),
 )
 
 
-def _find(kind: Kind, api_key: int, version: int) -> Irregularity | None:
-    for row in IRREGULARITIES:
-        if row.kind == kind and row.api_key == api_key and version in row.versions:
+_ROWS: Final = {
+    (kind, api_key): tuple(row for row in IRREGULARITIES if (row.kind, row.api_key) == (kind, api_key))
+    for kind, api_key in {(row.kind, row.api_key) for row in IRREGULARITIES}
+}
+
+
+def _find(kind: Kind, api_key: int, version: int, value: int | None = None) -> Irregularity | None:
+    for row in _ROWS.get((kind, api_key), ()):
+        if version in row.versions and value in {None, row.value}:
             return row
     return None
 
@@ -122,7 +128,7 @@ def expects_no_reply(api_key: int, version: int, acks: object) -> bool:
 
 def may_expect_no_reply(api_key: int) -> bool:
     """Whether the body of such a request decides if an answer comes."""
-    return any(row.kind == "no reply" and row.api_key == api_key for row in IRREGULARITIES)
+    return ("no reply", api_key) in _ROWS
 
 
 def bare_tokens_follow(api_key: int, version: int) -> bool:
@@ -138,10 +144,8 @@ def v0_answer_error(api_key: int) -> int | None:
 
 def error_meaning(api_key: int, version: int, code: int) -> str | None:
     """The name of an error code where it meant something else than it does today."""
-    for row in IRREGULARITIES:
-        if row.kind == "error meaning" and row.api_key == api_key and version in row.versions and row.value == code:
-            return row.name
-    return None
+    row = _find("error meaning", api_key, version, code)
+    return None if row is None else row.name
 
 
 def with_extra_field(message: Message, version: int) -> Message | None:

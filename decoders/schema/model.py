@@ -103,3 +103,7 @@ class Message:
     listeners: tuple[str, ...] = ()
     unstable: Versions = NEVER
     """Versions that the release does not serve unless `unstable.api.versions.enable` is set."""
+
+    def __hash__(self) -> int:
+        # Decoders are cached by message; walking all fields at each look-up would cost more than decoding.
+        return hash((self.name, self.versions.low, self.release))

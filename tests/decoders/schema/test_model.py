@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoders.schema import reading, store
 from decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Versions
 
 numbers = st.integers(0, NO_VERSION)
@@ -42,3 +43,11 @@ def test_membership() -> None:
     assert [version in Versions(3, 5) for version in range(2, 7)] == [False, True, True, True, False]
     assert 0 not in NEVER
     assert not NEVER
+
+
+def test_equal_messages_have_equal_hashes() -> None:
+    for line in (line for release in store.definitions().values() for line in release):
+        again = reading.message(line._line)
+        assert again == line.message
+        assert again is not line.message
+        assert hash(again) == hash(line.message)
