@@ -22,7 +22,7 @@ def maven(project: Path, *arguments: str) -> None:
     said = ""
     for mode in (["--offline"], []):
         run = subprocess.run(
-            ["mvn", "--batch-mode", "--quiet", *mode, "--file", str(project), *arguments],
+            ["mvn", "--batch-mode", "--quiet", "-Dstyle.color=never", *mode, "--file", str(project), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
