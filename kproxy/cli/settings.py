@@ -177,7 +177,7 @@ class _Defaults(dict[str, Any]):
         super().__init__()
         self._options = {option.name: option for option in command.params if option.name}
         self._name = name
-        self._sources: list[Mapping[str, Any]] | None = None
+        self._sources: list[tuple[str, Mapping[str, Any]]] | None = None
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None
@@ -199,12 +199,25 @@ class _Defaults(dict[str, Any]):
             start_log()
             self._sources = sources(self._name)
         name = spelled(option)
-        for source in self._sources:
+        for _, source in self._sources:
             value = source.get(name)
             if value is not None:
-                several = option.multiple or option.nargs != 1
-                return option.type.split_envvar_value(value) if several and isinstance(value, str) else value
+                return _listed(option, value)
         return None
+
+
+def _listed(option: click.Parameter, value: Any) -> Any:
+    """A value as click takes it from a default map: text split where the option takes several."""
+    several = isinstance(option, click.Option) and (option.multiple or option.nargs != 1)
+    return option.type.split_envvar_value(value) if several and isinstance(value, str) else value
+
+
+def typed(option: click.Option, value: Any) -> Any:
+    """A value of the configuration as the option's own type. Raises click.BadParameter."""
+    several = _listed(option, value)
+    for one in several if isinstance(several, list | tuple) else (several,):
+        option.type.convert(one, option, None)
+    return several
 
 
 def spelled(option: click.Parameter) -> str:
@@ -213,19 +226,19 @@ def spelled(option: click.Parameter) -> str:
     return longest.lstrip("-")
 
 
-def sources(command: str) -> list[Mapping[str, Any]]:
-    """Where a command's options are looked up, the strongest first; keys are spelled as on the command line."""
+def sources(command: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where a command's options are looked up, the strongest first: its name, and keys as typed."""
     profile = _table(_settings.file, "profile", _settings.profile) if _settings.profile else {}
     prefix = f"{command}."
     own = {key.removeprefix(prefix): value for key, value in _settings.overrides.items() if key.startswith(prefix)}
     return [
-        own,
-        _settings.overrides,
-        _Environment(command),
-        _table(profile, command),
-        profile,
-        _table(_settings.file, command),
-        _settings.file,
+        ("-X", own),
+        ("-X", _settings.overrides),
+        ("environment", _Environment(command)),
+        (f"profile {_settings.profile}", _table(profile, command)),
+        (f"profile {_settings.profile}", profile),
+        ("configuration", _table(_settings.file, command)),
+        ("configuration", _settings.file),
     ]
 
 
@@ -267,7 +280,7 @@ def read_sources() -> None:
         attribute = name.replace("-", "_")
         if getattr(_settings, attribute) != getattr(Settings(), attribute):
             continue
-        value = next((found for source in sources("") if (found := source.get(name)) is not None), None)
+        value = next((found for _, source in sources("") if (found := source.get(name)) is not None), None)
         if value is not None:
             setattr(_settings, attribute, _typed(name, value))
 

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An option's value and what says so."""
+
+    option: str
+    value: Any
+    source: str
+
+
+@click.group()
+def command() -> None:
+    """Show where settings come from, and check them."""
+
+
+@command.command()
+def path() -> None:
+    """Print the path of the configuration file."""
+    click.echo(str(settings.config_path()))
+
+
+@command.command()
+def show() -> None:
+    """Print every option that something sets, its value and what sets it."""
+    settings.read_sources()
+    for setting in effective():
+        if settings.current().json:
+            import json
+
+            click.echo(json.dumps(asdict(setting), default=str))
+        else:
+            click.echo(f"{setting.option} = {setting.value!r}  ({setting.source})")
+
+
+@command.command()
+@click.pass_context
+def check(ctx: click.Context) -> None:
+    """Read the configuration and say what in it means nothing; ends with 2 where something does."""
+    settings.read_sources()
+    lines = [*unknown(), *unfit()]
+    for line in lines:
+        click.echo(f"kproxy: {line}", err=True)
+    if lines:
+        ctx.exit(Exit.USAGE)
+    path = settings.config_path()
+    click.echo(f"{path}: ok" if path.exists() else f"{path}: none, defaults hold")
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    from kproxy.cli.main import COMMANDS, load
+
+    for name, entry in COMMANDS.items():
+        found = load(entry.target)
+        if not isinstance(found, click.Group):
+            yield name, found
+
+
+def _own_options(command: click.Command) -> Iterator[click.Option]:
+    for option in command.params:
+        if isinstance(option, click.Option) and option.expose_value:
+            yield option
+
+
+def effective() -> Iterator[Setting]:
+    """Every command's options that something but their default sets."""
+    for name, found in _commands():
+        for option in _own_options(found):
+            key = settings.spelled(option)
+            for source, values in settings.sources(name):
+                if (value := values.get(key)) is not None:
+                    yield Setting(f"{name}.{key}", value, source)
+                    break
+
+
+def unknown() -> list[str]:
+    """Keys that no command has."""
+    from kproxy.cli.main import COMMANDS, load
+
+    current = settings.current()
+    return settings.unknown_keys(
+        current.file,
+        current.overrides,
+        list(COMMANDS),
+        lambda name: settings.option_names([load(COMMANDS[name].target)]),
+    )
+
+
+def unfit() -> Iterator[str]:
+    """Values that their option does not take."""
+    for name, found in _commands():
+        for option in _own_options(found):
+            key = settings.spelled(option)
+            for source, values in settings.sources(name):
+                value = values.get(key)
+                if value is None:
+                    continue
+                try:
+                    settings.typed(option, value)
+                except click.BadParameter as error:
+                    yield f"{source}: {name}.{key}: {error.message}"

@@ -1,0 +1,161 @@
+"""What this machine, this installation and this terminal offer, one fact a line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from kproxy.cli import settings, shadowing
+from kproxy.cli.exits import Exit
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (where Linux keeps it; only its room is read)
+RING_BYTES = 256 << 20
+FEW_FILES = 4096
+NARROW, LOW = 60, 15
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """`state` is "ok", "note" (works, with less) or "bad" (something does not work)."""
+
+    name: str
+    state: str
+    detail: str
+
+
+@click.command()
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Say what this machine and terminal offer, and what is missing.
+
+    Ends with 1 where something does not work.
+    """
+    facts = [fact for check in CHECKS for fact in check()]
+    if settings.current().json:
+        import json
+
+        for fact in facts:
+            click.echo(json.dumps(asdict(fact)))
+    else:
+        colours = {"ok": "green", "note": "yellow", "bad": "red"}
+        for fact in facts:
+            click.echo(f"{click.style(f'{fact.state:4}', fg=colours[fact.state])} {fact.name:16} {fact.detail}")
+    if any(fact.state == "bad" for fact in facts):
+        ctx.exit(Exit.CONDITION)
+
+
+def python() -> Iterator[Fact]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    good = sys.version_info >= (3, 11)
+    yield Fact("python", "ok" if good else "bad", f"{version} at {sys.executable}" + ("" if good else "; needs 3.11"))
+
+
+def packages() -> Iterator[Fact]:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from kproxy.cli.requirements import needed
+
+    try:
+        yield Fact("kproxy", "ok", version("kafka-kproxy"))
+        wanted = needed(requires("kafka-kproxy") or [])
+    except PackageNotFoundError:
+        yield Fact("kproxy", "bad", "runs without being installed: pip install kafka-kproxy")
+        return
+    for name, extra in wanted:
+        try:
+            yield Fact(name, "ok", version(name))
+        except PackageNotFoundError:
+            if extra:
+                yield Fact(name, "note", f"not installed; pip install 'kafka-kproxy[{extra}]'")
+            else:
+                yield Fact(name, "bad", "not installed")
+
+
+def shadows() -> Iterator[Fact]:
+    for name in shadowing.PACKAGES:
+        place = shadowing.foreign(name)
+        if place is not None:
+            yield Fact("shadowed", "bad", f"the package {name} would come from {place}")
+
+
+def event_loop() -> Iterator[Fact]:
+    try:
+        import uvloop  # noqa: F401 (whether it can be)
+    except ImportError as error:
+        yield Fact("event loop", "note", f"asyncio's own, slower than uvloop ({error})")
+    else:
+        yield Fact("event loop", "ok", "uvloop")
+
+
+def libpcap() -> Iterator[Fact]:
+    from ctypes.util import find_library
+
+    name = find_library("pcap")
+    if name is None:
+        yield Fact("libpcap", "note", "not found; captures are read all the same, only capturing needs it")
+    else:
+        yield Fact("libpcap", "ok", name)
+
+
+def shared_memory() -> Iterator[Fact]:
+    try:
+        room = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        yield Fact("shared memory", "note", "none; recordings without -w go to the cache directory")
+        return
+    free = room.f_bavail * room.f_frsize
+    if free >= RING_BYTES:
+        yield Fact("shared memory", "ok", f"{free >> 20} MiB free")
+    else:
+        yield Fact("shared memory", "note", f"{free >> 20} MiB free; recordings without -w go to the cache directory")
+
+
+def open_files() -> Iterator[Fact]:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = hard == resource.RLIM_INFINITY
+    limit = "unlimited" if unlimited else str(hard)
+    state = "ok" if unlimited or hard >= FEW_FILES else "note"
+    yield Fact("open files", state, f"{soft}, raised to {limit} while forwarding (two a connection)")
+
+
+def terminal() -> Iterator[Fact]:
+    import shutil
+
+    if not sys.stdout.isatty():
+        yield Fact("terminal", "note", "standard output is none: one line an exchange instead of the UI")
+    else:
+        size = shutil.get_terminal_size()
+        small = size.columns < NARROW or size.lines < LOW
+        yield Fact(
+            "terminal", "note" if small else "ok",
+            f"{os.environ.get('TERM', 'unknown')} {size.columns}x{size.lines}" + (" (needs 60x15)" if small else ""),
+        )  # fmt: skip
+    encoding = (sys.stdout.encoding or "").lower()
+    utf8 = encoding.replace("-", "") == "utf8"
+    yield Fact("encoding", "ok" if utf8 else "note", encoding + ("" if utf8 else "; plain ASCII is drawn"))
+    told = [name for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TMUX", "SSH_TTY") if os.environ.get(name)]
+    if told:
+        yield Fact("environment", "ok", " ".join(told))
+
+
+def places() -> Iterator[Fact]:
+    path = settings.config_path()
+    yield Fact("configuration", "ok", f"{path}" + ("" if path.exists() else " (none)"))
+    import platformdirs
+
+    cache = Path(platformdirs.user_cache_dir("kproxy", appauthor=False))
+    home = next(parent for parent in (cache, *cache.parents) if parent.exists())
+    writable = os.access(home, os.W_OK)
+    yield Fact("cache", "ok" if writable else "bad", f"{cache}" + ("" if writable else " cannot be written"))
+
+
+CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (
+    python, packages, shadows, event_loop, libpcap, shared_memory, open_files, terminal, places,
+)  # fmt: skip
