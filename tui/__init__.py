@@ -1,0 +1,39 @@
+"""The terminal interface: maps an index, decodes what is on screen, never touches traffic.
+
+`run` is what commands call. Importing this package is cheap; the toolkit is imported by the call.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tui.live import RunInfo
+
+__all__ = ["RunInfo", "run"]
+
+
+def run(
+    index_dir: Path | str,
+    *,
+    live: RunInfo | None = None,
+    filter_text: str = "",
+    release: str | None = None,
+    show_secrets: bool = False,
+    ascii_only: bool | None = None,
+) -> None:
+    """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
+
+    The index need not exist yet: the screen waits for it. `live` is what is known of the running proxy; leaving asks
+    first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `ascii_only`
+    None asks the locale.
+    """
+    from tui.app import KproxyApp
+
+    KproxyApp(
+        Path(index_dir),
+        live=live,
+        filter_text=filter_text,
+        release=release,
+        show_secrets=show_secrets,
+        ascii_only=ascii_only,
+    ).run()

@@ -1,0 +1,192 @@
+"""The files of an index, field by field. Everything is little-endian.
+
+An index is a directory:
+
+    rows         a header of 64 bytes, then 64 bytes a row; row i is exchange number i + 1
+    strings      a header of 16 bytes, then entries; a string's id is its offset in the file divided by 4
+    connections  a header of 64 bytes, then 32 bytes a connection; entry i is connection number i + 1
+    details      a header of 16 bytes, then records that say where an exchange's bytes lie
+    problems     one JSON object (kproxy.problem/1) a line: what belongs to no exchange
+    meta.json    state, progress, sources and health, replaced as a whole
+
+`rows` is appended when a request's header is readable and completed in place, so a reader that maps it sees an
+exchange wait before it sees its answer. `strings`, `details` and `problems` are only appended to. A row is written
+after everything that it points at.
+
+Extending the format: the reserved bytes are zero and mean "not known" in whatever they become; a further column is a
+further file with the same row numbering; details carry a JSON object in which a reader ignores unknown members. A
+change that an old reader would misread raises VERSION, and an index of another version is built again.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+from decoders.exchange import Status
+
+VERSION = 1
+
+ROWS = "rows"
+STRINGS = "strings"
+CONNECTIONS = "connections"
+DETAILS = "details"
+PROBLEMS = "problems"
+META = "meta.json"
+
+ROWS_MAGIC = b"KPXROWS\0"
+STRINGS_MAGIC = b"KPXSTRS\0"
+CONNECTIONS_MAGIC = b"KPXCONN\0"
+DETAILS_MAGIC = b"KPXDETL\0"
+
+ROW_SIZE = 64
+ROWS_HEADER = struct.Struct("<8sHHIQ40x")
+"""magic, version, row size, reserved, changes: how often rows were completed in place (any growth of it means that
+rows seen before may have changed); 40 reserved bytes."""
+CHANGES_OFFSET = 16
+CHANGES = struct.Struct("<Q")
+
+CONNECTION_SIZE = 32
+CONNECTIONS_HEADER = struct.Struct("<8sHHI48x")
+"""magic, version, entry size, reserved; 48 reserved bytes."""
+
+SHORT_HEADER = struct.Struct("<8sHHI")
+"""magic, version, reserved, reserved: of `strings` and `details`."""
+
+NO_SIZE = 0xFFFFFFFF
+"""Size of a side that was not seen."""
+NO_LATENCY = -(2**63)
+NO_NUMBER = -(2**15)
+"""API key or version of an exchange that has none (orphan response, bare token)."""
+NO_NODE = -(2**31)
+NO_RECORDS = 0xFFFFFFFF
+"""Record count of an exchange that carries no records field."""
+
+ROW = struct.Struct("<qqIIihhIIIIIhBBHBBI")
+"""One row, in the order of `Row`, 64 bytes."""
+assert ROW.size == ROW_SIZE  # noqa: S101 - a layout that is not 64 bytes is a bug at import
+
+CONNECTION = struct.Struct("<IIIiq8x")
+"""client string id, broker string id, flags (0), node id of the broker, first time (ns since the epoch); 8 reserved."""
+assert CONNECTION.size == CONNECTION_SIZE  # noqa: S101
+
+
+class State(IntEnum):
+    """Status as a byte; EMPTY is a row whose exchange is not known yet."""
+
+    EMPTY = 0
+    WAITING = 1
+    OK = 2
+    NO_REPLY_EXPECTED = 3
+    NO_RESPONSE = 4
+    ORPHAN_RESPONSE = 5
+    UNDECODABLE = 6
+    CUT = 7
+    TLS = 8
+
+
+STATE_OF = {status: State[status.name] for status in Status}
+STATUS_OF = {state: status for status, state in STATE_OF.items()}
+
+
+class Flag(IntFlag):
+    """Bits of a row. 1 << 9 and above are free for what acts in the path (held, edited, replayed) and for findings."""
+
+    PROBLEMS = 1 << 0
+    """Something of it could not be decoded, paired or reassembled; the details say what."""
+    MODIFIED = 1 << 1
+    """kproxy changed bytes of a frame; the details carry path, old and new value."""
+    PARTIAL = 1 << 2
+    """Bytes of a frame are missing from the capture."""
+    THROTTLED = 1 << 3
+    """The response's throttle time is above 0."""
+    WAITED = 1 << 4
+    """A Fetch that was held by the broker because there was too little data."""
+    COMMENTED = 1 << 5
+    """Packet comments lie on its frames."""
+    GUESSED = 1 << 6
+    """Decoded with another version than its own."""
+    OLDER_LAYOUT = 1 << 7
+    """Decoded with the definitions of an older release."""
+    TOKEN = 1 << 8
+    """A bare SASL token, which has no Kafka header."""
+
+
+class Row(NamedTuple):
+    """A row's columns. Offsets in the row are given in brackets."""
+
+    time: int
+    """[0] int64, ns since the epoch: last byte of the request (of the response where no request was seen)."""
+    latency: int
+    """[8] int64, ns: response's last byte minus request's last byte; NO_LATENCY where either is missing."""
+    request_size: int
+    """[16] uint32, bytes: the length field's value; NO_SIZE where the side was not seen."""
+    response_size: int
+    """[20] uint32, bytes."""
+    correlation: int
+    """[24] int32: correlation id, 0 where there is none."""
+    api_key: int
+    """[28] int16, NO_NUMBER where not known."""
+    api_version: int
+    """[30] int16, NO_NUMBER where not known."""
+    connection: int
+    """[32] uint32: connection number, from 1; its entry names client, broker and the broker's node id."""
+    client: int
+    """[36] uint32: string id of the client id; 0 where it is null or not known."""
+    label: int
+    """[40] uint32: string id of the topic/group/transaction column."""
+    records: int
+    """[44] uint32: records carried, NO_RECORDS where the message has no records field."""
+    details: int
+    """[48] uint32: offset in `details` divided by 8; 0 is none."""
+    error: int
+    """[52] int16: first non-zero error code of the response, 0 none."""
+    more_errors: int
+    """[54] uint8: further distinct error codes, 255 stands for 255 and more."""
+    state: int
+    """[55] uint8: State."""
+    flags: int
+    """[56] uint16: Flag."""
+    protocol: int
+    """[58] uint8: 0 Kafka; other numbers are free for dialects."""
+    reserved: int
+    """[59] uint8: zero."""
+    reserved_word: int
+    """[60] uint32: zero."""
+
+
+class ConnectionEntry(NamedTuple):
+    """An entry of `connections`."""
+
+    client: int
+    """String id of "host:port" of the side that opened it."""
+    broker: int
+    """String id of "host:port" of the other side."""
+    flags: int
+    node: int
+    """The broker's node id once Metadata has named it, NO_NODE until then."""
+    first_time: int
+    """Nanoseconds since the epoch."""
+
+
+STRING_LENGTH = struct.Struct("<I")
+"""Before each string's UTF-8 bytes; entries are padded with zeros to a multiple of 4. Id 0 is the empty string."""
+STRING_LIMIT = 4096
+"""Bytes of a string that are kept; a longer one ends in an ellipsis. A client id may have 32767."""
+
+DETAIL = struct.Struct("<IBBHII")
+"""Head of a record of `details`, which starts at a multiple of 8: bytes that follow the head, sides (bit 0 request,
+bit 1 response), reserved, reserved, bytes of JSON at the end (0 none), reserved. Then for each side a SIDE and its
+SPANs, request first; then the JSON object {"problems": […], "comments": {"request": […], "response": […]},
+"reason": …, "throttle_ms": …, "errors": [all codes, where the row's one is not all]},
+of which each member may be absent."""
+SIDE = struct.Struct("<qqqQIII4x")
+"""stream offset, time of the first byte (ns), time of the last byte (ns), address of its first byte in the source,
+size (length field), bytes missing, number of spans."""
+SPAN = struct.Struct("<QQ")
+"""address in the source, length."""
+
+
+def pack_strings_header(magic: bytes) -> bytes:
+    return SHORT_HEADER.pack(magic, VERSION, 0, 0)

@@ -1,0 +1,191 @@
+"""The topic/group/transaction column: which fields of a message say what it is about, by API.
+
+"orders.v1-3 +2" is a topic-partition and two more, "9 topics" topics without partitions, "g:billing" a group,
+"t:pay-7 commit" a transactional id. Spellings in JSON field names of Kafka's message definitions; where an API's
+fields differ between versions, each version's are listed and the absent ones do nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Body = Mapping[str, Any]
+Names = Mapping[bytes, str]
+"""Topic names by topic id, as far as Metadata has told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The values at `path` ("groups[].groupId"): the first, and how many more; `words` spells them."""
+
+    path: str
+    prefix: str = ""
+    words: Mapping[Any, str] | None = None
+
+    def render(self, body: Body, _names: Names) -> str:
+        values = [value for value in _at(body, self.path) if value is not None and value != ""]
+        if self.words is not None:
+            values = [self.words[value] for value in values if value in self.words]
+        if not values:
+            return ""
+        return f"{self.prefix}{values[0]}" + (f" +{len(values) - 1}" if len(values) > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics in the list at `path` with their partitions, where the elements list them."""
+
+    path: str
+
+    def render(self, body: Body, names: Names) -> str:
+        topics = [element for element in _at(body, self.path + "[]") if isinstance(element, dict | str)]
+        partitions = 0
+        first = ""
+        for element in topics:
+            if isinstance(element, str):
+                first = first or element
+                continue
+            name = _topic(element, names)
+            listed = _partitions(element)
+            partitions += len(listed)
+            first = first or (f"{name}-{listed[0]}" if listed else name)
+        if not first or (not partitions and len(topics) == 1):
+            return first
+        if not partitions:
+            return f"{len(topics)} topics"
+        return first + (f" +{partitions - 1}" if partitions > 1 else "")
+
+
+Part = Text | Topics
+
+GROUP = Text("groupId", "g:")
+TXN = Text("transactionalId", "t:")
+
+REQUEST: Mapping[str, tuple[Part, ...]] = {
+    "Produce": (Topics("topicData"),),
+    "Fetch": (Topics("topics"),),
+    "FindCoordinator": (
+        Text("keyType", words={0: "group", 1: "transaction", 2: "share"}),
+        Text("key"),
+        Text("coordinatorKeys[]"),
+    ),
+    "OffsetFetch": (GROUP, Text("groups[].groupId", "g:")),
+    "OffsetCommit": (GROUP,),
+    "OffsetDelete": (GROUP,),
+    "DescribeGroups": (Text("groups[]", "g:"),),
+    "DeleteGroups": (Text("groupsNames[]", "g:"),),
+    "SaslHandshake": (Text("mechanism"),),
+    "ApiVersions": (Text("clientSoftwareName"), Text("clientSoftwareVersion")),
+    "AddPartitionsToTxn": (
+        Text("v3AndBelowTransactionalId", "t:"),
+        Topics("v3AndBelowTopics"),
+        Text("transactions[].transactionalId", "t:"),
+        Topics("transactions[].topics"),
+    ),
+    "AddOffsetsToTxn": (TXN, GROUP),
+    "EndTxn": (TXN, Text("committed", words={True: "commit", False: "abort"})),
+    "TxnOffsetCommit": (TXN, GROUP),
+    "WriteTxnMarkers": (Topics("markers[].topics"),),
+    "DescribeConfigs": (Text("resources[].resourceName"),),
+    "AlterConfigs": (Text("resources[].resourceName"),),
+    "IncrementalAlterConfigs": (Text("resources[].resourceName"),),
+}
+"""What a request is about; an API that is not here is looked at by `_generic`."""
+
+RESPONSE: Mapping[str, tuple[Part, ...]] = {
+    "Fetch": (Topics("responses"),),
+    "ShareFetch": (Topics("responses"),),
+    "Metadata": (Topics("topics"),),
+}
+"""Where the request names nothing (an incremental Fetch, a Metadata for all topics), what the response names."""
+
+_GENERIC: tuple[Part, ...] = (
+    TXN,
+    GROUP,
+    Text("groups[].groupId", "g:"),
+    Text("groupIds[]", "g:"),
+    Text("transactionalIds[]", "t:"),
+)
+_TOPIC_LISTS = ("topics", "topicStates", "topicData", "responses", "topicNames", "ungroupedPartitionStates")
+_NAMES = ("name", "topic", "topicName")
+_PARTITION_LISTS = ("partitions", "partitionData", "partitionStates", "partitionIndexes", "partitionIds")
+_INDEXES = ("index", "partition", "partitionIndex", "partitionId")
+
+
+def label(api: str, request: Body | None, response: Body | None, names: Names) -> str:
+    """The column's text for an exchange; "" where nothing is named. `api` is the newest name ("Fetch")."""
+    text = ""
+    if request is not None:
+        parts = REQUEST.get(api)
+        text = _join(parts, request, names) if parts is not None else _generic(request, names)
+    if not text and response is not None and api in RESPONSE:
+        text = _join(RESPONSE[api], response, names)
+    return text
+
+
+def topic_id(value: Any) -> bytes | None:
+    """The 16 bytes of a topic id, None for the zero id and for what is none."""
+    if value is None or isinstance(value, str | int):
+        return None
+    raw = bytes(value)
+    return raw if len(raw) == 16 and any(raw) else None
+
+
+def id_text(raw: bytes) -> str:
+    """A uuid as Kafka prints it: base64url, 22 characters."""
+    return base64.urlsafe_b64encode(raw)[:22].decode()
+
+
+def _join(parts: tuple[Part, ...], body: Body, names: Names) -> str:
+    return " ".join(text for part in parts if (text := part.render(body, names)))
+
+
+def _generic(body: Body, names: Names) -> str:
+    text = _join(_GENERIC, body, names)
+    if text:
+        return text
+    return next((text for path in _TOPIC_LISTS if (text := Topics(path).render(body, names))), "")
+
+
+def _topic(element: Body, names: Names) -> str:
+    for key in _NAMES:
+        value = element.get(key)
+        if isinstance(value, str) and value:
+            return value
+    raw = topic_id(element.get("topicId"))
+    return "" if raw is None else names.get(raw) or id_text(raw)
+
+
+def _partitions(element: Body) -> list[int]:
+    for key in _PARTITION_LISTS:
+        listed = element.get(key)
+        if isinstance(listed, list):
+            return [number for entry in listed if (number := _index(entry)) is not None]
+    number = _index(element)
+    return [] if number is None else [number]
+
+
+def _index(entry: Any) -> int | None:
+    if isinstance(entry, int):
+        return entry
+    if isinstance(entry, dict):
+        return next((entry[key] for key in _INDEXES if isinstance(entry.get(key), int)), None)
+    return None
+
+
+def _at(body: Any, path: str) -> Iterator[Any]:
+    """Values at a dotted path in which "[]" steps into each element."""
+    step, _, rest = path.partition(".")
+    name = step.removesuffix("[]")
+    if not isinstance(body, dict) or name not in body:
+        return
+    value = body[name]
+    values = (value if isinstance(value, list) else []) if step.endswith("[]") else [value]
+    for element in values:
+        if rest:
+            yield from _at(element, rest)
+        else:
+            yield element

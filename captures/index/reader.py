@@ -1,0 +1,241 @@
+"""Reads an index while it grows: mapped files, one row unpacked at a time, nothing kept per row."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from captures.index import format as layout
+from captures.index.format import ConnectionEntry, Row
+from decoders.conversation.stream import Side
+from decoders.exchange import Frame
+from decoders.problems import Code, Problem
+
+STRINGS_CACHED = 16_384
+
+
+class IndexUnreadableError(Exception):
+    """An index that is missing, of another format version, or not an index."""
+
+
+@dataclass(slots=True)
+class Detail:
+    """Where an exchange's bytes lie and what was noticed about it."""
+
+    request: Frame | None = None
+    response: Frame | None = None
+    problems: list[Problem] = field(default_factory=list)
+    reason: str | None = None
+    throttle_ms: int = 0
+    errors: list[int] = field(default_factory=list)
+    """All error codes where there is more than the row's one."""
+
+
+class _Mapped:
+    """A file mapped for reading, mapped again when it has grown."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._map: mmap.mmap | None = None
+        self.size = 0
+
+    def grow(self) -> bool:
+        """Map what the file holds now; True where that is more than before."""
+        if self._file is None:
+            try:
+                self._file = self._path.open("rb")
+            except FileNotFoundError:
+                return False
+        size = self._file.seek(0, 2)
+        if size in {self.size, 0}:
+            return False
+        if self._map is not None:
+            self._map.close()
+        self._map = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
+        self.size = size
+        return True
+
+    @property
+    def data(self) -> mmap.mmap:
+        if self._map is None:
+            raise IndexUnreadableError(f"{self._path}: not there")
+        return self._map
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+        if self._file is not None:
+            self._file.close()
+        self._map = self._file = None
+        self.size = 0
+
+
+class IndexReader:
+    """An index directory as rows, strings, connections and details.
+
+    `count` is how many rows there are; `refresh` looks for more. Row numbers here count from 0: row i is exchange
+    i + 1. Raises IndexUnreadableError where the directory holds no index of this format version.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.count = 0
+        self.changes = 0
+        self.meta: dict[str, Any] = {}
+        self._meta_stamp: tuple[int, int] | None = None
+        self._rows = _Mapped(directory / layout.ROWS)
+        self._strings = _Mapped(directory / layout.STRINGS)
+        self._connections = _Mapped(directory / layout.CONNECTIONS)
+        self._details = _Mapped(directory / layout.DETAILS)
+        self._cache: dict[int, str] = {0: ""}
+        self._entries: dict[int, ConnectionEntry] = {}
+        self.refresh()
+        if not self.meta:
+            raise IndexUnreadableError(f"{directory}: no index here")
+        if self.meta.get("format") != layout.VERSION:
+            raise IndexUnreadableError(
+                f"{directory}: index format {self.meta.get('format')}, this version reads {layout.VERSION}"
+            )
+
+    def refresh(self) -> bool:
+        """Take in what was written since; True where rows were added or changed or the state is another."""
+        meta_changed = self._read_meta()
+        self._rows.grow()
+        if not self._rows.size:
+            return meta_changed
+        count = (self._rows.size - layout.ROW_SIZE) // layout.ROW_SIZE
+        magic, version, size, _, changes = layout.ROWS_HEADER.unpack_from(self._rows.data, 0)
+        if magic != layout.ROWS_MAGIC or version != layout.VERSION or size != layout.ROW_SIZE:
+            raise IndexUnreadableError(f"{self.directory}: not an index of format {layout.VERSION}")
+        if count == self.count and changes == self.changes:
+            return meta_changed
+        # what rows point at was flushed before them, so mapping it after them misses nothing
+        self._strings.grow()
+        self._connections.grow()
+        self._details.grow()
+        if changes != self.changes:
+            self._entries.clear()
+        self.count, self.changes = count, changes
+        return True
+
+    def row(self, index: int) -> Row:
+        """Columns of row `index` (from 0). Raises IndexError beyond the end."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return Row._make(layout.ROW.unpack_from(self._rows.data, (index + 1) * layout.ROW_SIZE))
+
+    def rows(self, start: int, stop: int) -> Iterator[Row]:
+        """Rows [start, stop) in order, as fast as plain Python goes."""
+        stop = min(stop, self.count)
+        if start >= stop:
+            return iter(())
+        data = self._rows.data[(start + 1) * layout.ROW_SIZE : (stop + 1) * layout.ROW_SIZE]
+        return map(Row._make, layout.ROW.iter_unpack(data))
+
+    def string(self, identifier: int) -> str:
+        """The text of a string id; "" where there is none."""
+        text = self._cache.get(identifier)
+        if text is not None:
+            return text
+        at = identifier * 4
+        if at + layout.STRING_LENGTH.size > self._strings.size:
+            return ""
+        (length,) = layout.STRING_LENGTH.unpack_from(self._strings.data, at)
+        start = at + layout.STRING_LENGTH.size
+        text = self._strings.data[start : start + min(length, layout.STRING_LIMIT)].decode("utf-8", "replace")
+        if len(self._cache) >= STRINGS_CACHED:
+            self._cache = {0: ""}
+        self._cache[identifier] = text
+        return text
+
+    def connection(self, number: int) -> ConnectionEntry:
+        """The entry of connection `number` (from 1); an empty one where it is not known."""
+        entry = self._entries.get(number)
+        if entry is not None:
+            return entry
+        at = layout.CONNECTIONS_HEADER.size + (number - 1) * layout.CONNECTION_SIZE
+        if number < 1 or at + layout.CONNECTION_SIZE > self._connections.size:
+            return ConnectionEntry(0, 0, 0, layout.NO_NODE, 0)
+        entry = ConnectionEntry._make(layout.CONNECTION.unpack_from(self._connections.data, at))
+        if len(self._entries) >= STRINGS_CACHED:
+            self._entries.clear()
+        self._entries[number] = entry
+        return entry
+
+    def detail(self, row: Row) -> Detail:
+        """The spans, problems and comments of a row."""
+        detail = Detail()
+        position = row.details * 8
+        if not row.details or position + layout.DETAIL.size > self._details.size:
+            return detail
+        data = self._details.data
+        length, sides, _, _, text_length, _ = layout.DETAIL.unpack_from(data, position)
+        position += layout.DETAIL.size
+        end = min(position + length, self._details.size)
+        for side in (Side.CLIENT, Side.BROKER):
+            if sides & (1 << side):
+                frame, position = self._frame(side, position, end)
+                if side is Side.CLIENT:
+                    detail.request = frame
+                else:
+                    detail.response = frame
+        if text_length:
+            self._extra(detail, data[position : min(position + text_length, end)])
+        return detail
+
+    def problems(self) -> Iterator[dict[str, Any]]:
+        """The kproxy.problem/1 objects written so far; a line that is being written is left for later."""
+        with contextlib.suppress(FileNotFoundError), (self.directory / layout.PROBLEMS).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield json.loads(line)
+
+    def close(self) -> None:
+        for mapped in (self._rows, self._strings, self._connections, self._details):
+            mapped.close()
+
+    def _frame(self, side: Side, position: int, end: int) -> tuple[Frame | None, int]:
+        if position + layout.SIDE.size > end:
+            return None, end
+        offset, first, last, at, size, missing, spans = layout.SIDE.unpack_from(self._details.data, position)
+        position += layout.SIDE.size
+        spans = min(spans, (end - position) // layout.SPAN.size)
+        stop = position + spans * layout.SPAN.size
+        pieces = list(layout.SPAN.iter_unpack(self._details.data[position:stop]))
+        return Frame(side, offset, size, first, last, at, pieces, [], missing), stop
+
+    def _extra(self, detail: Detail, text: bytes) -> None:
+        extra = json.loads(text)
+        for problem in extra.get("problems", ()):
+            detail.problems.append(
+                Problem(problem["where"], problem["offset"], problem["path"], problem["message"], Code(problem["code"]))
+            )
+        comments = extra.get("comments", {})
+        if detail.request is not None:
+            detail.request.comments = comments.get("request", [])
+        if detail.response is not None:
+            detail.response.comments = comments.get("response", [])
+        detail.reason = extra.get("reason")
+        detail.throttle_ms = extra.get("throttle_ms", 0)
+        detail.errors = extra.get("errors", [])
+
+    def _read_meta(self) -> bool:
+        path = self.directory / layout.META
+        try:
+            stat = path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_ino)
+            if stamp == self._meta_stamp:
+                return False
+            meta = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return False
+        self._meta_stamp = stamp
+        changed = bool(meta != self.meta)
+        self.meta = meta
+        return changed

@@ -1,0 +1,144 @@
+"""What a row says that needs the bodies: label, error codes, record count, throttling; topic ids and broker ids."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from captures.index import labels
+from captures.index.format import Flag
+from captures.index.writer import Summary
+from decoders import message as messages
+from decoders.conversation.stream import Source
+from decoders.exchange import Exchange, Status
+from decoders.schema import Definitions
+
+FETCH = 1
+METADATA = 3
+WAIT_SHARE = 0.9
+"""A Fetch that took this share of its max wait was held by the broker: its latency is not a slow broker's."""
+
+_BATCH_LENGTH = struct.Struct(">i")
+_RECORD_COUNT = struct.Struct(">i")
+_MAGIC_AT = 16
+_COUNT_AT = 57
+
+
+class Summariser:
+    """Summaries of one reading's exchanges, in order; remembers what Metadata says on any connection.
+
+    `nodes` are the brokers' node ids by "host:port"; `topics` the topic names by topic id (16 bytes).
+    """
+
+    def __init__(self, source: Source, definitions: Definitions) -> None:
+        self._source = source
+        self._definitions = definitions
+        self.topics: dict[bytes, str] = {}
+        self.nodes: dict[str, int] = {}
+
+    def of(self, exchange: Exchange) -> Summary:
+        """Label, errors and counts of an exchange as far as it is known; never raises on bad bytes."""
+        summary = Summary()
+        if exchange.token or exchange.status is Status.TLS:
+            return summary
+        request = response = None
+        if exchange.request is not None:
+            request = messages.decode_request(exchange.request.data(self._source), self._definitions)
+        if exchange.response is not None and exchange.api_key is not None and exchange.api_version is not None:
+            response = messages.decode_response(
+                exchange.response.data(self._source), exchange.api_key, exchange.api_version, self._definitions
+            )
+        asked = request.body if request else None
+        answered = response.body if response else None
+        for decoded in (request, response):
+            if decoded is None:
+                continue
+            if decoded.problems:
+                summary.flags |= Flag.PROBLEMS
+            if decoded.guessed_version is not None:
+                summary.flags |= Flag.GUESSED
+            if decoded.definitions is not None:
+                summary.flags |= Flag.OLDER_LAYOUT
+        if answered is not None and response is not None and response.message is not None:
+            self._learn(exchange, answered)
+            summary.errors = messages.error_codes(answered, response.message, response.version)
+            throttle = answered.get("throttleTimeMs")
+            if isinstance(throttle, int) and throttle > 0:
+                summary.throttle_ms = throttle
+                summary.flags |= Flag.THROTTLED
+        api = self._definitions.api(exchange.api_key) if exchange.api_key is not None else None
+        if api is not None:
+            summary.label = labels.label(api.name, asked, answered, self.topics)
+        summary.records = _records(asked, answered)
+        if exchange.api_key == FETCH and asked is not None and _waited(exchange, asked):
+            summary.flags |= Flag.WAITED
+        return summary
+
+    def node(self, broker: str) -> int | None:
+        """The node id of the broker at "host:port", where Metadata has named it.
+
+        A capture holds addresses and Metadata often host names: where just one broker has the port, that is it.
+        """
+        known = self.nodes.get(broker)
+        if known is not None:
+            return known
+        port = broker.rpartition(":")[2]
+        same = {node for address, node in self.nodes.items() if address.rpartition(":")[2] == port}
+        return same.pop() if len(same) == 1 else None
+
+    def _learn(self, exchange: Exchange, answered: dict[str, Any]) -> None:
+        for topic in _dicts(answered.get("topics")):
+            raw = labels.topic_id(topic.get("topicId"))
+            name = topic.get("name")
+            if raw is not None and isinstance(name, str) and name:
+                self.topics[raw] = name
+        if exchange.api_key == METADATA:
+            for broker in _dicts(answered.get("brokers")):
+                host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")
+                if isinstance(host, str) and isinstance(node, int):
+                    self.nodes[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = node
+
+
+def record_count(records: Any) -> int:
+    """Records in a `records` field as its batch headers say: no batch is opened, a cut one at the end counts not.
+
+    A compressed message set of magic 0 or 1 counts as its outer messages.
+    """
+    view = memoryview(records)
+    position = count = 0
+    while position + 17 <= len(view):
+        (length,) = _BATCH_LENGTH.unpack_from(view, position + 8)
+        end = position + 12 + length
+        if length < 14 or end > len(view):
+            break
+        if view[position + _MAGIC_AT] < 2:
+            count += 1
+        elif position + _COUNT_AT + 4 <= end:
+            count += max(0, _RECORD_COUNT.unpack_from(view, position + _COUNT_AT)[0])
+        position = end
+    return count
+
+
+def _records(*bodies: dict[str, Any] | None) -> int | None:
+    total = None
+    for body in bodies:
+        if body is None:
+            continue
+        for field, partitions in (("topicData", "partitionData"), ("responses", "partitions")):
+            for topic in _dicts(body.get(field)):
+                for partition in _dicts(topic.get(partitions)):
+                    if "records" in partition:
+                        records = partition["records"]
+                        total = (total or 0) + (0 if records is None else record_count(records))
+    return total
+
+
+def _waited(exchange: Exchange, asked: dict[str, Any]) -> bool:
+    wait, latency = asked.get("maxWaitMs"), exchange.latency_ns
+    return isinstance(wait, int) and wait > 0 and latency is not None and latency >= wait * 1_000_000 * WAIT_SHARE
+
+
+def _dicts(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        yield from (element for element in value if isinstance(element, dict))

@@ -1,0 +1,313 @@
+"""The only writer of an index: appends rows, completes them in place, keeps meta.json whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from captures.index import format as layout
+from captures.index.format import Flag
+from decoders.exchange import Connection, Exchange, Frame
+
+INTERNED = 65_536
+"""Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a row says beyond its frames' places: needs the decoded bodies."""
+
+    label: str = ""
+    errors: Sequence[int] = ()
+    """The response's non-zero error codes, each once, in order of appearance."""
+    records: int | None = None
+    flags: Flag = field(default_factory=lambda: Flag(0))
+    throttle_ms: int = 0
+
+
+class _Appended:
+    """A file that only grows, buffered until flush; `end` counts what is buffered too."""
+
+    def __init__(self, path: Path, header: bytes) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._pending = bytearray(header)
+        self.end = len(header)
+
+    def append(self, data: bytes) -> int:
+        at = self.end
+        self._pending += data
+        self.end += len(data)
+        return at
+
+    def flush(self) -> None:
+        if self._pending:
+            _write_all(self._fd, self._pending)
+            self._pending.clear()
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._fd)
+
+
+class _Table:
+    """A file of fixed entries: new ones are appended, old ones overwritten, both at flush."""
+
+    def __init__(self, path: Path, header: bytes, entry: int) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._header = len(header)
+        self._entry = entry
+        self._written = 0
+        self._tail = bytearray()
+        self._patches: dict[int, bytes] = {}
+        self.changes = 0
+        _write_all(self._fd, header)
+
+    @property
+    def count(self) -> int:
+        return self._written + len(self._tail) // self._entry
+
+    def put(self, index: int, data: bytes) -> None:
+        """Set entry `index`; entries before it that were never set are zero."""
+        if index < self._written:
+            self._patches[index] = data
+            return
+        start = (index - self._written) * self._entry
+        if start > len(self._tail):
+            self._tail += bytes(start - len(self._tail))
+        self._tail[start : start + self._entry] = data
+
+    def flush(self) -> None:
+        for index, data in self._patches.items():
+            os.pwrite(self._fd, data, self._header + index * self._entry)
+        self.changes += len(self._patches)
+        self._patches.clear()
+        if self._tail:
+            # lseek is where the last append ended: pwrite does not move it
+            _write_all(self._fd, self._tail)
+            self._written += len(self._tail) // self._entry
+            self._tail.clear()
+
+    def overwrite(self, data: bytes, offset: int) -> None:
+        os.pwrite(self._fd, data, offset)
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._fd)
+
+
+class IndexWriter:
+    """Writes one index directory; call `flush` for readers to see what was put.
+
+    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them.
+    """
+
+    def __init__(
+        self, directory: Path, sources: list[str], *, release: str | None = None, state: str = "indexing"
+    ) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory = directory
+        # readers take the presence of meta.json for "the other files are there"
+        (directory / layout.META).unlink(missing_ok=True)
+        self._strings = _Appended(directory / layout.STRINGS, layout.pack_strings_header(layout.STRINGS_MAGIC))
+        self._details = _Appended(directory / layout.DETAILS, layout.pack_strings_header(layout.DETAILS_MAGIC))
+        self._problems = _Appended(directory / layout.PROBLEMS, b"")
+        self._rows = _Table(
+            directory / layout.ROWS,
+            layout.ROWS_HEADER.pack(layout.ROWS_MAGIC, layout.VERSION, layout.ROW_SIZE, 0, 0),
+            layout.ROW_SIZE,
+        )
+        self._connections = _Table(
+            directory / layout.CONNECTIONS,
+            layout.CONNECTIONS_HEADER.pack(layout.CONNECTIONS_MAGIC, layout.VERSION, layout.CONNECTION_SIZE, 0),
+            layout.CONNECTION_SIZE,
+        )
+        self._interned: dict[str, int] = {"": 0}
+        self._entries: dict[int, layout.ConnectionEntry] = {}
+        self._changes = 0
+        self.meta: dict[str, Any] = {
+            "format": layout.VERSION,
+            "state": state,
+            "sources": sources,
+            "release": release,
+            "rows": 0,
+            "connections": 0,
+            "problems": 0,
+            "bytes_read": 0,
+            "bytes_total": None,
+            "health": {},
+            "error": None,
+            "pid": os.getpid(),
+        }
+        self.flush()
+        self.write_meta()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def put(self, exchange: Exchange, summary: Summary | None = None) -> None:
+        """Write the row of an exchange as it is now: when it starts, and again when it is complete."""
+        self._connection(exchange.connection)
+        summary = summary or Summary()
+        request, response = exchange.request, exchange.response
+        first = request or response
+        flags = summary.flags | _flags(exchange)
+        latency = exchange.latency_ns
+        row = layout.ROW.pack(
+            first.time if first else 0,
+            layout.NO_LATENCY if latency is None else latency,
+            layout.NO_SIZE if request is None else request.size & 0xFFFFFFFF,
+            layout.NO_SIZE if response is None else response.size & 0xFFFFFFFF,
+            exchange.correlation_id or 0,
+            layout.NO_NUMBER if exchange.api_key is None else exchange.api_key,
+            layout.NO_NUMBER if exchange.api_version is None else exchange.api_version,
+            exchange.connection.number,
+            self.string(exchange.client_id or ""),
+            self.string(summary.label),
+            layout.NO_RECORDS if summary.records is None else min(summary.records, layout.NO_RECORDS - 1),
+            self._detail(exchange, summary),
+            summary.errors[0] if summary.errors else 0,
+            min(max(len(summary.errors) - 1, 0), 255),
+            layout.STATE_OF[exchange.status],
+            flags,
+            0,
+            0,
+            0,
+        )
+        self._rows.put(exchange.number - 1, row)
+
+    def problem(self, problem: dict[str, Any]) -> None:
+        """Append a kproxy.problem/1 object."""
+        self._problems.append(json.dumps(problem, separators=(",", ":")).encode() + b"\n")
+        self.meta["problems"] += 1
+
+    def node(self, connection: int, node: int) -> None:
+        """Name the broker of a connection by its node id."""
+        entry = self._entries.get(connection)
+        if entry is not None and entry.node != node:
+            self._set_connection(connection, entry._replace(node=node))
+
+    def string(self, text: str) -> int:
+        """The id of a string, written if it is new."""
+        known = self._interned.get(text)
+        if known is not None:
+            return known
+        data = text.encode("utf-8", "replace")
+        if len(data) > layout.STRING_LIMIT:
+            data = data[: layout.STRING_LIMIT - 3].decode("utf-8", "ignore").encode() + "…".encode()
+        padding = -(layout.STRING_LENGTH.size + len(data)) % 4
+        at = self._strings.append(layout.STRING_LENGTH.pack(len(data)) + data + bytes(padding))
+        if len(self._interned) >= INTERNED:
+            for old in list(self._interned)[1 : INTERNED // 4]:
+                del self._interned[old]
+        self._interned[text] = at // 4
+        return at // 4
+
+    def flush(self) -> None:
+        """Hand everything to the files: first what rows point at, then the rows."""
+        self._strings.flush()
+        self._connections.flush()
+        self._details.flush()
+        self._problems.flush()
+        self._rows.flush()
+        if self._rows.changes + self._connections.changes != self._changes:
+            self._changes = self._rows.changes + self._connections.changes
+            self._rows.overwrite(layout.CHANGES.pack(self._changes), layout.CHANGES_OFFSET)
+
+    def write_meta(self, **members: Any) -> None:
+        """Replace meta.json as a whole with `members` changed (state, bytes_read, health, error …)."""
+        self.meta.update(members, rows=self._rows.count, connections=self._connections.count)
+        partial = self.directory / f"{layout.META}.part"
+        partial.write_text(json.dumps(self.meta, indent=1), encoding="utf-8")
+        partial.replace(self.directory / layout.META)
+
+    def close(self) -> None:
+        self.flush()
+        for file in (self._strings, self._details, self._problems, self._rows, self._connections):
+            file.close()
+
+    def _connection(self, connection: Connection) -> None:
+        if connection.number not in self._entries:
+            entry = layout.ConnectionEntry(
+                self.string(connection.client),
+                self.string(connection.broker),
+                0,
+                layout.NO_NODE,
+                connection.first_time,
+            )
+            self._set_connection(connection.number, entry)
+
+    def _set_connection(self, number: int, entry: layout.ConnectionEntry) -> None:
+        self._entries[number] = entry
+        self._connections.put(number - 1, layout.CONNECTION.pack(*entry))
+
+    def _detail(self, exchange: Exchange, summary: Summary) -> int:
+        sides = (1 if exchange.request else 0) | (2 if exchange.response else 0)
+        body = b"".join(_side(frame) for frame in (exchange.request, exchange.response) if frame)
+        extra = _extra(exchange, summary)
+        text = json.dumps(extra, separators=(",", ":")).encode() if extra else b""
+        padding = -(len(body) + len(text)) % 8
+        head = layout.DETAIL.pack(len(body) + len(text) + padding, sides, 0, 0, len(text), 0)
+        return self._details.append(head + body + text + bytes(padding)) // 8
+
+
+def _side(frame: Frame) -> bytes:
+    return layout.SIDE.pack(
+        frame.stream_offset,
+        frame.first_time,
+        frame.time,
+        frame.at,
+        frame.size & 0xFFFFFFFF,
+        min(frame.missing, 0xFFFFFFFF),
+        len(frame.spans),
+    ) + b"".join(layout.SPAN.pack(at, length) for at, length in frame.spans)
+
+
+def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    if exchange.problems:
+        extra["problems"] = [problem.to_json() for problem in exchange.problems]
+    comments = {
+        side: frame.comments
+        for side, frame in (("request", exchange.request), ("response", exchange.response))
+        if frame and frame.comments
+    }
+    if comments:
+        extra["comments"] = comments
+    if exchange.reason:
+        extra["reason"] = exchange.reason
+    if len(summary.errors) > 1:
+        extra["errors"] = list(summary.errors)
+    if summary.throttle_ms:
+        extra["throttle_ms"] = summary.throttle_ms
+    return extra
+
+
+def _flags(exchange: Exchange) -> Flag:
+    flags = Flag(0)
+    if exchange.problems:
+        flags |= Flag.PROBLEMS
+    if exchange.token:
+        flags |= Flag.TOKEN
+    for frame in (exchange.request, exchange.response):
+        if frame is not None and frame.missing:
+            flags |= Flag.PARTIAL
+        if frame is not None and frame.comments:
+            flags |= Flag.COMMENTED
+    return flags
+
+
+def _write_all(fd: int, data: bytes | bytearray) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            written = os.write(fd, view)
+            view = view[written:]
+    finally:
+        view.release()

@@ -1,0 +1,251 @@
+"""The one registry of what can be done: bindings, help bar and help screen are made from it.
+
+An action belongs to a context, which is a pane or the whole application; its handler is the Textual action of the
+widget of that context. A key means one thing in a pane: those of "app" hold everywhere and are not taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from textual.binding import Binding, BindingType
+
+CONTEXTS = {
+    "list": "Exchange list",
+    "tree": "Fields",
+    "hex": "Bytes",
+    "overview": "Overview",
+    "filter": "Filter",
+    "help": "Help",
+    "app": "Everywhere",
+}
+"""Contexts and how the help screen calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a key does. `handler` is "name" or "name(arguments)" of the context's widget."""
+
+    id: str
+    title: str
+    help: str
+    keys: tuple[str, ...]
+    context: str
+    handler: str
+    bar: bool = False
+    """Whether the help bar shows it (the help screen shows all)."""
+    enabled: Callable[[Any], bool] | None = None
+    """Asked with the context's widget; a disabled action does nothing and is not in the help bar."""
+    priority: bool = False
+
+
+def _moves(context: str, what: str) -> tuple[Action, ...]:
+    """Movement is the same in every pane: vi, less and the arrow keys."""
+    moves = (
+        ("down", "Down", f"Next {what}.", ("j", "down"), "move(1)"),
+        ("up", "Up", f"Previous {what}.", ("k", "up"), "move(-1)"),
+        ("page-down", "Page down", "One page down.", ("pagedown",), "page(1)"),
+        ("page-up", "Page up", "One page up.", ("pageup", "ctrl+b"), "page(-1)"),
+        ("half-down", "Half a page down", "Half a page down.", ("ctrl+d",), "page(0.5)"),
+        ("half-up", "Half a page up", "Half a page up.", ("ctrl+u",), "page(-0.5)"),
+        ("first", "First", f"First {what}.", ("g", "home"), "first"),
+    )
+    return tuple(
+        Action(f"{context}.{name}", title, text, keys, context, handler) for name, title, text, keys, handler in moves
+    )
+
+
+def _neighbours(context: str) -> tuple[Action, Action]:
+    return (
+        Action(
+            f"{context}.next-exchange",
+            "Next",
+            "The next exchange, without leaving the pane.",
+            ("space", "ctrl+down", "f8"),
+            context,
+            "screen.neighbour(1)",
+            bar=True,
+        ),
+        Action(
+            f"{context}.previous-exchange",
+            "Previous",
+            "The exchange before, without leaving the pane.",
+            ("p", "ctrl+up", "f7"),
+            context,
+            "screen.neighbour(-1)",
+            bar=True,
+        ),
+    )
+
+
+def _last(context: str, text: str) -> Action:
+    return Action(f"{context}.last", "Last", text, ("G", "end"), context, "last")
+
+
+ACTIONS: tuple[Action, ...] = (
+    *_moves("list", "exchange"),
+    _last("list", "Last exchange; while traffic passes this also follows it."),
+    Action("list.page-space", "Page down", "One page down.", ("space",), "list", "page(1)"),
+    Action("list.open", "Open", "Open the exchange: its fields and bytes.", ("enter",), "list", "open", bar=True),
+    Action("list.tail", "Tail", "Follow new exchanges, or stop following.", ("F",), "list", "tail", bar=True),
+    *_moves("tree", "field"),
+    _last("tree", "Last field."),
+    *_neighbours("tree"),
+    Action(
+        "tree.enter",
+        "Fold/bytes",
+        "Open or close a struct; on a plain field go to its bytes; on “… more” show more.",
+        ("enter",),
+        "tree",
+        "enter",
+        bar=True,
+    ),
+    Action("tree.unfold", "Unfold", "Open this field, or step into it.", ("right", "l"), "tree", "unfold", bar=True),
+    Action("tree.fold", "Fold", "Close this field, or step out of it.", ("left", "h"), "tree", "fold", bar=True),
+    Action(
+        "tree.unfold-all", "Unfold below", "Open everything below this field.", ("asterisk",), "tree", "unfold_below"
+    ),
+    Action("tree.fold-all", "Fold all", "Close everything.", ("underscore",), "tree", "fold_all"),
+    *_moves("hex", "row of bytes"),
+    _last("hex", "Last byte."),
+    *_neighbours("hex"),
+    Action(
+        "hex.right",
+        "Next byte",
+        "Next byte; the field it belongs to is selected.",
+        ("right", "l"),
+        "hex",
+        "step(1)",
+        bar=True,
+    ),
+    Action("hex.left", "Previous byte", "Previous byte.", ("left", "h"), "hex", "step(-1)", bar=True),
+    Action("hex.field", "Field", "Go to the field these bytes belong to.", ("enter",), "hex", "field", bar=True),
+    *_moves("overview", "line"),
+    _last("overview", "Last line."),
+    *_neighbours("overview"),
+    Action("filter.apply", "Apply", "Show what the filter selects.", ("enter",), "filter", "submit", bar=True),
+    Action("filter.leave", "Leave", "Leave the bar; what was applied stays.", ("escape",), "filter", "leave", bar=True),
+    Action("filter.older", "Older", "The filter before this one.", ("up",), "filter", "history(-1)", bar=True),
+    Action("filter.newer", "Newer", "The filter after this one.", ("down",), "filter", "history(1)"),
+    Action("filter.clear", "Clear", "Empty the line.", ("ctrl+u",), "filter", "clear", bar=True),
+    *_moves("help", "line"),
+    _last("help", "Last line."),
+    Action(
+        "app.tab-next",
+        "Tab",
+        "Next tab of the detail: Overview, Request, Response.",
+        ("right_curly_bracket",),
+        "app",
+        "tab(1)",
+        bar=True,
+        enabled=lambda screen: screen.detail_shown,
+    ),
+    Action(
+        "app.tab-previous",
+        "Previous tab",
+        "Previous tab of the detail.",
+        ("left_curly_bracket",),
+        "app",
+        "tab(-1)",
+        enabled=lambda screen: screen.detail_shown,
+    ),
+    Action(
+        "app.help",
+        "Help",
+        "What every key does, the focused pane's first.",
+        ("question_mark", "f1"),
+        "app",
+        "help",
+        bar=True,
+    ),
+    Action("app.filter", "Filter", "Edit the display filter.", ("f", "slash"), "app", "edit_filter", bar=True),
+    Action(
+        "app.filter-clear",
+        "Clear filter",
+        "Show every exchange again.",
+        ("ctrl+x",),
+        "app",
+        "clear_filter",
+        enabled=lambda screen: screen.filtered,
+    ),
+    Action(
+        "app.pause",
+        "Pause",
+        "Stop or resume taking new exchanges onto the screen; traffic and recording go on.",
+        ("ctrl+e",),
+        "app",
+        "pause",
+        bar=True,
+    ),
+    Action(
+        "app.maximise",
+        "Max",
+        "Give the whole screen to one pane, or share it again.",
+        ("backslash",),
+        "app",
+        "maximise",
+        bar=True,
+    ),
+    Action("app.pane-next", "Pane", "Next pane.", ("tab",), "app", "pane(1)", bar=True),
+    Action("app.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "app", "pane(-1)"),
+    Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
+    Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
+    Action(
+        "app.back",
+        "Back",
+        "Back to where you came from; at the list it leaves, and asks first while traffic passes.",
+        ("q", "escape"),
+        "app",
+        "back",
+        bar=True,
+    ),
+    Action("app.quit", "Quit now", "Leave at once, without asking.", ("Q",), "app", "quit_now"),
+    Action("app.interrupt", "Quit", "Twice in a row leaves at once.", ("ctrl+c",), "app", "interrupt"),
+)
+
+KEY_TEXT = {
+    "question_mark": "?",
+    "slash": "/",
+    "backslash": "\\",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "asterisk": "*",
+    "underscore": "_",
+    "escape": "esc",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+    "f1": "F1",
+    "f7": "F7",
+    "f8": "F8",
+}
+"""How a key is written for people, where that is not its name."""
+
+
+def key_text(key: str) -> str:
+    return KEY_TEXT.get(key, key)
+
+
+def of(context: str) -> tuple[Action, ...]:
+    return tuple(action for action in ACTIONS if action.context == context)
+
+
+def bindings(context: str) -> list[BindingType]:
+    """Textual bindings of a context; their ids are the actions', so that a keymap can move them."""
+    return [
+        Binding(",".join(action.keys), action.handler, action.title, show=False, id=action.id, priority=action.priority)
+        for action in of(context)
+    ]
+
+
+def is_enabled(context: str, name: str, widget: Any) -> bool:
+    """Whether the context's action that is handled by `name` may run now."""
+    for action in of(context):
+        if action.enabled is not None and action.handler.partition("(")[0] == name:
+            return action.enabled(widget)
+    return True
+
+
+def on_bar(actions: Iterable[Action], widget: Any) -> list[Action]:
+    return [action for action in actions if action.bar and (action.enabled is None or action.enabled(widget))]

@@ -1,0 +1,22 @@
+"""What the terminal interface is told about a running proxy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A running relay, as told by the command that started it."""
+
+    bootstrap: str
+    """What a client puts into bootstrap.servers ("127.0.0.1:19092")."""
+    upstream: str
+    """The brokers behind it, as given ("kafka:9092")."""
+    listening: tuple[str, ...] = field(default=())
+    """Addresses listened on now; those of brokers that appear later are not among them."""
+    recording: Path | None = None
+    """The file that `-w` named; None where only the scratch ring records."""
+    notes: tuple[str, ...] = field(default=())
+    """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""

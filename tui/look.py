@@ -1,0 +1,41 @@
+"""Styles in the terminal's own 16 colours. Nothing is told by colour alone: letters and words say it too."""
+
+from __future__ import annotations
+
+from rich.style import Style
+
+PLAIN = Style.null()
+DIM = Style(color="bright_black")
+BOLD = Style(bold=True)
+CURSOR = Style(reverse=True)
+CURSOR_AWAY = Style(underline=True, bold=True)
+"""The cursor of a pane that has not the focus."""
+HEADING = Style(bold=True, underline=True)
+TITLE = Style(reverse=True)
+TITLE_ALARM = Style(reverse=True, bold=True, color="red")
+BYTES = Style(reverse=True)
+BYTE_CURSOR = Style(reverse=True, bold=True, underline=True)
+UNPARSED = Style(underline=True, color="yellow")
+NAME = Style(color="cyan")
+KEY = Style(bold=True)
+
+SEVERITY = {
+    "E": Style(color="red", bold=True),
+    "W": Style(color="yellow"),
+    "N": Style(color="cyan"),
+    "C": Style(color="blue"),
+}
+OK = Style(color="green")
+WAITING = Style(color="bright_black")
+
+CLASS = {
+    "group": Style(color="magenta"),
+    "transaction": Style(color="yellow"),
+    "admin": Style(color="blue"),
+    "security": Style(color="red"),
+    "control": Style(color="bright_black"),
+    "quorum": Style(color="bright_black"),
+    "share": Style(color="magenta"),
+    "streams": Style(color="magenta"),
+}
+"""Tint of the API cell by class of API; the others are plain."""

@@ -1,0 +1,146 @@
+"""An exchange taken out of the index and decoded: what the detail panes show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from captures.errors import CaptureError
+from captures.index.format import Flag, Row, State
+from captures.index.reader import Detail, IndexReader
+from decoders import secrets
+from decoders.conversation.stream import Side
+from decoders.exchange import Frame
+from decoders.schema import Definitions
+
+if TYPE_CHECKING:
+    from captures.source import FileSource
+    from decoders.tree import Node
+
+Ranges = list[tuple[int, int]]
+
+_WHERE = {Side.CLIENT: "request", Side.BROKER: "response"}
+
+
+@dataclass(slots=True)
+class Opened:
+    """One frame: its bytes as far as they are there, and its fields.
+
+    `unparsed` are the bytes [start, end) that no field claims, `secret` those to be withheld; `notes` says in words
+    what is not there or where decoding stopped.
+    """
+
+    side: Side
+    frame: Frame
+    data: bytes
+    root: Node | None = None
+    unparsed: Ranges = field(default_factory=list)
+    secret: Ranges = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Opener:
+    """Reads the bytes that rows point at and decodes them.
+
+    The captures are opened when first needed and looked at again when an address lies beyond what was there.
+    """
+
+    def __init__(self, index: IndexReader, definitions: Definitions, *, show_secrets: bool = False) -> None:
+        self._index = index
+        self._definitions = definitions
+        self._show_secrets = show_secrets
+        self._source: FileSource | None = None
+
+    def open(self, row: Row, detail: Detail, side: Side) -> Opened | None:
+        """The frame of one side, decoded; None where that side was not seen. Never raises on bad bytes."""
+        frame = detail.request if side is Side.CLIENT else detail.response
+        if frame is None:
+            return None
+        data, note = self.bytes_of(frame)
+        opened = Opened(side, frame, data)
+        if note:
+            opened.notes.append(note)
+        if row.state == State.TLS or not data:
+            opened.unparsed = _whole(data)
+            return opened
+        if row.flags & Flag.TOKEN:
+            opened.unparsed = _whole(data)
+            if not self._show_secrets:
+                opened.secret = [(4, len(data))]
+            return opened
+        self._decode(opened, row)
+        opened.notes += [
+            f"byte {problem.offset}: {problem.message}"
+            for problem in detail.problems
+            if problem.where == _WHERE[side] and not _told(opened.root, problem.message)
+        ]
+        return opened
+
+    def bytes_of(self, frame: Frame) -> tuple[bytes, str]:
+        """The bytes of a frame and, where some are not there, a note that says so."""
+        try:
+            if self._source is None:
+                from captures.source import open_source
+
+                self._source = open_source(self._index.meta["sources"])
+            wanted = sum(length for _, length in frame.spans)
+            data = bytes(frame.data(self._source))
+            if len(data) < wanted:
+                # a segment that was rolled since is found now; one that was deleted is not
+                self._source.grow()
+                data = bytes(frame.data(self._source))
+        except CaptureError as error:
+            return b"", f"the capture cannot be read: {error}"
+        if len(data) < wanted:
+            gone = wanted - len(data)
+            return data, f"{gone} of {wanted} bytes are gone: their recording segment was deleted, or the file was cut"
+        if frame.missing:
+            return data, f"{frame.missing} bytes of this frame were never captured"
+        return data, ""
+
+    def _decode(self, opened: Opened, row: Row) -> None:
+        from decoders import message
+
+        api_key, version = (row.api_key, row.api_version) if row.state != State.ORPHAN_RESPONSE else (None, None)
+        opened.root = root = message.frame_tree(opened.data, opened.side, api_key, version, self._definitions)
+        opened.unparsed = _unclaimed(root, len(opened.data))
+        if api_key in secrets.API_KEYS and not self._show_secrets:
+            opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]
+            # what could not be read may hold the secret
+            opened.secret += opened.unparsed
+
+
+def _whole(data: bytes) -> Ranges:
+    return [(0, len(data))] if data else []
+
+
+UNREAD = frozenset({"unread", "trailing"})
+"""Nodes of a frame that stand for bytes which no field claims."""
+
+
+def _unclaimed(root: Node, length: int) -> Ranges:
+    """Bytes outside every top-level part of the frame."""
+    ranges: Ranges = []
+    position = 0
+    for child in root.children:
+        if child.name in UNREAD:
+            continue
+        if child.start > position:
+            ranges.append((position, child.start))
+        position = max(position, child.end)
+    if position < length:
+        ranges.append((position, length))
+    return ranges
+
+
+def _told(root: Node | None, message: str) -> bool:
+    """Whether a node says this already: where a reading stopped, the problem is on the way to the last node read."""
+    if root is None:
+        return False
+    ways = [root, *root.children]
+    for top in root.children:
+        node = top
+        while node.children:
+            node = node.children[-1]
+            ways.append(node)
+    return any(node.problem is not None and node.problem.message == message for node in ways)

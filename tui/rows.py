@@ -1,0 +1,214 @@
+"""An index row as the cells of the list: pure text, so that it can be tested without a screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from captures.index import format as layout
+from captures.index.format import Flag, Row, State
+from captures.index.reader import IndexReader
+from decoders.schema import Definitions, errors
+
+RESULT = {
+    State.EMPTY: "",
+    State.WAITING: "waiting",
+    State.NO_REPLY_EXPECTED: "no reply due",
+    State.NO_RESPONSE: "no response",
+    State.ORPHAN_RESPONSE: "no request",
+    State.UNDECODABLE: "undecoded",
+    State.CUT: "cut",
+    State.TLS: "TLS",
+}
+"""The result of an exchange that is not simply answered."""
+
+STATE_LETTER = {
+    State.WAITING: ">",
+    State.NO_REPLY_EXPECTED: "0",
+    State.NO_RESPONSE: "?",
+    State.ORPHAN_RESPONSE: "?",
+    State.CUT: "?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the list: at least `width` cells, up to `most` where there is room."""
+
+    name: str
+    title: str
+    width: int
+    most: int
+    right: bool = False
+
+
+COLUMNS = (
+    Column("state", "S", 3, 3),
+    Column("number", "No.", 7, 7, right=True),
+    Column("time", "Time", 12, 12),
+    Column("connection", "Conn", 5, 5, right=True),
+    Column("client", "Client", 10, 24),
+    Column("broker", "Br", 3, 3, right=True),
+    Column("api", "API", 15, 27),
+    Column("label", "Topic/Group/Txn", 15, 60),
+    Column("result", "Result", 12, 34),
+    Column("latency", "ms", 7, 7, right=True),
+    Column("request", "req B", 6, 6, right=True),
+    Column("response", "rsp B", 6, 6, right=True),
+    Column("records", "Rec", 5, 5, right=True),
+)
+DROPPED_FIRST = ("records", "response", "request", "broker", "client", "connection", "time")
+"""The order in which columns go where the width does not hold them."""
+_GROW = ("result", "label", "label", "api", "client", "result")
+
+
+def fit_columns(width: int) -> list[tuple[Column, int]]:
+    """The columns that `width` cells hold, with their widths; one cell lies between two."""
+    columns = list(COLUMNS)
+    for name in DROPPED_FIRST:
+        if sum(column.width + 1 for column in columns) - 1 <= width:
+            break
+        columns = [column for column in columns if column.name != name]
+    widths = {column.name: column.width for column in columns}
+    spare = width - sum(widths.values()) - (len(columns) - 1)
+    most = {column.name: column.most for column in columns}
+    while spare > 0:
+        grown = False
+        for name in _GROW:
+            if spare > 0 and name in widths and widths[name] < most[name]:
+                widths[name] += 1
+                spare -= 1
+                grown = True
+        if not grown:
+            break
+    return [(column, widths[column.name]) for column in columns]
+
+
+def size_text(size: int) -> str:
+    """Bytes in at most five characters: 92, 4.1k, 19k, 3.1M."""
+    if size < 1000:
+        return str(size)
+    value = float(size)
+    for unit in "kMGT":
+        value /= 1000
+        if value < 999.5:
+            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    return f"{value:.0f}P"
+
+
+def latency_text(nanoseconds: int) -> str:
+    """Milliseconds with one decimal; seconds with a unit from 1000 ms on: 0.3, 62.4, 2.4s, 312s."""
+    milliseconds = nanoseconds / 1e6
+    if abs(milliseconds) < 999.95:
+        return f"{milliseconds:.1f}"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f}s" if abs(seconds) < 99.95 else f"{seconds:.0f}s"
+
+
+class RowText:
+    """Makes cells from rows of one index."""
+
+    def __init__(self, index: IndexReader, definitions: Definitions, *, now: Callable[[], int] | None = None) -> None:
+        self._index = index
+        self._definitions = definitions
+        self._now = now
+        self._second = -1
+        self._clock = ""
+
+    def cell(self, name: str, number: int, row: Row) -> str:
+        """The text of column `name`; `number` is the exchange's number. Text from the wire is not escaped yet."""
+        return str(getattr(self, f"_{name}")(number, row))
+
+    def severity(self, row: Row) -> str:
+        """The worst letter of a row: E could not be read, W an error, N an error that a client retries, else ""."""
+        if row.state in (State.UNDECODABLE, State.CUT) or row.flags & Flag.PROBLEMS:
+            return "E"
+        if row.error:
+            return "N" if errors.retriable(row.error) else "W"
+        return ""
+
+    def api(self, row: Row) -> str:
+        """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)"."""
+        if row.flags & Flag.TOKEN:
+            return "SaslToken"
+        if row.api_key == layout.NO_NUMBER:
+            return "TLS" if row.state == State.TLS else "(unmatched)"
+        known = self._definitions.api(row.api_key)
+        name = f"Key {row.api_key}" if known is None else known.name
+        return name if row.api_version == layout.NO_NUMBER else f"{name} v{row.api_version}"
+
+    def api_class(self, row: Row) -> str:
+        known = None if row.api_key == layout.NO_NUMBER else self._definitions.api(row.api_key)
+        return "" if known is None else known.klass
+
+    def error(self, row: Row) -> str:
+        """The first error's name as the release of the exchange meant it."""
+        if row.api_key == layout.NO_NUMBER:
+            return errors.name(row.error)
+        return errors.name_in(row.api_key, row.api_version, row.error)
+
+    def time_of_day(self, nanoseconds: int) -> str:
+        """Local clock with milliseconds, 12 characters."""
+        second, rest = divmod(nanoseconds, 1_000_000_000)
+        if second != self._second:
+            try:
+                self._clock = time.strftime("%H:%M:%S", time.localtime(second))
+            except (OverflowError, ValueError, OSError):
+                self._clock = "??:??:??"
+            self._second = second
+        return f"{self._clock}.{rest // 1_000_000:03d}"
+
+    def node(self, row: Row) -> str:
+        node = self._index.connection(row.connection).node
+        return "" if node == layout.NO_NODE else str(node)
+
+    def _state(self, _number: int, row: Row) -> str:
+        state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")
+        return f"{self.severity(row) or ' '}{state} "
+
+    def _number(self, number: int, _row: Row) -> str:
+        return str(number)
+
+    def _time(self, _number: int, row: Row) -> str:
+        return self.time_of_day(row.time)
+
+    def _connection(self, _number: int, row: Row) -> str:
+        return str(row.connection)
+
+    def _client(self, _number: int, row: Row) -> str:
+        return self._index.string(row.client)
+
+    def _broker(self, _number: int, row: Row) -> str:
+        return self.node(row)
+
+    def _api(self, _number: int, row: Row) -> str:
+        return self.api(row)
+
+    def _label(self, _number: int, row: Row) -> str:
+        if row.api_key == layout.NO_NUMBER and not row.flags & Flag.TOKEN and row.state != State.TLS:
+            return f"#{row.correlation} conn {row.connection}"
+        return self._index.string(row.label)
+
+    def _result(self, _number: int, row: Row) -> str:
+        if row.error:
+            more = f" +{row.more_errors}" if row.more_errors else ""
+            return f"{row.error} {self.error(row)}{more}"
+        return RESULT.get(State(row.state), "ok")
+
+    def _latency(self, _number: int, row: Row) -> str:
+        if row.latency != layout.NO_LATENCY:
+            suffix = "w" if row.flags & Flag.WAITED else "t" if row.flags & Flag.THROTTLED else ""
+            return latency_text(row.latency) + suffix
+        if row.state == State.WAITING and self._now is not None:
+            return latency_text(max(0, self._now() - row.time))
+        return "-"
+
+    def _request(self, _number: int, row: Row) -> str:
+        return "" if row.request_size == layout.NO_SIZE else size_text(row.request_size)
+
+    def _response(self, _number: int, row: Row) -> str:
+        return "" if row.response_size == layout.NO_SIZE else size_text(row.response_size)
+
+    def _records(self, _number: int, row: Row) -> str:
+        return "" if row.records == layout.NO_RECORDS else size_text(row.records)

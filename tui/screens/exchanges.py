@@ -1,0 +1,607 @@
+"""The exchanges: the list, its filter and the detail of one; wires the panes to the index."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widget import Widget
+
+from captures.index.reader import Detail as RowDetail
+from captures.index.reader import IndexReader, IndexUnreadableError
+from decoders import schema
+from tui import actions, look
+from tui.live import RunInfo
+from tui.matching import View
+from tui.opened import Opened, Opener
+from tui.rows import RowText, size_text
+from tui.widgets.chrome import Bar, HelpBar, Part
+from tui.widgets.detail import Detail
+from tui.widgets.exchange_list import ExchangeList
+from tui.widgets.filter_bar import FilterBar, FilterInput
+from tui.widgets.lines import Lines
+from tui.widgets.overview import overview
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+    from tui.cells import Cells
+
+TICK = 0.1
+"""Seconds between looks at the index."""
+SMALL_COLUMNS, SMALL_ROWS = 60, 15
+"""Below this one line says that the terminal is too small."""
+SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
+"""From here on list and detail are shown at once."""
+WIDE_COLUMNS = 160
+"""From here on the list stands left of the detail."""
+DECODE_AT_ONCE = 128 * 1024
+"""Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
+RATE_SECONDS = 3.0
+
+
+class ExchangesScreen(Screen[None]):
+    CONTEXT: ClassVar[str] = "app"
+    BINDINGS: ClassVar = actions.bindings("app")
+    CSS = """
+    ExchangesScreen { layout: vertical; background: ansi_default; }
+    #body { width: 1fr; height: 1fr; layout: vertical; }
+    #list { height: 1fr; }
+    #detail { display: none; }
+    #small { display: none; height: 1; }
+    .-reading #list { display: none; }
+    .-reading #detail { display: block; }
+    .-split #about { display: none; }
+    .-split #list { display: block; height: 2fr; }
+    .-split #detail { display: block; height: 3fr; }
+    .-side #body { layout: horizontal; }
+    .-side #list { width: 1fr; height: 1fr; }
+    .-side #detail { width: 1fr; height: 1fr; }
+    .-nobar #keys { display: none; }
+    .-tiny #title, .-tiny #filter, .-tiny #body, .-tiny #status, .-tiny #keys { display: none; }
+    .-tiny #small { display: block; }
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cells: Cells,
+        *,
+        live: RunInfo | None = None,
+        filter_text: str = "",
+        release: str | None = None,
+        show_secrets: bool = False,
+    ) -> None:
+        super().__init__()
+        self._directory = directory
+        self._cells = cells
+        self._live = live
+        self._first_filter = filter_text
+        self._show_secrets = show_secrets
+        self._definitions = schema.definitions(release)
+        self._index: IndexReader | None = None
+        self._text: RowText | None = None
+        self._opener: Opener | None = None
+        self._error = ""
+        self._paused = False
+        self._maximised = False
+        self._decoding = 0
+        self._started = time.monotonic()
+        self._rates: deque[tuple[float, int]] = deque()
+        self._interrupted = 0.0
+        self._shown_rows = 0
+
+    def compose(self) -> ComposeResult:
+        with Container(id="root"):
+            yield Bar(self._cells, fill=look.TITLE, id="title")
+            yield FilterBar(self._cells, id="filter")
+            with Container(id="body"):
+                yield ExchangeList(self._cells, id="list")
+                yield Detail(self._cells, show_secrets=self._show_secrets, id="detail")
+            yield Bar(self._cells, id="status")
+            yield HelpBar(self._cells, id="keys")
+            yield Bar(self._cells, id="small")
+
+    def on_mount(self) -> None:
+        self.pane.empty = self._empty_lines
+        self.pane.tail = self._live is not None
+        self.pane.focus()
+        self._lay_out()
+        if self._first_filter:
+            self.query_one(FilterBar).set_text(self._first_filter)
+        self._tick()
+        self.set_interval(TICK, self._tick)
+
+    # what the rest asks
+
+    @property
+    def pane(self) -> ExchangeList:
+        return self.query_one(ExchangeList)
+
+    @property
+    def detail(self) -> Detail:
+        return self.query_one(Detail)
+
+    @property
+    def reading(self) -> bool:
+        """The detail has the screen, alone or shared, and was opened."""
+        return self._root.has_class("-reading")
+
+    @property
+    def detail_shown(self) -> bool:
+        return self._root.has_class("-reading") or self._root.has_class("-split")
+
+    @property
+    def filtered(self) -> bool:
+        return self.pane.view is not None and self.pane.view.filtered
+
+    @property
+    def _root(self) -> Container:
+        return self.query_one("#root", Container)
+
+    @property
+    def context(self) -> str:
+        """The context of the focused pane."""
+        return getattr(self.focused, "CONTEXT", "list")
+
+    # the index
+
+    def _tick(self) -> None:
+        if self._index is None and not self._open_index():
+            self._show_chrome()
+            return
+        index, pane = self._index, self.pane
+        if index is None:
+            return
+        try:
+            fresh = index.refresh()
+        except IndexUnreadableError as error:
+            self._error = str(error)
+            fresh = False
+        view = pane.view
+        if view is not None and not self._paused:
+            old = view.count
+            left = view.scan(index.count)
+            if view.count != old:
+                pane.more(old)
+            if fresh:
+                if view.settle():
+                    pane.reordered()
+                else:
+                    pane.changed()
+                if pane.selected is not None and pane.selected == self._waiting_row:
+                    self._show_selected()
+            if left:
+                self.call_later(self._scan_on, view)
+        self._show_chrome()
+
+    def _open_index(self) -> bool:
+        try:
+            index = IndexReader(self._directory)
+        except IndexUnreadableError as error:
+            # its writer may not have begun
+            self._error = str(error) if (self._directory / "meta.json").exists() else ""
+            return False
+        self._index = index
+        now = time.time_ns if self._live is not None else None
+        self._text = RowText(index, self._definitions, now=now)
+        self._opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
+        self.pane.use(index, self._text)
+        self.pane.view = self._pending_view(index)
+        return True
+
+    def _pending_view(self, index: IndexReader) -> View:
+        from decoders.filters import parse
+
+        expression = parse(self._first_filter).expression if self._first_filter else None
+        return View(index, expression, self._first_filter if expression else "")
+
+    def _scan_on(self, view: View) -> None:
+        """Test the next chunk, then let the keys have their turn."""
+        if self._index is None or view is not self.pane.view or self._paused:
+            return
+        old = view.count
+        left = view.scan(self._index.count)
+        if view.count != old:
+            self.pane.more(old)
+        if left:
+            self.set_timer(0.002, lambda: self._scan_on(view))
+        else:
+            self._show_chrome()
+
+    # showing an exchange
+
+    _waiting_row: int | None = None
+
+    def _show_selected(self) -> None:
+        """Fill the detail with the exchange under the cursor."""
+        index, row_number = self._index, self.pane.selected
+        self._decoding += 1
+        self._waiting_row = None
+        if index is None or self._text is None or self._opener is None or row_number is None:
+            self.detail.show_overview([])
+            self.detail.show_frame(None)
+            return
+        row = index.row(row_number)
+        detail = index.detail(row)
+        if not self._settled(row):
+            self._waiting_row = row_number
+        self.detail.show_about(self._about(row_number, row), f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
+        self.detail.show_overview(overview(row_number + 1, row, detail, index, self._text, self._definitions))
+        side = self.detail.side
+        if side is None:
+            return
+        frame = detail.request if side == 0 else detail.response
+        if frame is None:
+            self.detail.show_frame(None, message=self._missing(row, is_request=side == 0))
+        elif frame.size <= DECODE_AT_ONCE:
+            self._show_opened(self._opener.open(row, detail, side), row)
+        else:
+            self.detail.show_frame(None, message=f"decoding {size_text(frame.size)} B{self._cells.glyph('…')}")
+            self._decode_aside(self._opener, row, detail, self._decoding)
+
+    def _about(self, row_number: int, row: Row) -> str:
+        """An exchange in one line: number, API, client and broker, label, result, latency."""
+        text = self._text
+        if text is None:
+            return ""
+        number = row_number + 1
+        node = text.node(row)
+        client = text.cell("client", number, row) or "client"
+        latency = text.cell("latency", number, row)
+        parts = [
+            f"{number} {text.api(row)}",
+            client + (f" > {node}" if node else ""),
+            text.cell("label", number, row),
+            text.cell("result", number, row),
+            latency if latency.endswith("s") or latency == "-" else f"{latency} ms",
+        ]
+        return "  ".join(part for part in parts if part)
+
+    @staticmethod
+    def _settled(row: Row) -> bool:
+        from tui.matching import UNSETTLED
+
+        return row.state not in UNSETTLED
+
+    @work(thread=True, exclusive=True, group="decode")
+    def _decode_aside(self, opener: Opener, row: Row, detail: RowDetail, ticket: int) -> None:
+        side = self.detail.side
+        opened = None if side is None else opener.open(row, detail, side)
+        self.app.call_from_thread(self._show_if_wanted, opened, row, ticket)
+
+    def _show_if_wanted(self, opened: Opened | None, row: Row, ticket: int) -> None:
+        if ticket == self._decoding and self.is_attached:
+            self._show_opened(opened, row)
+
+    def _show_opened(self, opened: Opened | None, row: Row) -> None:
+        from captures.index.format import NO_NUMBER
+
+        api = None if NO_NUMBER in {row.api_key, row.api_version} else (row.api_key, row.api_version)
+        self.detail.show_frame(opened, api=api)
+
+    def _missing(self, row: Row, *, is_request: bool) -> str:
+        if is_request:
+            return "no request was seen for this response"
+        from captures.index.format import State
+
+        return {
+            State.WAITING: "waiting for the response",
+            State.NO_REPLY_EXPECTED: "no response is due",
+        }.get(State(row.state), "no response was seen")
+
+    # layout
+
+    def _lay_out(self) -> None:
+        """Choose the layout for the terminal's size."""
+        width, height = self.app.size
+        root = self._root
+        tiny = width < SMALL_COLUMNS or height < SMALL_ROWS
+        root.set_class(tiny, "-tiny")
+        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised
+        side = split and width >= WIDE_COLUMNS
+        was_split = root.has_class("-split")
+        root.set_class(split, "-split")
+        root.set_class(side, "-side")
+        self.detail.lay_out(width // 2 if side else width)
+        self.query_one("#small", Bar).show(
+            ([(f"terminal too small ({width}x{height}, needs {SMALL_COLUMNS}x{SMALL_ROWS})", look.PLAIN)], [])
+        )
+        if split and not was_split:
+            self._show_selected()
+        self._keep_focus()
+
+    def _keep_focus(self) -> None:
+        """The focus is never on something that cannot be seen."""
+        focused = self.focused
+        if isinstance(focused, FilterInput):
+            return
+        in_list = focused is self.pane or focused is None
+        if self.reading and not self._root.has_class("-split") and in_list:
+            self.detail.panes[0].focus()
+        elif focused is None or (not self.detail_shown and not in_list):
+            self.pane.focus()
+        elif not in_list and focused not in self.detail.panes:
+            self.detail.panes[0].focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self._lay_out()
+        self._show_chrome()
+
+    # the lines around
+
+    def _show_chrome(self) -> None:
+        if not self.is_mounted:
+            return
+        self.query_one("#title", Bar).show(self._title())
+        self.query_one("#status", Bar).show(self._status())
+        self.query_one("#filter", FilterBar).set_counts(self._counts())
+        focused: Widget | None = self.focused
+        context = self.context
+        self.query_one(HelpBar).show_for(context, focused if isinstance(focused, Lines) else None, self)
+
+    def _title(self) -> tuple[list[Part], list[Part]]:
+        meta = self._index.meta if self._index else {}
+        rows = self._index.count if self._index else 0
+        if self._live is not None:
+            elapsed = int(time.monotonic() - self._started)
+            clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
+            where = f" kproxy LIVE {self._live.bootstrap} > {self._live.upstream}  {clock}"
+            rate = f"  {self._rate(rows):,.0f}/s"
+        else:
+            names = [Path(source).name for source in meta.get("sources", ())]
+            where = f" kproxy {names[0] if names else ''}" + (f" +{len(names) - 1}" if len(names) > 1 else "")
+            rate = ""
+        left = f"{where}  {rows:,} ex{rate}"
+        health = meta.get("health") or {}
+        right: list[Part] = []
+        for name, members in HEALTH:
+            value = sum(int(health.get(member) or 0) for member in members)
+            if value or name in {"drop", "gap", "und"}:
+                right.append((f"{name} {value:,}  ", look.TITLE_ALARM if value else look.TITLE))
+        return [(left, look.TITLE)], right
+
+    def _rate(self, rows: int) -> float:
+        now = time.monotonic()
+        if not self._rates or now - self._rates[-1][0] >= 0.5:
+            self._rates.append((now, rows))
+        while len(self._rates) > 1 and now - self._rates[0][0] > RATE_SECONDS:
+            self._rates.popleft()
+        first, count = self._rates[0]
+        return (rows - count) / (now - first) if now - first > 0.5 else 0.0
+
+    def _status(self) -> tuple[list[Part], list[Part]]:
+        pane = self.pane
+        parts: list[Part] = []
+        count = pane.count
+        parts.append((f" {pane.cursor + 1 if count else 0:,}/{count:,}", look.BOLD))
+        if self._paused and self._index is not None and pane.view is not None:
+            behind = self._index.count - pane.view.scanned
+            parts.append((f"  PAUSED, {behind:,} not shown (ctrl+e)", look.SEVERITY["W"]))
+        elif pane.tail:
+            parts.append(("  TAIL", look.BOLD))
+        elif pane.unseen and pane.following():
+            parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
+        if pane.view is not None and pane.view.filtered:
+            parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
+        parts += self._progress()
+        if self._live is not None and self._live.recording is not None:
+            parts.append((f"  [W: {self._live.recording}]", look.PLAIN))
+        right: list[Part] = []
+        if self._show_secrets:
+            right.append(("secrets shown ", look.SEVERITY["W"]))
+        return parts, right
+
+    def _progress(self) -> list[Part]:
+        if self._error:
+            return [(f"  {self._error}", look.SEVERITY["E"])]
+        if self._index is None:
+            return [("  waiting for the index", look.DIM)]
+        meta = self._index.meta
+        error = meta.get("error")
+        if error:
+            return [(f"  {error.get('message', error) if isinstance(error, dict) else error}", look.SEVERITY["E"])]
+        if meta.get("state") != "indexing":
+            return []
+        read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
+        percent = f" {100 * read // total} %" if total else ""
+        return [(f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else ""), look.PLAIN)]
+
+    def _counts(self) -> str:
+        view = self.pane.view
+        if view is None:
+            return ""
+        total = self._index.count if self._index else 0
+        if not view.filtered:
+            return f"{total:,}"
+        unknown = f" (+{view.unknown:,} not decodable)" if view.unknown else ""
+        more = self._cells.glyph("…") if view.scanned < total and not self._paused else ""
+        return f"{view.count:,} of {total:,}{unknown}{more}"
+
+    def _empty_lines(self) -> list[str]:
+        if self._error:
+            return ["", self._error]
+        if self._index is not None and self._index.count and self.filtered:
+            return ["", f"0 of {self._index.count:,} match.   f edits the filter, ctrl+x clears it."]
+        if self._live is not None:
+            return [
+                "",
+                "No client has sent anything yet. Point one here:",
+                "",
+                f"    bootstrap.servers={self._live.bootstrap}",
+                "",
+                f"upstream   {self._live.upstream}",
+                *(f"listening  {address}" for address in self._live.listening),
+                *self._live.notes,
+            ]
+        if self._index is None:
+            return ["", "Waiting for the first exchanges"]
+        state = self._index.meta.get("state")
+        if state in {"indexing", "following"}:
+            return ["", "Reading the capture; no exchange yet"]
+        lines = ["", "No Kafka exchange was found in this capture."]
+        health = self._index.meta.get("health") or {}
+        lines += [
+            f"{name.replace('_', ' ')}: {value:,}" for name, value in health.items() if isinstance(value, int) and value
+        ]
+        return [*lines, "Kafka is found by content on every port; --port narrows where to look."]
+
+    # messages
+
+    @on(ExchangeList.Selected)
+    def _selected(self, event: ExchangeList.Selected) -> None:
+        event.stop()
+        if self.detail_shown:
+            # keys that repeat are all taken before one exchange is decoded
+            self.call_later(self._show_once, self.pane.selected)
+        self._show_chrome()
+
+    def _show_once(self, row: int | None) -> None:
+        if row == self.pane.selected:
+            self._show_selected()
+
+    @on(ExchangeList.Opened)
+    def _opened(self, event: ExchangeList.Opened) -> None:
+        event.stop()
+        self._root.add_class("-reading")
+        self._show_selected()
+        self.detail.panes[0].focus()
+        self._show_chrome()
+
+    @on(ExchangeList.TailChanged)
+    def _tail_changed(self, event: ExchangeList.TailChanged) -> None:
+        event.stop()
+        self._show_chrome()
+
+    @on(FilterBar.Applied)
+    def _filter_applied(self, event: FilterBar.Applied) -> None:
+        event.stop()
+        if self._index is None:
+            self._first_filter = event.text
+            return
+        view = View(self._index, event.result.expression, event.text)
+        limit = self.pane.view.scanned if self._paused and self.pane.view else self._index.count
+        left = view.scan(limit)
+        self.pane.show(view)
+        if left:
+            self._scan_on(view)
+        if isinstance(self.focused, FilterInput):
+            self._leave_filter()
+        self._show_chrome()
+
+    @on(FilterBar.Left)
+    def _filter_left(self, event: FilterBar.Left) -> None:
+        event.stop()
+        self.query_one(FilterBar).restore()
+        self._leave_filter()
+
+    def _leave_filter(self) -> None:
+        self.set_focus(None)
+        if self.reading and not self._root.has_class("-split"):
+            self.detail.panes[0].focus()
+        else:
+            self.pane.focus()
+
+    def on_descendant_focus(self) -> None:
+        self._show_chrome()
+
+    # actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        return actions.is_enabled("app", action, self)
+
+    def action_neighbour(self, by: int) -> None:
+        self.pane.action_move(by)
+
+    def action_tab(self, by: int) -> None:
+        self.detail.choose(by)
+        self._show_selected()
+
+    def action_help(self) -> None:
+        from tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self._cells, self.context))
+
+    def action_edit_filter(self) -> None:
+        self.query_one(FilterBar).edit()
+
+    def action_clear_filter(self) -> None:
+        self.query_one(FilterBar).set_text("")
+
+    def action_pause(self) -> None:
+        self._paused = not self._paused
+        self._tick()
+
+    def action_maximise(self) -> None:
+        width, height = self.app.size
+        if width < SPLIT_COLUMNS or height < SPLIT_ROWS:
+            # one pane at a time already: go to the other
+            if self.reading:
+                self.action_back()
+            else:
+                self.pane.action_open()
+            return
+        self._maximised = not self._maximised
+        self._root.set_class(self._maximised and self.focused is not self.pane, "-reading")
+        self._lay_out()
+
+    def action_pane(self, by: int) -> None:
+        panes: list[Widget] = []
+        if self.pane.display and not (self.reading and not self._root.has_class("-split")):
+            panes.append(self.pane)
+        if self.detail_shown:
+            panes += self.detail.panes
+        if self.focused in panes:
+            panes[(panes.index(self.focused) + by) % len(panes)].focus()
+        else:
+            panes[0].focus()
+
+    def action_toggle_bar(self) -> None:
+        self._root.toggle_class("-nobar")
+
+    def action_redraw(self) -> None:
+        self.app.refresh(layout=True)
+
+    def action_back(self) -> None:
+        if self.reading or (self.focused is not self.pane and self.detail_shown):
+            self._root.remove_class("-reading")
+            self.pane.focus()
+            self._lay_out()
+            return
+        if self._live is None:
+            self.app.exit()
+            return
+        from tui.screens.leave import LeaveScreen
+
+        self.app.push_screen(LeaveScreen(self._cells, self._live.bootstrap), self._answered)
+
+    def _answered(self, leave: bool | None) -> None:
+        if leave:
+            self.app.exit()
+
+    def action_quit_now(self) -> None:
+        self.app.exit()
+
+    def action_interrupt(self) -> None:
+        now = time.monotonic()
+        if now - self._interrupted < 2.0:
+            self.app.exit()
+        self._interrupted = now
+        self.notify("ctrl+c again leaves", timeout=2)
+
+
+HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("drop", ("recorder_dropped", "lost")),
+    ("gap", ("gaps",)),
+    ("und", ("undecoded",)),
+    ("cut", ("cut",)),
+    ("tls", ("tls",)),
+    ("not kafka", ("not_kafka",)),
+)
+"""Health in the title: name and the counters that make it; the first three always show."""

@@ -1,0 +1,94 @@
+"""What every key does, the focused pane's first; made from the registry."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+
+from decoders.filters.fields import FIELDS, OPERATORS
+from tui import actions, look
+from tui.cells import Cells
+from tui.widgets.chrome import Bar
+from tui.widgets.lines import Lines
+
+
+class HelpLines(Lines):
+    CONTEXT = "help"
+    BINDINGS = actions.bindings("help")
+
+    def __init__(self, cells: Cells, context: str, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._lines = help_lines(context)
+
+    @property
+    def count(self) -> int:
+        return len(self._lines)
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        keys, text, style = self._lines[index]
+        if not keys:
+            return [Segment(self.cells.fit(f" {text}", width), style)]
+        return [Segment(self.cells.fit(f"  {keys}", 24), look.KEY), Segment(self.cells.fit(text, width - 24), style)]
+
+
+def help_lines(context: str) -> list[tuple[str, str, Style]]:
+    """(keys, text, style) of every line: the context's actions, then the others', then the filter language."""
+    order = [context, "app", *(name for name in actions.CONTEXTS if name not in {context, "app", "help"})]
+    lines: list[tuple[str, str, Style]] = []
+    for name in order:
+        lines.append(("", actions.CONTEXTS[name], look.BOLD))
+        for action in actions.of(name):
+            keys = " ".join(actions.key_text(key) for key in action.keys)
+            lines.append((keys, f"{action.title}. {action.help}" if name == "app" else action.help, look.PLAIN))
+        lines.append(("", "", look.PLAIN))
+    lines.append(
+        ("", "Filter language: api == Produce and latency > 50ms, error in (6, NOT_COORDINATOR), …", look.BOLD)
+    )
+    lines += [(field.name, f"{field.doc}   {' '.join(field.operators)}", look.PLAIN) for field in FIELDS]
+    lines.append(("", "", look.PLAIN))
+    lines += [(operator.symbol, operator.doc, look.PLAIN) for operator in OPERATORS]
+    lines += [
+        ("and or not ( )", "join tests", look.PLAIN),
+        ("", "", look.PLAIN),
+        (
+            "",
+            "Column S: E could not be read, W error, N error that clients retry; > waits, ? one half is missing,",
+            look.PLAIN,
+        ),
+        ("", "0 no reply is due, ~ bytes changed by kproxy. ms: w long poll, t throttled.", look.PLAIN),
+        ("", "Shift and drag selects text with the terminal's own means.", look.PLAIN),
+    ]
+    return lines
+
+
+class HelpScreen(ModalScreen[None]):
+    """Closes with q, esc or ?."""
+
+    BINDINGS: ClassVar = [
+        Binding("q,escape,question_mark,f1", "close", show=False),
+        Binding("ctrl+c", "close", show=False),
+    ]
+    DEFAULT_CSS = """
+    HelpScreen { background: ansi_default; layout: vertical; }
+    """
+
+    def __init__(self, cells: Cells, context: str) -> None:
+        super().__init__()
+        self._cells = cells
+        self._focused_context = context
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._cells, fill=look.TITLE, id="help-title")
+        yield HelpLines(self._cells, self._focused_context)
+
+    def on_mount(self) -> None:
+        self.query_one(Bar).show(([(" Help", look.TITLE)], [("q esc back ", look.TITLE)]))
+        self.query_one(HelpLines).focus()
+
+    def action_close(self) -> None:
+        self.dismiss()

@@ -1,0 +1,46 @@
+"""Asks before live traffic stops."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+
+from tui import look
+from tui.cells import Cells
+from tui.widgets.chrome import Bar
+
+
+class LeaveScreen(ModalScreen[bool]):
+    """True: leave, which stops the proxy."""
+
+    BINDINGS: ClassVar = [
+        Binding("y,enter", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+        Binding("Q,ctrl+c", "answer(True)", show=False),
+    ]
+    DEFAULT_CSS = """
+    LeaveScreen { background: ansi_default; align: center middle; }
+    LeaveScreen Bar { width: 1fr; max-width: 76; height: 4; }
+    """
+
+    def __init__(self, cells: Cells, bootstrap: str) -> None:
+        super().__init__()
+        self._cells = cells
+        self._bootstrap = bootstrap
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._cells)
+
+    def on_mount(self) -> None:
+        self.query_one(Bar).show(
+            ([("Stop the proxy?", look.BOLD)], []),
+            ([(f"Clients connected to {self._bootstrap} are cut off.", look.PLAIN)], []),
+            ([], []),
+            ([("y", look.KEY), (" stop and leave   ", look.PLAIN), ("n", look.KEY), (" stay", look.PLAIN)], []),
+        )
+
+    def action_answer(self, leave: bool) -> None:
+        self.dismiss(leave)

@@ -1,0 +1,69 @@
+"""The lines around the panes: title with health, status, keys, detail tabs, facts about bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui import actions, look
+from tui.cells import Cells
+
+Part = tuple[str, Style]
+
+
+class Bar(Widget):
+    """One line or more of styled parts, painted only when they are others; `right` parts are never cut."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; width: 1fr; }
+    """
+
+    def __init__(self, cells: Cells, *, fill: Style = look.PLAIN, **options: Any) -> None:
+        super().__init__(**options)
+        self._cells = cells
+        self._fill = fill
+        self._lines: list[tuple[list[Part], list[Part]]] = []
+
+    def show(self, *lines: tuple[list[Part], list[Part]]) -> None:
+        """Each line is its left and its right parts."""
+        if list(lines) != self._lines:
+            self._lines = list(lines)
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        left, right = self._lines[y] if y < len(self._lines) else ([], [])
+        tail = Strip([Segment(self._cells.escape(text), style) for text, style in right])
+        head = Strip([Segment(self._cells.escape(text), style) for text, style in left])
+        if tail.cell_length > width:
+            tail = tail.crop(0, width)
+        room = width - tail.cell_length
+        if head.cell_length > room:
+            cut = head.crop(0, max(0, room - 1))
+            head = Strip([*cut, Segment(self._cells.glyph("…"), self._fill)]) if room else Strip([])
+        return Strip.join([head.adjust_cell_length(room, self._fill), tail])
+
+
+class HelpBar(Bar):
+    """Two lines of keys: those of the focused pane, then those that hold everywhere."""
+
+    DEFAULT_CSS = """
+    HelpBar { height: 2; }
+    """
+
+    def show_for(self, context: str, widget: Any, screen: Any) -> None:
+        self.show(
+            (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", context, widget), []),
+            (self._keys(" kproxy: ", "app", screen), []),
+        )
+
+    @staticmethod
+    def _keys(title: str, context: str, widget: Any) -> list[Part]:
+        parts: list[Part] = [(title, look.DIM)]
+        for action in actions.on_bar(actions.of(context), widget):
+            parts += [(actions.key_text(action.keys[0]), look.KEY), (f" {action.title}  ", look.PLAIN)]
+        return parts

@@ -1,0 +1,350 @@
+"""The fields of a frame as a tree kept as a flat list: folding rebuilds the list, painting touches only what shows."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+
+from decoders.problems import Code
+from decoders.schema import errors
+from tui import actions, look
+from tui.cells import Cells
+from tui.opened import UNREAD
+from tui.rows import size_text
+from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from decoders.tree import Node
+    from tui.opened import Opened
+
+FIRST_SHOWN = 50
+"""Elements of an array that show before "… n more"."""
+OPENED_AT_FIRST = 120
+"""Lines up to which structs are unfolded when a frame is opened."""
+PREVIEW = 24
+"""Bytes shown of a bytes field."""
+
+
+READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
+"""Problems that did not end the reading."""
+
+
+@dataclass(slots=True)
+class Item:
+    """A line: a node, or what stands for bytes without one, for elements not shown, or for a problem."""
+
+    depth: int
+    node: Node | None = None
+    span: tuple[int, int] | None = None
+    text: str = ""
+    style: Style = look.PLAIN
+    more_of: Node | None = None
+
+
+class FieldTree(Lines):
+    """The nodes of an opened frame; `selected` is the bytes [start, end) of the line under the cursor."""
+
+    CONTEXT = "tree"
+    BINDINGS = actions.bindings("tree")
+
+    class Selected(Message):
+        """The cursor is on another field."""
+
+    class BytesWanted(Message):
+        """The field's bytes are to be looked at."""
+
+    def __init__(self, cells: Cells, *, show_secrets: bool = False, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._show_secrets = show_secrets
+        self._opened: Opened | None = None
+        self._items: list[Item] = []
+        self._unfolded: set[int] = set()
+        self._shown: dict[int, int] = {}
+        self._api: tuple[int, int] | None = None
+        self.message = ""
+        """Shown where there is nothing to fold."""
+
+    @property
+    def count(self) -> int:
+        return len(self._items)
+
+    @property
+    def item(self) -> Item | None:
+        return self._items[self.cursor] if self.cursor < len(self._items) else None
+
+    @property
+    def node(self) -> Node | None:
+        return self.item.node if self.item else None
+
+    @property
+    def selected(self) -> tuple[int, int] | None:
+        item = self.item
+        if item is None:
+            return None
+        return (item.node.start, item.node.end) if item.node is not None else item.span
+
+    def show(self, opened: Opened | None, *, api: tuple[int, int] | None = None, message: str = "") -> None:
+        """Show another frame; `api` is (key, version), which tells what error codes meant."""
+        self._opened = opened
+        self._api = api
+        self.message = message
+        self._unfolded.clear()
+        self._shown.clear()
+        self.cursor = self.top = 0
+        if opened is not None and opened.root is not None:
+            self._unfold_at_first(opened.root)
+        self._rebuild()
+
+    def reveal(self, byte: int) -> None:
+        """Put the cursor on the smallest field that holds a byte, unfolding what is above it."""
+        if self._opened is None:
+            return
+        root = self._opened.root
+        node = root.at(byte) if root is not None else None
+        if node is not None and node is not root:
+            self._unfold_to(node)
+        for index, item in enumerate(self._items):
+            if (item.node is not None and item.node is node and node is not root) or (
+                item.span is not None and item.node is None and item.span[0] <= byte < item.span[1]
+            ):
+                self.move_to(index, quiet=True)
+                return
+
+    # the flat list
+
+    def _rebuild(self) -> None:
+        self._items = []
+        if self._opened is not None:
+            if self._opened.root is not None:
+                self._problem(self._opened.root, 0)
+                for child in self._opened.root.children:
+                    if child.name not in UNREAD:
+                        self._add(child, 0)
+                    else:
+                        self._problem(child, 0)
+            for start, end in self._opened.unparsed:
+                self._items.append(Item(0, span=(start, end), text=f"unparsed {end - start} B", style=look.UNPARSED))
+            for note in self._opened.notes:
+                text = f"{self.cells.glyph('✖')} {note}"
+                self._items.append(Item(0, text=text, style=look.SEVERITY["E"]))
+        if not self._items and self.message:
+            self._items.append(Item(0, text=self.message, style=look.DIM))
+        self.content_changed()
+
+    def _add(self, node: Node, depth: int) -> None:
+        self._items.append(Item(depth, node))
+        self._problem(node, depth + 1)
+        if id(node) not in self._unfolded:
+            return
+        children = node.children
+        shown = self._shown.get(id(node), FIRST_SHOWN) if node.type.startswith("[]") else len(children)
+        for child in children[:shown]:
+            self._add(child, depth + 1)
+        if len(children) > shown:
+            more = f"… {len(children) - shown:,} more (enter)"
+            self._items.append(
+                Item(depth + 1, span=(children[shown].start, node.end), text=more, style=look.DIM, more_of=node)
+            )
+
+    def _problem(self, node: Node, depth: int) -> None:
+        if node.problem is not None:
+            stopped = "" if node.problem.code in READ_ON else f"stopped at byte {node.problem.offset}: "
+            text = f"{self.cells.glyph('✖')} {stopped}{node.problem.message}"
+            self._items.append(Item(depth, span=(node.start, node.end), text=text, style=look.SEVERITY["E"]))
+
+    def _unfold_at_first(self, root: Node) -> None:
+        """Unfold from the top while the whole stays readable, and always the way to what went wrong."""
+        level = list(root.children)
+        lines = len(level)
+        while level:
+            following = []
+            for node in level:
+                size = _fold_size(node)
+                if size and lines + min(size, FIRST_SHOWN) <= OPENED_AT_FIRST and not _plain_array(node):
+                    self._unfolded.add(id(node))
+                    lines += min(size, FIRST_SHOWN)
+                    following += node.children[:FIRST_SHOWN]
+            level = following
+        last = root
+        while _fold_size(last):
+            last = last.children[-1]
+            if last.problem is not None:
+                self._unfold_above(last)
+
+    def _unfold_above(self, node: Node) -> None:
+        above = node.parent
+        while above is not None:
+            self._unfolded.add(id(above))
+            if above.type.startswith("[]"):
+                self._show_element(above, node)
+            node, above = above, above.parent
+
+    def _show_element(self, array: Node, child: Node) -> None:
+        """Make sure that the elements shown of an array include one."""
+        index = next((i for i, element in enumerate(array.children) if element is child), 0)
+        if index >= self._shown.get(id(array), FIRST_SHOWN):
+            self._shown[id(array)] = index + FIRST_SHOWN
+
+    def _unfold_to(self, node: Node) -> None:
+        before = (len(self._unfolded), dict(self._shown))
+        self._unfold_above(node)
+        if before != (len(self._unfolded), self._shown):
+            self._rebuild()
+
+    # painting
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        item = self._items[index]
+        indent = "  " * min(item.depth, 20)
+        if item.node is None:
+            return [Segment(self.cells.fit(indent + "  " + item.text, width), item.style)]
+        node = item.node
+        mark = ""
+        if _fold_size(node):
+            mark = self.cells.glyph("▾" if id(node) in self._unfolded else "▸") + " "
+        name = self.cells.escape(f"{indent}{mark or '  '}{node.name}")
+        value, style = self._value(node)
+        text = f"{name}: {value}" if value else name
+        fitted = self.cells.fit(text, width)
+        cut = min(len(name), len(fitted))
+        return [Segment(fitted[:cut], look.NAME), Segment(fitted[cut:], style)]
+
+    def _value(self, node: Node) -> tuple[str, Style]:
+        if node.null:
+            return "null", look.DIM
+        value = node.value
+        if node.secret and not self._show_secrets:
+            dots = self.cells.glyph("•") * 4
+            return f"{dots} (withheld, {size_text(max(0, node.end - node.start))} B)", look.DIM
+        if node.type.startswith("[]"):
+            return f"[{value}]" if value is not None else "", look.DIM
+        if _fold_size(node) or value is None:
+            if node.parent is None or node.name == "header":
+                return node.type, look.DIM
+            return ("" if id(node) in self._unfolded else self.cells.escape(_summary(node))), look.DIM
+        if isinstance(value, bool):
+            return ("true" if value else "false"), look.PLAIN
+        if isinstance(value, int):
+            if node.type == "int16" and node.name.lower().endswith("errorcode"):
+                return self._error(value)
+            return str(value), look.PLAIN
+        if isinstance(value, str):
+            return (self.cells.escape(value[:4096]) if value else '""'), look.PLAIN
+        if isinstance(value, float):
+            return repr(value), look.PLAIN
+        if node.type == "uuid":
+            return base64.urlsafe_b64encode(bytes(value))[:22].decode(), look.PLAIN
+        return _bytes_text(value), look.PLAIN
+
+    def _error(self, code: int) -> tuple[str, Style]:
+        if code == 0:
+            return "0", look.PLAIN
+        name = errors.name(code) if self._api is None else errors.name_in(*self._api, code)
+        return f"{code} {name}", look.SEVERITY["N" if errors.retriable(code) else "W"]
+
+    # moving
+
+    def moved(self) -> None:
+        self.post_message(self.Selected())
+
+    def action_enter(self) -> None:
+        item = self.item
+        if item is None:
+            return
+        if item.more_of is not None:
+            shown = self._shown.get(id(item.more_of), FIRST_SHOWN)
+            self._shown[id(item.more_of)] = shown + max(FIRST_SHOWN, shown)
+            self._rebuild()
+        elif item.node is not None and _fold_size(item.node):
+            self._fold(item.node, unfold=id(item.node) not in self._unfolded)
+        else:
+            self.post_message(self.BytesWanted())
+
+    def action_unfold(self) -> None:
+        item = self.item
+        if item is None:
+            return
+        if item.more_of is not None:
+            self.action_enter()
+        elif item.node is not None and _fold_size(item.node):
+            if id(item.node) in self._unfolded:
+                self.move_to(self.cursor + 1)
+            else:
+                self._fold(item.node, unfold=True)
+
+    def action_fold(self) -> None:
+        item = self.item
+        if item is None:
+            return
+        if item.node is not None and id(item.node) in self._unfolded:
+            self._fold(item.node, unfold=False)
+            return
+        for index in range(self.cursor - 1, -1, -1):
+            if self._items[index].depth < item.depth:
+                self.move_to(index)
+                return
+
+    def action_unfold_below(self) -> None:
+        node = self.node
+        if node is None:
+            return
+        lines = 0
+        for below in node.walk():
+            if _fold_size(below):
+                self._unfolded.add(id(below))
+                lines += 1
+            if lines > 20_000:
+                break
+        self._rebuild()
+
+    def action_fold_all(self) -> None:
+        self._unfolded.clear()
+        self._rebuild()
+        self.move_to(0)
+
+    def clicked(self, event: events.Click) -> None:
+        item = self.item
+        if item is not None and (event.chain == 2 or event.x <= item.depth * 2 + 1):
+            self.action_enter()
+
+    def _fold(self, node: Node, *, unfold: bool) -> None:
+        if unfold:
+            self._unfolded.add(id(node))
+        else:
+            self._unfolded.discard(id(node))
+        self._rebuild()
+
+
+def _fold_size(node: Node) -> int:
+    """How many nodes are inside; does not make the numbers of an array."""
+    if node.type.startswith("[]") and isinstance(node.value, int):
+        return node.value or len(node.children)
+    return len(node.children)
+
+
+def _plain_array(node: Node) -> bool:
+    """Whether it is an array of plain values too long to be worth its lines."""
+    return node.type.startswith("[]") and _fold_size(node) > 8 and not node.children[0].children
+
+
+def _summary(node: Node) -> str:
+    """What tells a folded struct from its neighbours: its first name or number."""
+    for child in node.children:
+        if isinstance(child.value, str) and child.value and not child.secret and not child.children:
+            return child.value[:80]
+    for child in node.children[:1]:
+        if isinstance(child.value, int) and not child.children:
+            return str(child.value)
+    return ""
+
+
+def _bytes_text(value: Any) -> str:
+    view = memoryview(value)
+    head = bytes(view[:PREVIEW]).hex(" ")
+    return f"{size_text(len(view))} B" + (f"  {head}" if head else "") + (" …" if len(view) > PREVIEW else "")

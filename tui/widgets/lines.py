@@ -1,0 +1,242 @@
+"""The base of every pane: a list of lines of which only those on screen are ever made.
+
+The pane scrolls itself and never grows a virtual size: a list that grows costs no layout and repaints nothing that has
+not changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui import actions, look
+from tui.cells import Cells
+
+CACHED_STRIPS = 512
+
+
+class Lines(Widget, can_focus=True):
+    """`count` lines with a cursor; subclasses say how a line looks and what moving onto it means.
+
+    `HEADING` lines at the top do not scroll. The last column shows where in the list the window is.
+    """
+
+    CONTEXT: ClassVar[str]
+    HEADING: ClassVar[int] = 0
+    WHEEL: ClassVar[int] = 3
+    DEFAULT_CSS = """
+    Lines { width: 1fr; height: 1fr; }
+    """
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(**options)
+        self.cells = cells
+        self.cursor = 0
+        self.top = 0
+        self._strips: OrderedDict[Hashable, Strip] = OrderedDict()
+        self._thumb = (-1, -1)
+
+    # what a subclass is asked
+
+    @property
+    def count(self) -> int:
+        raise NotImplementedError
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        """The line's text in at most `width` cells, all escaped."""
+        raise NotImplementedError
+
+    def line_key(self, index: int) -> Hashable | None:
+        """What the line's look depends on beside width and cursor; None where it must not be kept."""
+        return index
+
+    def heading(self, _line: int, _width: int) -> list[Segment]:
+        return []
+
+    def moved(self) -> None:
+        """The cursor is on another line."""
+
+    # geometry
+
+    @property
+    def rows(self) -> int:
+        """Lines that scroll, as many as are on screen."""
+        return max(1, self.size.height - self.HEADING)
+
+    def move_to(self, index: int, *, quiet: bool = False) -> None:
+        """Put the cursor on a line and scroll it into sight; `quiet` does not tell anybody."""
+        index = max(0, min(index, self.count - 1))
+        old = self.cursor
+        self.cursor = index
+        if not self.scroll_into_sight() and old != index:
+            self.refresh_line(old)
+            self.refresh_line(index)
+        if old != index and not quiet:
+            self.moved()
+
+    def scroll_into_sight(self) -> bool:
+        """Scroll so that the cursor shows and no lines are wasted; True where that repainted the pane."""
+        top = self.top
+        top = min(top, self.cursor)
+        top = max(top, self.cursor - self.rows + 1)
+        return self.set_top(top)
+
+    def set_top(self, top: int) -> bool:
+        top = max(0, min(top, self.count - self.rows))
+        if top == self.top:
+            return False
+        self.top = top
+        self.refresh()
+        return True
+
+    def refresh_line(self, index: int) -> None:
+        y = index - self.top + self.HEADING
+        if self.HEADING <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def content_changed(self) -> None:
+        """Lines are others than before: forget them and paint."""
+        self._strips.clear()
+        self.cursor = max(0, min(self.cursor, self.count - 1))
+        self.top = max(0, min(self.top, self.count - self.rows))
+        self.scroll_into_sight()
+        self.refresh()
+
+    def grown(self, old: int) -> None:
+        """Lines were added after the first `old`: paint what of that is on screen, and the thumb if it moved."""
+        last = min(self.count, self.top + self.rows)
+        if old < last:
+            y = max(0, old - self.top) + self.HEADING
+            self.refresh(Region(0, y, self.size.width, self.size.height - y))
+        if self._thumb_span() != self._thumb:
+            self.refresh(Region(self.size.width - 1, 0, 1, self.size.height))
+
+    # painting
+
+    def render_line(self, y: int) -> Strip:
+        size = self.size
+        width = size.width - 1
+        if width < 1:
+            return Strip.blank(size.width)
+        if y == 0:
+            self._thumb = self._thumb_span()
+        if y < self.HEADING:
+            strip = Strip(self.heading(y, width)).adjust_cell_length(width)
+            return Strip.join([strip, Strip([Segment(" ")])])
+        index = self.top + y - self.HEADING
+        if index >= self.count:
+            strip = Strip(self.beyond(index - self.count, width)).adjust_cell_length(width)
+        else:
+            strip = self._line(index, width)
+        return Strip.join([strip, Strip([self._scroll_cell(y - self.HEADING)])])
+
+    def beyond(self, _line: int, _width: int) -> list[Segment]:
+        """What stands below the last line."""
+        return []
+
+    def cursor_style(self) -> Style:
+        return look.CURSOR if self.has_focus else look.CURSOR_AWAY
+
+    def _line(self, index: int, width: int) -> Strip:
+        at_cursor = index == self.cursor
+        key = self.line_key(index)
+        full = (key, width, at_cursor and self.has_focus, at_cursor)
+        strip = None if key is None else self._strips.get(full)
+        if strip is None:
+            strip = Strip(self.segments(index, width)).adjust_cell_length(width)
+            if at_cursor:
+                strip = strip.apply_style(self.cursor_style())
+            if key is not None:
+                self._strips[full] = strip
+                if len(self._strips) > CACHED_STRIPS:
+                    self._strips.popitem(last=False)
+        else:
+            self._strips.move_to_end(full)
+        return strip
+
+    def _thumb_span(self) -> tuple[int, int]:
+        """First row and number of rows of the scroll thumb; (0, 0) where everything is on screen."""
+        count, rows = self.count, self.rows
+        if count <= rows:
+            return 0, 0
+        length = max(1, rows * rows // count)
+        return (rows - length) * self.top // max(1, count - rows), length
+
+    def _scroll_cell(self, row: int) -> Segment:
+        start, length = self._thumb_span()
+        if not length:
+            return Segment(" ")
+        if start <= row < start + length:
+            return Segment(self.cells.glyph("█"), look.DIM)
+        return Segment(self.cells.glyph("│"), look.DIM)
+
+    # actions every pane has
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        return actions.is_enabled(self.CONTEXT, action, self)
+
+    def action_move(self, by: int) -> None:
+        self.move_to(self.cursor + by)
+
+    def action_page(self, pages: float) -> None:
+        by = int(self.rows * pages) or (1 if pages > 0 else -1)
+        top = self.top
+        # the cursor keeps its place on the screen, as in less
+        self.set_top(self.top + by)
+        self.move_to(self.cursor + (by if self.top == top else self.top - top))
+
+    def action_first(self) -> None:
+        self.move_to(0)
+
+    def action_last(self) -> None:
+        self.move_to(self.count - 1)
+
+    # events
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        line = self.cursor - self.top
+        self.top = max(0, min(self.cursor - min(line, self.rows - 1), self.count - self.rows))
+        self._strips.clear()
+        self.scroll_into_sight()
+        self.refresh()
+
+    def on_focus(self) -> None:
+        self.refresh_line(self.cursor)
+
+    def on_blur(self) -> None:
+        self.refresh_line(self.cursor)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._wheel(self.WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._wheel(-self.WHEEL)
+
+    def on_click(self, event: events.Click) -> None:
+        row = event.y - self.HEADING
+        if row < 0:
+            return
+        if event.x >= self.size.width - 1 and self.count > self.rows:
+            self.set_top(self.count * row // self.rows)
+            self.move_to(max(self.top, min(self.cursor, self.top + self.rows - 1)))
+        elif self.top + row < self.count:
+            self.move_to(self.top + row)
+            self.clicked(event)
+
+    def clicked(self, event: events.Click) -> None:
+        """A line was clicked; the cursor is on it by now."""
+
+    def _wheel(self, by: int) -> None:
+        if self.set_top(self.top + by):
+            self.move_to(max(self.top, min(self.cursor, self.top + self.rows - 1)))

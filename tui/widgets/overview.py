@@ -1,0 +1,127 @@
+"""The Overview tab: who asked whom, when, with what versions, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.segment import Segment
+from rich.style import Style
+
+from captures.index import format as layout
+from captures.index.format import Flag, Row, State
+from captures.index.reader import Detail, IndexReader
+from decoders.exchange import Frame
+from decoders.schema import Definitions, errors
+from tui import actions, look
+from tui.cells import Cells
+from tui.rows import RESULT, RowText, latency_text
+from tui.widgets.lines import Lines
+
+Line = tuple[str, str, Style]
+
+
+class Overview(Lines):
+    """Lines of "name  value" about one exchange."""
+
+    CONTEXT = "overview"
+    BINDINGS = actions.bindings("overview")
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._lines: list[Line] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._lines)
+
+    def show(self, lines: list[Line]) -> None:
+        self._lines = lines
+        self.cursor = self.top = 0
+        self.content_changed()
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        name, value, style = self._lines[index]
+        if not name:
+            return [Segment(self.cells.fit(f" {value}", width), style)]
+        return [
+            Segment(self.cells.fit(f" {name}", 16), look.NAME),
+            Segment(self.cells.fit(value, width - 16), style),
+        ]
+
+
+def overview(
+    number: int, row: Row, detail: Detail, index: IndexReader, text: RowText, known: Definitions
+) -> list[Line]:
+    """The lines of one exchange."""
+    entry = index.connection(row.connection)
+    plain = look.PLAIN
+    node = text.node(row)
+    lines: list[Line] = [
+        ("exchange", f"{number}  {text.api(row)}{_class(row, text)}", look.BOLD),
+        ("about", index.string(row.label), plain),
+        ("result", _result(row, text), look.SEVERITY.get(text.severity(row), plain)),
+    ]
+    if len(detail.errors) > 1:
+        lines.append(("all errors", ", ".join(f"{code} {errors.name(code)}" for code in detail.errors), plain))
+    if detail.reason:
+        lines.append(("why", detail.reason, plain))
+    if row.latency != layout.NO_LATENCY:
+        lines.append(("latency", _latency(row, detail), plain))
+    lines += [
+        ("client", " ".join(filter(None, (index.string(row.client), index.string(entry.client)))), plain),
+        ("broker", (f"{node}  " if node else "") + index.string(entry.broker), plain),
+        ("connection", str(row.connection), plain),
+        ("correlation id", str(row.correlation), plain),
+        ("request", _frame(detail.request), plain),
+        ("response", _frame(detail.response), plain),
+        ("definitions", _definitions(row, known), plain),
+    ]
+    for problem in detail.problems:
+        where = f"{problem.where} byte {problem.offset}" + (f" {problem.path}" if problem.path else "")
+        lines.append(("problem", f"{problem.code}: {problem.message} ({where})", look.SEVERITY["E"]))
+    for side, frame in (("request", detail.request), ("response", detail.response)):
+        lines += [(f"{side} note", comment, plain) for comment in (frame.comments if frame else ())]
+    return [line for line in lines if line[1]]
+
+
+def _class(row: Row, text: RowText) -> str:
+    klass = text.api_class(row)
+    return f"  ({klass})" if klass else ""
+
+
+def _result(row: Row, text: RowText) -> str:
+    if row.error:
+        return f"{row.error} {text.error(row)}" + (" (retriable)" if errors.retriable(row.error) else "")
+    return RESULT.get(State(row.state), "ok")
+
+
+def _latency(row: Row, detail: Detail) -> str:
+    value = latency_text(row.latency)
+    value += "" if value.endswith("s") else " ms"
+    if row.flags & Flag.WAITED:
+        value += ", held by the broker until its max wait (long poll)"
+    if detail.throttle_ms:
+        value += f", throttled for {detail.throttle_ms} ms"
+    return value
+
+
+def _frame(frame: Frame | None) -> str:
+    if frame is None:
+        return "not seen"
+    second, rest = divmod(frame.time, 1_000_000_000)
+    try:
+        clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        clock = f"{second} s"
+    pieces = f" in {len(frame.spans)} pieces" if len(frame.spans) > 1 else ""
+    return f"{clock}.{rest:09d}Z  {frame.size:,} B{pieces}, at byte {frame.stream_offset:,} of its stream"
+
+
+def _definitions(row: Row, known: Definitions) -> str:
+    notes = []
+    if row.flags & Flag.GUESSED:
+        notes.append("guessed: its own version is not known")
+    if row.flags & Flag.OLDER_LAYOUT:
+        notes.append("read with the layout of an older release")
+    return f"Kafka {known.release}" + (f" ({'; '.join(notes)})" if notes else "")
