@@ -1,0 +1,84 @@
+"""A histogram of logarithmic buckets: fixed memory however much is counted, mergeable, percentiles within 1 %.
+
+Values below 128 have a bucket each; above, every octave is cut into 64, so that a bucket is at most 1/64 of its value
+wide and its middle is at most 1/128 (0.8 %) from any value in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+_FINE_BITS = 6
+_FINE = 1 << _FINE_BITS
+_EXACT = 2 * _FINE
+_OCTAVES = 63 - _FINE_BITS
+_BUCKETS = _FINE * (_OCTAVES + 1)
+
+RELATIVE_ERROR = 1 / _EXACT
+"""Largest distance of a percentile from the value that it stands for, relative to it."""
+
+
+def _bucket(value: int) -> int:
+    if value < _EXACT:
+        return max(value, 0)
+    shift = value.bit_length() - _FINE_BITS - 1
+    return min((shift << _FINE_BITS) + (value >> shift), _BUCKETS - 1)
+
+
+def _middle(bucket: int) -> int:
+    if bucket < _EXACT:
+        return bucket
+    shift = (bucket >> _FINE_BITS) - 1
+    low = (bucket - (shift << _FINE_BITS)) << shift
+    return low + (1 << shift) // 2
+
+
+class Histogram:
+    """Counts of non-negative integers (nanoseconds, bytes); a negative one counts as 0, one above 2**63 as 2**63."""
+
+    __slots__ = ("_buckets", "count", "largest", "smallest", "total")
+
+    def __init__(self) -> None:
+        self._buckets = array("Q", bytes(8 * _BUCKETS))
+        self.count = 0
+        self.total = 0
+        self.smallest: int | None = None
+        self.largest: int | None = None
+
+    def add(self, value: int) -> None:
+        self._buckets[_bucket(value)] += 1
+        self.count += 1
+        self.total += value
+        if self.smallest is None or value < self.smallest:
+            self.smallest = value
+        if self.largest is None or value > self.largest:
+            self.largest = value
+
+    def merge(self, other: Histogram) -> None:
+        """Count what `other` has counted too."""
+        if other.smallest is None or other.largest is None:
+            return
+        for bucket, count in enumerate(other._buckets):
+            if count:
+                self._buckets[bucket] += count
+        self.count += other.count
+        self.total += other.total
+        self.smallest = other.smallest if self.smallest is None else min(self.smallest, other.smallest)
+        self.largest = other.largest if self.largest is None else max(self.largest, other.largest)
+
+    def percentile(self, share: float) -> int | None:
+        """The smallest counted value that at least `share` (0 to 1) of all do not exceed; None where there is none.
+
+        Exact at both ends, else within `RELATIVE_ERROR`.
+        """
+        if self.smallest is None or self.largest is None:
+            return None
+        wanted = max(1, min(self.count, -int(-share * self.count // 1)))
+        if wanted == self.count:
+            return self.largest
+        seen = 0
+        for bucket, count in enumerate(self._buckets):
+            seen += count
+            if seen >= wanted:
+                return min(max(_middle(bucket), self.smallest), self.largest)
+        return self.largest

@@ -1,0 +1,89 @@
+"""`kproxy stats`: what a capture's exchanges come to, per API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.options import PORTS, Selection, selecting
+from kproxy.cli.tables import milliseconds, size, table
+
+if TYPE_CHECKING:
+    from captures.analysis.summary import Summary
+    from decoders.filters import Expression
+
+HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "responses B")
+
+
+@click.command()
+@click.argument(
+    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
+)
+@selecting
+@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
+@click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
+def command(
+    captures: tuple[Path, ...],
+    expression: Expression | None,
+    count: int | None,
+    since: int | None,
+    until: int | None,
+    ports: tuple[range, ...] | None,
+    release: str | None,
+) -> None:
+    """Summarise captures per API: count, errors, latency percentiles (within 1 %), bytes.
+
+    A latency is the time from a request's last byte to its response's, as the capture saw it; a Fetch may have waited
+    for data. With --json one object an API.
+    """
+    from captures.analysis.summary import Summary
+    from captures.errors import CaptureError
+    from captures.reader import read
+    from decoders.exchange import Exchange
+    from decoders.filters import ExchangeRow
+    from decoders.schema import definitions
+
+    known = definitions(release)
+    summary = Summary(known)
+    selection = Selection(expression, count, since, until)
+    failure: CaptureError | None = None
+    reader = read(list(captures), ports=ports, release=release)
+    try:
+        for item in selection.of(reader, reader.source, known):
+            if isinstance(item, Exchange):
+                summary.add(ExchangeRow(item, reader.source, known))
+    except CaptureError as error:
+        failure = error
+    show(summary)
+    if selection.note:
+        settings.warn(selection.note)
+    if failure is not None:
+        raise failure
+
+
+def show(summary: Summary) -> None:
+    """Print a summary as a table, or with --json as one object an API."""
+    if settings.current().json:
+        import json
+
+        for api in summary.apis():
+            click.echo(json.dumps({"schema": "kproxy.stats/1", **api.line()}))
+        return
+    rows = []
+    for api in summary.apis():
+        line = api.line()
+        rows.append(
+            (
+                line["api"],
+                str(line["count"]),
+                str(line["errors"]),
+                *(milliseconds(line[name]) for name in ("p50_ms", "p99_ms", "max_ms")),
+                size(line["request_bytes"]),
+                size(line["response_bytes"]),
+            )
+        )
+    for text in table(HEAD, rows):
+        click.echo(text)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.analysis.histogram import RELATIVE_ERROR, Histogram
+
+VALUES = st.lists(
+    st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300), st.integers(10**6, 10**8)), min_size=1, max_size=60
+)
+
+
+def filled(values: list[int]) -> Histogram:
+    histogram = Histogram()
+    for value in values:
+        histogram.add(value)
+    return histogram
+
+
+@given(VALUES, st.sampled_from([0.0, 0.01, 0.5, 0.9, 0.99, 1.0]))
+@settings(max_examples=300, deadline=None)
+def test_a_percentile_is_near_the_exact_one(values: list[int], share: float) -> None:
+    exact = sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+    found = filled(values).percentile(share)
+    assert found is not None
+    assert abs(found - exact) <= exact * RELATIVE_ERROR + 1
+    if exact < 128:
+        assert found == exact
+
+
+@given(VALUES, VALUES)
+@settings(max_examples=50, deadline=None)
+def test_merging_is_counting_both(one: list[int], other: list[int]) -> None:
+    merged, together = filled(one), filled(one + other)
+    merged.merge(filled(other))
+    shares = [0.0, 0.5, 0.99, 1.0]
+    assert [merged.percentile(share) for share in shares] == [together.percentile(share) for share in shares]
+    assert (merged.count, merged.total) == (together.count, together.total)
+
+
+def test_nothing_counted() -> None:
+    empty = Histogram()
+    assert empty.percentile(0.5) is None
+    empty.merge(Histogram())
+    assert empty.count == 0
+
+
+@pytest.mark.parametrize("value", [-5, 0, 2**63, 2**80])
+def test_values_out_of_range_are_counted_at_the_ends(value: int) -> None:
+    assert filled([value]).percentile(0.5) == value
+
+
+def test_the_error_is_below_two_percent() -> None:
+    assert RELATIVE_ERROR < 0.02
