@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Iterator
 
-from decoders.conversation.stream import Event, Source
-from decoders.exchange import Connection, Exchange, Health, StreamProblem
+from decoders.conversation.framing import END, RESPONSE, WHOLE, Item, Requests, Responses
+from decoders.conversation.limits import SECOND, Limits
+from decoders.conversation.pairing import Pairing
+from decoders.conversation.recognition import Verdict, known
+from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
+from decoders.exchange import Connection, Exchange, Health, Status, StreamProblem
+from decoders.schema.lookup import Definitions
 
-if TYPE_CHECKING:
-    from decoders.schema import Definitions
+__all__ = ["SECOND", "Conversation", "Limits"]
 
-SECOND = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a connection may hold; times are nanoseconds of capture time."""
-
-    frame: int = 128 << 20
-    """Longest frame believed; Kafka's socket.request.max.bytes is 100 MiB."""
-    outstanding: int = 10_000
-    """Requests without a response; the oldest is then given up."""
-    outstanding_time: int = 900 * SECOND
-    no_reply_time: int = SECOND
-    """How long a request that expects no reply may wait for one all the same."""
+Done = list[tuple[int, Exchange | StreamProblem]]
 
 
 class Conversation:
@@ -55,23 +46,159 @@ class Conversation:
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
         """True once it is known that this is not Kafka: further bytes need not be reassembled or fed."""
+        self._pairing = Pairing(self.connection, self.limits, self.started, opened=opened)
+        known_apis = known(definitions)
+        self._requests = Requests(
+            self.connection, source, definitions, known_apis, self.limits.frame, self.health, self.started,
+            opened=opened,
+        )  # fmt: skip
+        self._responses = Responses(
+            self.connection, source, definitions, known_apis, self.limits.frame, self.health,
+            self._pairing.outstanding, opened=opened,
+        )  # fmt: skip
+        self._held: deque[Run | Gap | End] = deque()
+        """Events of the answering side that came before it is known whether this is Kafka."""
+        self._ended = [False, False]
+        self._over = False
 
-    def feed(self, events: list[Event]) -> list[tuple[int, Exchange | StreamProblem]]:
+    @property
+    def recognised(self) -> bool:
+        """Whether a Kafka request was seen."""
+        return self._requests.recognised
+
+    def feed(self, events: list[Event]) -> Done:
         """Take a batch of events of both directions; each direction's in stream order, Runs adjoining.
 
         Runs hold plain ints (lists or array.array). Where bytes are missing between two Runs a Gap stands between them.
         """
-        raise NotImplementedError
+        if self.ignored or self._over:
+            return []
+        asked: list[Item] = []
+        requests = self._requests
+        for event in events:
+            if event.side is not Side.BROKER:
+                requests.feed(event, asked)
+                if isinstance(event, End):
+                    asked.append((max(event.at, requests.floor), END, event, None))
+            if event.side is not Side.CLIENT:
+                self._held.append(event)
+        if not requests.recognised:
+            return self._unrecognised(asked)
+        self._pair(asked)
+        return self._take_done()
+
+    def _take_done(self) -> Done:
+        pairing = self._pairing
+        done, pairing.done = pairing.done, []
+        return done
+
+    def _unrecognised(self, asked: list[Item]) -> Done:
+        """Nothing shows yet that this is Kafka, or something shows that it is not."""
+        foreign = self._requests.foreign
+        over = any(kind == END and item.side is None for _, kind, item, _ in asked)
+        size = sum(event.ends[-1] - event.start for event in self._held if isinstance(event, Run) and len(event.ends))
+        if foreign is None and not over and size <= self.limits.unrecognised:
+            return []
+        self.ignored = True
+        self._held.clear()
+        if foreign is not Verdict.TLS:
+            self.health.not_kafka += 1
+            self.started.clear()
+            return []
+        self.health.tls += 1
+        for key, kind, item, _ in asked:
+            if kind == WHOLE:
+                item.status = Status.TLS
+                self._pairing.done.append((key, item))
+        return self._take_done()
+
+    def _answers(self) -> Iterator[Item | int]:
+        """What the answering side says, in order; an int asks that the requests before this key be taken first."""
+        responses = self._responses
+        held = self._held
+        responses.floor = max(responses.floor, self._requests.floor_at_start)
+        while held:
+            event = held.popleft()
+            out: list[Item] = []
+            if responses.over:
+                continue
+            if isinstance(event, End):
+                yield max(event.at, responses.floor)
+                responses.finish(event, out)
+                if event.side is not None:
+                    out.append((max(event.at, responses.floor), END, event, None))
+                yield from out
+                continue
+            responses.take(event, out)
+            while True:
+                responses.scan(out)
+                yield from out
+                out = []
+                probe = responses.probe()
+                if probe is None:
+                    break
+                yield probe
+                responses.seek(out)
+
+    def _pair(self, asked: list[Item]) -> None:
+        """Take requests and responses in the order in which they were captured."""
+        pairing = self._pairing
+        ask, answer = pairing.request, pairing.response
+        index, count = 0, len(asked)
+        upcoming = asked[0][0] if count else 0
+        for item in self._answers():
+            key = item if isinstance(item, int) else item[0]
+            while index < count and upcoming < key:
+                asked_key, kind, exchange, correlation_id = asked[index]
+                if kind < RESPONSE:
+                    ask(asked_key, exchange, kind, correlation_id)
+                else:
+                    self._other(asked_key, exchange)
+                index += 1
+                if index < count:
+                    upcoming = asked[index][0]
+            if isinstance(item, int):
+                continue
+            _, kind, frame, correlation_id = item
+            if kind == RESPONSE:
+                if type(frame) is tuple:
+                    answer(key, frame[0], frame[1], correlation_id)
+                else:
+                    answer(key, frame, None, correlation_id)
+            else:
+                self._other(key, frame)
+        for key, kind, exchange, correlation_id in asked[index:]:
+            if kind < RESPONSE:
+                ask(key, exchange, kind, correlation_id)
+            else:
+                self._other(key, exchange)
+
+    def _other(self, key: int, item: StreamProblem | End) -> None:
+        """A problem, or the end of a direction."""
+        if isinstance(item, StreamProblem):
+            self._pairing.done.append((key, item))
+            return
+        if item.side is None:
+            self._ended = [True, True]
+        else:
+            self._ended[item.side] = True
+        if item.side is not Side.CLIENT or all(self._ended):
+            self._pairing.end(key, f"the connection ended ({item.reason})")
+        if item.side is None:
+            self._over = True
 
     def take_started(self) -> list[tuple[int, Exchange]]:
         """Exchanges whose header became readable since the last call, with the address of the header's last byte."""
-        started, self.started = self.started, []
+        started = self.started.copy()
+        self.started.clear()
         return started
 
-    def tick(self, time: int, at: int) -> list[tuple[int, Exchange | StreamProblem]]:
+    def tick(self, time: int, at: int) -> Done:
         """Complete what has waited too long, with the capture now at `time` and address `at`.
 
         For followers of a growing capture: call it after a batch for connections that got no event. Never needed for a
         right result, only for a prompt one: what it completes the next event would have completed too.
         """
-        raise NotImplementedError
+        if time > self._pairing.deadline:
+            self._pairing.expire(at, time)
+        return self._take_done()

@@ -2,10 +2,197 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from functools import lru_cache
+from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from decoders.schema import Definitions
+    from decoders.schema.lookup import Definitions
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+LONGEST_CLIENT_ID = 1024
+NEAR = 5
+"""How far above the newest known version a request of a connection's first frame may be."""
+
+_HEADER = Struct(">ihhih")
+_SIZE = Struct(">i")
+
+HTTP = (
+    *(b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PATC", b"PRI "),
+    *(b"HTTP",),
+)
+"""First four bytes of HTTP requests and responses."""
+
+
+class Verdict(Enum):
+    """What the first bytes of a direction say."""
+
+    KAFKA = "Kafka"
+    WEAK = "Kafka, if the whole frame decodes"
+    SASL = "SASL tokens before any Kafka request"
+    TLS = "TLS"
+    HTTP = "HTTP"
+    OTHER = "something else"
+    MORE = "too few bytes"
+
+
+class Known:
+    """API keys and their versions, in the form in which a trial of many headers is cheap."""
+
+    __slots__ = ("highest", "versions")
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.versions: dict[int, tuple[int, int]] = {}
+        for key in definitions.apis:
+            versions = definitions.versions(key)
+            self.versions[key] = (versions.low, versions.high)
+        self.highest = max(self.versions, default=-1)
+
+    def exact(self, key: int, version: int) -> bool:
+        """Whether `version` of `key` is defined."""
+        found = self.versions.get(key)
+        return found is not None and found[0] <= version <= found[1]
+
+    def near(self, key: int, version: int) -> bool:
+        """Whether `version` of `key` is defined or may soon be."""
+        found = self.versions.get(key)
+        if found is None:
+            return False
+        return 0 <= version <= found[1] + (4 * NEAR if key == API_VERSIONS else NEAR)
+
+
+@lru_cache(maxsize=16)
+def known(definitions: Definitions) -> Known:
+    return Known(definitions)
+
+
+def is_tls(data: bytes) -> bool:
+    """Whether `data` begins with a TLS record: type, version 3.0 to 3.4, a length that TLS allows (RFC 8446, 5.1)."""
+    return (
+        len(data) >= 5
+        and 0x14 <= data[0] <= 0x18
+        and data[1] == 3
+        and data[2] <= 4
+        and 0 < int.from_bytes(data[3:5], "big") <= 16384 + 2048
+    )
+
+
+def printable(data: bytes) -> bool:
+    """Whether `data` is UTF-8 text without control characters."""
+    try:
+        return data.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
+    """What the first bytes of the asking side are, with `limit` the longest frame believed.
+
+    `data` begins with the first byte; once it is not MORE, more bytes do not change the answer.
+    """
+    if len(data) < 5:
+        return Verdict.MORE
+    if is_tls(data):
+        return Verdict.TLS
+    if data[:4] in HTTP:
+        return Verdict.HTTP
+    size = _SIZE.unpack_from(data)[0]
+    if not 4 <= size <= limit:
+        return Verdict.OTHER
+    if data[4] == 0x60:
+        return _gssapi(data, size)
+    if size < 10:
+        return Verdict.OTHER
+    if len(data) < 14:
+        return Verdict.MORE
+    _, key, version, _, length = _HEADER.unpack_from(data)
+    if key == CONTROLLED_SHUTDOWN and version == 0:
+        return Verdict.KAFKA if size == 12 else Verdict.OTHER
+    near = known_apis.near(key, version)
+    if length == -1:
+        return Verdict.KAFKA if near else Verdict.OTHER
+    if length == 0:
+        return Verdict.WEAK if near else Verdict.OTHER
+    if not 0 < length <= min(size - 10, LONGEST_CLIENT_ID) or key < 0 or not 0 <= version <= 100:
+        return Verdict.OTHER
+    if not near and key in known_apis.versions:
+        return Verdict.OTHER
+    if len(data) < 14 + length:
+        return Verdict.MORE
+    return Verdict.KAFKA if printable(data[14 : 14 + length]) else Verdict.OTHER
+
+
+def _gssapi(data: bytes, size: int) -> Verdict:
+    """A GSSAPI token (RFC 2743): DER [APPLICATION 0] that fills the frame and begins with an object identifier."""
+    if len(data) < 9:
+        return Verdict.MORE
+    first = data[5]
+    more = first - 0x80 if first > 0x80 else 0
+    if more > 3 or first == 0x80:
+        return Verdict.OTHER
+    length = int.from_bytes(data[6 : 6 + more], "big") if more else first
+    if 2 + more + length != size:
+        return Verdict.OTHER
+    if len(data) < 7 + more:
+        return Verdict.MORE
+    return Verdict.SASL if data[6 + more] == 0x06 else Verdict.OTHER
+
+
+def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
+    """Whether a frame of `size` that begins with `head` (14 bytes or more, unless it is shorter) is a Kafka request.
+
+    Strict: the version is defined, and as much of the client id as `head` holds is printable.
+    """
+    if size < 8 or len(head) < 12:
+        return False
+    key = int.from_bytes(head[4:6], "big", signed=True)
+    version = int.from_bytes(head[6:8], "big", signed=True)
+    if not known_apis.exact(key, version):
+        return False
+    if key == CONTROLLED_SHUTDOWN and version == 0:
+        return size == 12
+    if size < 10 or len(head) < 14:
+        return False
+    length = int.from_bytes(head[12:14], "big", signed=True)
+    if length <= 0:
+        return length >= -1
+    if length > min(size - 10, LONGEST_CLIENT_ID):
+        return False
+    text = head[14 : 14 + length]
+    if len(text) < length:
+        return text.decode("utf-8", "ignore").isprintable()
+    return printable(text)
+
+
+def _score(data: bytes, known_apis: Known) -> int:
+    """How much `data` looks like the asking side's: 2 certainly, 1 perhaps, 0 not at all."""
+    verdict = recognise(data, known_apis, 128 << 20)
+    if verdict in {Verdict.KAFKA, Verdict.SASL}:
+        return 2
+    if verdict is Verdict.TLS:
+        return 2 if data[0] == 0x16 and data[5:6] == b"\x01" else 0
+    if verdict is Verdict.HTTP:
+        return 0 if data[:4] == b"HTTP" else 2
+    if verdict is Verdict.WEAK:
+        return 1
+    return 0
+
+
+def _request_inside(data: bytes, known_apis: Known) -> bool:
+    """Whether a request header with a client id stands anywhere in `data`."""
+    from decoders.conversation.resync import REQUEST_START
+
+    for match in REQUEST_START.finditer(data):
+        at = match.start()
+        head = data[at : at + 14 + LONGEST_CLIENT_ID]
+        if len(head) < 14 or head[12:14] in {b"\x00\x00", b"\xff\xff"}:
+            continue
+        length = int.from_bytes(head[12:14], "big", signed=True)
+        if len(head) >= 14 + length and plausible_request(head, _SIZE.unpack_from(head)[0], known_apis):
+            return True
+    return False
 
 
 def which_side_asks(first: bytes, second: bytes, definitions: Definitions) -> int | None:
@@ -14,4 +201,10 @@ def which_side_asks(first: bytes, second: bytes, definitions: Definitions) -> in
     `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty).
     Returns 0 where `first` asks, 1 where `second` does, None where the bytes do not tell (look at the ports then).
     """
-    raise NotImplementedError
+    known_apis = known(definitions)
+    one, two = _score(first, known_apis), _score(second, known_apis)
+    if one == two:
+        one, two = _request_inside(first, known_apis), _request_inside(second, known_apis)
+    if one == two:
+        return None
+    return 0 if one > two else 1

@@ -1,0 +1,276 @@
+"""Responses to their requests, by correlation id and never by position.
+
+A request that wants no reply (Produce with acks=0) waits for one all the same, because some peers send it. It is
+complete as `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is
+used again, `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
+
+A response that finds no request waits `Limits.early_time` for one, since a capture can hold the two in the wrong order;
+then it is an orphan. It is one at once as long as no request at all was seen of a connection whose beginning the
+capture does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from decoders.conversation.framing import NO_REPLY, TOKEN
+from decoders.conversation.limits import Limits
+from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from decoders.problems import Code, Problem
+
+ACKS_0: Final = "acks=0"
+NO_MORE_SASL: Final = "the last SASL token"
+_NEVER: Final = 1 << 62
+
+Done = list[tuple[int, Exchange | StreamProblem]]
+
+
+class Pairing:
+    """The requests of one connection that wait; what is complete goes to `done` with its key."""
+
+    def __init__(
+        self, connection: Connection, limits: Limits, started: list[tuple[int, Exchange]], *, opened: bool
+    ) -> None:
+        self.connection = connection
+        self.limits = limits
+        self.started = started
+        self.done: Done = []
+        self.outstanding: dict[int, Exchange] = {}
+        self.repeated: dict[int, deque[Exchange]] = {}
+        """Younger exchanges that wait with an id that `outstanding` has too."""
+        self.repeats = 0
+        self.unanswered: deque[Exchange] = deque()
+        """Exchanges that want no reply, oldest first; they stand in `outstanding` as well."""
+        self.headless: list[Exchange] = []
+        """Requests whose correlation id could not be read."""
+        self.tokens: deque[Exchange] = deque()
+        self.early: dict[int, Frame] = {}
+        self.early_problems: dict[int, list[Problem]] = {}
+        self.deadline = _NEVER
+        """Nothing is overdue before this capture time."""
+        self.seen = opened
+        self.closed = False
+
+    def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
+        """A request is whole."""
+        time = _request(exchange).time
+        if time > self.deadline:
+            self.expire(key, time)
+        self.seen = True
+        if kind == TOKEN:
+            self.tokens.append(exchange)
+            self._bound(key)
+            return
+        if correlation_id is None:
+            self.headless.append(exchange)
+            self._bound(key)
+            return
+        if self.early and correlation_id in self.early:
+            self._answer(key, exchange, self.early.pop(correlation_id), self.early_problems.pop(correlation_id, None))
+            return
+        outstanding = self.outstanding
+        if correlation_id in outstanding:
+            if outstanding[correlation_id] in self.unanswered:
+                self._give_up_unanswered(key, outstanding[correlation_id])
+            else:
+                self._repeat(exchange, correlation_id)
+                self._bound(key)
+                return
+        outstanding[correlation_id] = exchange
+        if kind == NO_REPLY:
+            self.unanswered.append(exchange)
+            due = time + self.limits.no_reply_time
+        else:
+            due = time + self.limits.outstanding_time
+        self.deadline = min(self.deadline, due)
+        if len(outstanding) + self.repeats > self.limits.outstanding:
+            self._bound(key)
+
+    def _repeat(self, exchange: Exchange, correlation_id: int) -> None:
+        text = f"correlation id {correlation_id} is used again while its first request waits"
+        exchange.problems.append(Problem("request", 8, "correlationId", text, Code.REPEATED_CORRELATION_ID))
+        self.repeated.setdefault(correlation_id, deque()).append(exchange)
+        self.repeats += 1
+
+    def response(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
+        """A response is whole."""
+        if frame.time > self.deadline:
+            self.expire(key, frame.time)
+        exchange = self.outstanding.get(correlation_id) if correlation_id is not None else None
+        if self.tokens and (exchange is None or _before(exchange, self.tokens[0])):
+            token = self.tokens.popleft()
+            self._answer(key, token, frame, problems)
+            return
+        if exchange is None or correlation_id is None:
+            self._unmatched(key, frame, problems, correlation_id)
+            return
+        if self.tokens or self.unanswered:
+            self._pass(key, exchange)
+        del self.outstanding[correlation_id]
+        if self.repeated:
+            self._next(correlation_id)
+        exchange.response = frame
+        if problems:
+            exchange.problems += problems
+        exchange.status = Status.CUT if frame.missing or _request(exchange).missing else Status.OK
+        self.done.append((key, exchange))
+
+    def _answer(self, key: int, exchange: Exchange, frame: Frame, problems: list[Problem] | None) -> None:
+        exchange.response = frame
+        if problems:
+            exchange.problems += problems
+        self._finish(key, exchange, Status.OK, None)
+
+    def _finish(self, key: int, exchange: Exchange, status: Status, reason: str | None) -> None:
+        request, response = exchange.request, exchange.response
+        cut = (request is not None and request.missing) or (response is not None and response.missing)
+        exchange.status = Status.CUT if cut else status
+        exchange.reason = reason
+        self.done.append((key, exchange))
+
+    def _next(self, correlation_id: int) -> None:
+        """Of the exchanges that share an id, let the next oldest wait for the next response."""
+        waiting = self.repeated.get(correlation_id)
+        if waiting:
+            self.outstanding[correlation_id] = waiting.popleft()
+            self.repeats -= 1
+            if not waiting:
+                del self.repeated[correlation_id]
+
+    def _pass(self, key: int, answered: Exchange) -> None:
+        """Complete what wants no reply and was asked before `answered`."""
+        while self.tokens and _before(self.tokens[0], answered):
+            self._finish(key, self.tokens.popleft(), Status.NO_REPLY_EXPECTED, NO_MORE_SASL)
+        unanswered = self.unanswered
+        while unanswered and _before(unanswered[0], answered):
+            self._give_up_unanswered(key, unanswered[0])
+        if answered in unanswered:
+            unanswered.remove(answered)
+
+    def _give_up_unanswered(self, key: int, exchange: Exchange) -> None:
+        self.unanswered.remove(exchange)
+        self._remove(exchange)
+        self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
+
+    def _remove(self, exchange: Exchange) -> None:
+        """Take a waiting exchange out of the tables."""
+        correlation_id = exchange.correlation_id
+        if correlation_id is None:
+            return
+        if self.outstanding.get(correlation_id) is exchange:
+            del self.outstanding[correlation_id]
+            self._next(correlation_id)
+        elif (waiting := self.repeated.get(correlation_id)) is not None and exchange in waiting:
+            waiting.remove(exchange)
+            self.repeats -= 1
+            if not waiting:
+                del self.repeated[correlation_id]
+
+    def _unmatched(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
+        if correlation_id is None or not self.seen or correlation_id in self.early:
+            self._orphan(key, frame, problems, correlation_id)
+            return
+        self.early[correlation_id] = frame
+        if problems:
+            self.early_problems[correlation_id] = problems
+        self.deadline = min(self.deadline, frame.time + self.limits.early_time)
+        if len(self.early) > self.limits.early:
+            oldest = next(iter(self.early))
+            self._orphan(key, self.early.pop(oldest), self.early_problems.pop(oldest, None), oldest)
+
+    def _orphan(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
+        exchange = Exchange(0, self.connection, None, None, correlation_id, None, None, frame)
+        if correlation_id is None:
+            text = f"a response of {frame.size} bytes has no header"
+            exchange.problems.append(Problem("response", 0, "", text, Code.BAD_LENGTH))
+        text = "no request with this correlation id waits"
+        exchange.problems.append(Problem("response", 4, "correlationId", text, Code.UNMATCHED_RESPONSE))
+        if problems:
+            exchange.problems += problems
+        exchange.status = Status.ORPHAN_RESPONSE
+        self.started.append((key, exchange))
+        self.done.append((key, exchange))
+
+    def _bound(self, key: int) -> None:
+        """Give up the oldest of what waits beyond the limit."""
+        limit = self.limits.outstanding
+        reason = f"given up: more than {limit} requests waited"
+        if len(self.outstanding) + self.repeats > limit:
+            oldest = next(iter(self.outstanding.values()))
+            if self.unanswered and self.unanswered[0] is oldest:
+                self._give_up_unanswered(key, oldest)
+            else:
+                self._remove(oldest)
+                self._finish(key, oldest, Status.NO_RESPONSE, reason)
+        if len(self.tokens) > limit:
+            self._finish(key, self.tokens.popleft(), Status.NO_RESPONSE, reason)
+        if len(self.headless) > limit:
+            self._finish(key, self.headless.pop(0), Status.NO_RESPONSE, reason)
+
+    def expire(self, key: int, time: int) -> None:
+        """Complete what is overdue at capture time `time`."""
+        limits = self.limits
+        limit = time - limits.no_reply_time
+        for exchange in [one for one in self.unanswered if _time(one) < limit]:
+            self._give_up_unanswered(key, exchange)
+        limit = time - limits.early_time
+        for correlation_id in [one for one, frame in self.early.items() if frame.time < limit]:
+            frame = self.early.pop(correlation_id)
+            self._orphan(key, frame, self.early_problems.pop(correlation_id, None), correlation_id)
+        limit = time - limits.outstanding_time
+        reason = f"given up: no response within {limits.outstanding_time // 1_000_000_000} s"
+        overdue = [one for one in self._waiting() if _time(one) < limit]
+        for exchange in overdue:
+            self._remove(exchange)
+            self._finish(key, exchange, Status.NO_RESPONSE, reason)
+        self.deadline = min(
+            min((_time(one) for one in self._waiting()), default=_NEVER) + limits.outstanding_time,
+            min((_time(one) for one in self.unanswered), default=_NEVER) + limits.no_reply_time,
+            min((frame.time for frame in self.early.values()), default=_NEVER) + limits.early_time,
+        )
+
+    def _waiting(self) -> list[Exchange]:
+        waiting = list(self.outstanding.values())
+        for more in self.repeated.values():
+            waiting += more
+        return waiting
+
+    def end(self, key: int, reason: str) -> None:
+        """Nothing more is answered: complete everything, in the order in which it was asked."""
+        for correlation_id, frame in list(self.early.items()):
+            self._orphan(key, frame, self.early_problems.pop(correlation_id, None), correlation_id)
+        self.early.clear()
+        unanswered = set(map(id, self.unanswered))
+        waiting = [*self._waiting(), *self.tokens, *self.headless]
+        waiting.sort(key=_at)
+        self.outstanding.clear()
+        self.repeated.clear()
+        self.repeats = 0
+        self.unanswered.clear()
+        self.tokens.clear()
+        self.headless.clear()
+        self.deadline = _NEVER
+        for exchange in waiting:
+            if id(exchange) in unanswered:
+                self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
+            else:
+                self._finish(key, exchange, Status.NO_RESPONSE, reason)
+
+
+def _request(exchange: Exchange) -> Frame:
+    """The request of an exchange that waits: it has one."""
+    return exchange.request  # type: ignore[return-value]
+
+
+def _at(exchange: Exchange) -> int:
+    return _request(exchange).at
+
+
+def _time(exchange: Exchange) -> int:
+    return _request(exchange).time
+
+
+def _before(one: Exchange, other: Exchange) -> bool:
+    """Whether `one` was asked before `other`."""
+    return _at(one) < _at(other)

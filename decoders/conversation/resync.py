@@ -1,0 +1,154 @@
+"""Finding the next frame of a direction after bytes were lost, or where a capture starts within a connection.
+
+Every position is tried as the beginning of a frame, and the first frame is believed that decodes to its last byte with
+the definition of its header (its request's, for a response). A false one would have to pass that test too. Nothing is
+decided by what has not arrived yet, so the result does not depend on how the bytes come in.
+
+Frames before it are believed as well if they lead to it, length by length, from the first byte that was captured again:
+so the first frames after a gap are kept though nothing else speaks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush, nsmallest
+
+from decoders.conversation.stretch import Stretch
+
+REQUEST_START = re.compile(
+    rb"(?=[\x00-\x7f][\s\S]{3}[\x00-\x7f][\s\S][\x00-\x7f])(?!\x00\x00\x00[\x00-\x07])", re.DOTALL
+)
+RESPONSE_START = re.compile(rb"(?=[\x00-\x7f])(?!\x00\x00\x00[\x00-\x03])", re.DOTALL)
+"""Where a frame may begin: a length that is neither negative nor too small, for a request a key and version >= 0."""
+
+MOST_CANDIDATES = 256
+LONGEST_CHAIN = 4096
+
+Test = Callable[[bytes, int], int]
+"""(window, position) -> size of the frame that may begin there, -1 where none can."""
+
+
+class Search:
+    """One search; `step` takes a segment at a time, so that a caller can order them with other events.
+
+    `head` is how many bytes a candidate's header takes, `candidate` and `link` judge a header as a candidate's or as a
+    link of the chain, `verify` judges a whole frame [start, end).
+    """
+
+    __slots__ = (
+        "_candidate", "_candidates", "_head", "_link", "_pattern", "_verify",
+        "begin", "chain", "done", "first", "link_at", "lost", "start", "tested",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        start: int,
+        *,
+        lost: int,
+        requests: bool,
+        candidate: Test,
+        link: Test,
+        verify: Callable[[int, int], bool],
+        chained: bool,
+        begin: bool = False,
+    ) -> None:
+        self.start = start
+        self.lost = lost
+        self.done = start
+        """Bytes before it have been looked at."""
+        self.tested = start
+        """Positions before it have been tried."""
+        self.first: int | None = start if chained else None
+        """First byte after what was lost, where a frame may well begin."""
+        self.chain: list[int] | None = [] if chained else None
+        self.link_at = start
+        self.begin = begin
+        """The capture starts here: nothing was lost that it holds."""
+        self._head = 14 if requests else 8
+        self._pattern = REQUEST_START if requests else RESPONSE_START
+        self._candidate = candidate
+        self._link = link
+        self._verify = verify
+        self._candidates: list[tuple[int, int]] = []
+
+    def step(self, stretch: Stretch) -> tuple[int, int] | None:
+        """Look at the next segment; returns (offset to read on from, end of the frame that proves it) once found."""
+        ends = stretch.ends
+        k = bisect_right(ends, self.done, 1)
+        end = ends[k]
+        stored = end if stretch.have is None else min(stretch.have[k], end)
+        if stored > self.done:
+            self._try(stretch, stored)
+        elif self.done == self.start and self.first is not None:
+            self.first = end
+        if stored < end:
+            lost = stretch.gap_at(stored)
+            if lost is not None:
+                self._candidates = [entry for entry in self._candidates if entry[0] <= stored]
+                heapify(self._candidates)
+            self.tested = end
+        self.done = end
+        while self._candidates and self._candidates[0][0] <= end:
+            finish, begin = heappop(self._candidates)
+            if self._verify(begin, finish):
+                chain = self.chain
+                if chain and begin in chain:
+                    return chain[0], finish
+                return begin, finish
+        if stored < end:
+            if lost is not None:
+                self.first = end
+            if (self.chain is None and lost is not None) or (
+                self.chain is not None and self.link_at < end and self.link_at + self._head > stored
+            ):
+                self.chain = []
+                self.link_at = end
+        return None
+
+    def _try(self, stretch: Stretch, stored: int) -> None:
+        """Test the positions whose header ends before `stored`."""
+        base = self.tested
+        window = stretch.gather(base, stored - base)
+        last = len(window) - self._head
+        candidates = self._candidates
+        test = self._candidate
+        for match in self._pattern.finditer(window):
+            position = match.start()
+            if position > last:
+                break
+            size = test(window, position)
+            if size >= 0:
+                heappush(candidates, (base + position + 4 + size, base + position))
+        if len(candidates) > MOST_CANDIDATES:
+            self._candidates = nsmallest(MOST_CANDIDATES // 2, candidates)
+        self.tested = max(base, base + last + 1)
+        chain = self.chain
+        if chain is None:
+            return
+        while self.link_at + self._head <= stored:
+            size = self._link(stretch.gather(self.link_at, self._head), 0)
+            if size < 0 or len(chain) >= LONGEST_CHAIN:
+                self.chain = None
+                return
+            chain.append(self.link_at)
+            self.link_at += 4 + size
+
+    def needed(self) -> int:
+        """First offset whose bytes may still be read."""
+        low = self.tested
+        if self._candidates:
+            low = min(low, *(begin for _, begin in self._candidates))
+        if self.chain:
+            low = min(low, self.chain[0])
+        elif self.chain is not None:
+            low = min(low, self.link_at)
+        return low
+
+    def unproven(self) -> int | None:
+        """Start of a frame that stands where one may be expected, but is not whole; for the end of a capture."""
+        for _, begin in self._candidates:
+            if begin == self.first:
+                return begin
+        return None
