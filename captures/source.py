@@ -157,14 +157,14 @@ class RingSource(FileSource):
         # The listing came first: a segment that has a successor in it has its final size by now.
         grown = self._remap(self.parts[-1]) if self.parts else False
         last = int(match[1]) if self.parts and (match := SEGMENT.fullmatch(self.parts[-1].path.name)) else -1
-        bases = self._ring_bases() if not self.parts else {}
-        for number, name in names:
-            if number <= last:
-                continue
+        names = [(number, name) for number, name in names if number > last]
+        bases = self._ring_bases() if names else {}
+        for _, name in names:
             if self.parts:
                 self.parts[-1].final = True
             try:
-                self._open(self.directory / name, None if self.parts else bases.get(name))
+                # Segments may have come and gone unseen: then the next one's base is not where the last one ends.
+                self._open(self.directory / name, max(bases.get(name, 0), self.size))
             except CaptureError:
                 if (self.directory / name).exists():
                     raise

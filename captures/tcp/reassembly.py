@@ -12,6 +12,7 @@ the same events, and so does any division into batches (runs may be cut elsewher
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -29,7 +30,7 @@ MANY_FLOWS = 65_536
 """Flows in the table from which on it is searched for those to forget."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TcpConnection:
     """One connection; `key` is the direction of side 0, which sent the SYN where `opened` says it was seen.
 
@@ -178,62 +179,63 @@ class Reassembler:
 
     def _flow(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
         """The packets [a, b) of one flow."""
-        if b - a >= FEW:
-            special = np.flatnonzero(columns.flags[a:b] & (SYN | FIN | RST)) + a
-            if len(special):
-                opening = special[columns.flags[special] & SYN != 0]
-                if len(opening) and int(opening[-1]) - a < FEW:
-                    start = int(opening[-1]) + 1
-                    self._one_by_one(flow, columns, a, start)
-                    a = start
-                    special = special[special >= a]
-            stop = int(special[0]) if len(special) else b
-            if stop - a >= FEW and self._at_once(flow, columns, a, stop):
-                a = stop
+        singly = FEW
+        while b - a > FEW:
+            taken = self._at_once(flow, columns, a, b)
+            singly = FEW if taken - a > singly else 2 * singly
+            a = min(taken + singly, b)
+            self._one_by_one(flow, columns, taken, a)
         self._one_by_one(flow, columns, a, b)
 
-    def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> bool:
-        """Take packets without flags that are all in order; False, with nothing changed, where they are not."""
+    def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> int:
+        """Take packets from `a` on as long as all are in order and without flags; where it stopped."""
         connection = flow.connection
         if connection is None or connection.over:
-            return False
-        way = columns.way[a:b]
-        plan: list[tuple[Direction, Ints, Ints]] = []
-        acknowledged: list[tuple[Direction, int]] = []
-        for number in (0, 1):
-            which = np.flatnonzero(way == (number ^ flow.turned)) + a
+            return a
+        special = columns.flags[a:b] & (SYN | FIN | RST)
+        if special.any():
+            b = a + int((special != 0).argmax())
+        way = columns.way[a:b] ^ flow.turned
+        plan: list[tuple[Direction, Ints]] = []
+        acknowledging: list[tuple[Direction, Ints]] = []
+        for side in connection.sides:
+            which = np.flatnonzero(way == side.side) + a
             if not len(which):
                 continue
-            side, other = connection.sides[number], connection.sides[1 - number]
             if side.base is None or side.soft or side.pending or side.fin is not None:
-                return False
+                return a
+            other = connection.sides[1 - side.side]
             if other.base is not None:
-                acks = columns.ack[which][(columns.flags[which] & ACK) != 0]
-                if len(acks):
-                    beyond = int(((acks - other.base - other.next + HALF) % WHOLE).max()) - HALF
-                    if beyond > UNRELATED:
-                        return False
-                    acknowledged.append((other, other.next + beyond))
+                acknowledging.append((other, which))
             data = which[columns.length[which] > 0]
-            if not len(data):
-                continue
-            seq, length = columns.seq[data], columns.length[data]
-            if int(seq[0]) != (side.base + side.next) % WHOLE or (((seq + length)[:-1] ^ seq[1:]) & 0xFFFF_FFFF).any():
-                return False
-            ends = np.cumsum(length)
-            if int(ends[-1]) > MOST_AT_ONCE or (columns.at[data] < columns.reached[data]).any():
-                return False
-            plan.append((side, data, ends + side.next))
+            if len(data):
+                plan.append((side, data))
+                b = min(b, _in_order(side, columns, data, b))
+        if b - a < FEW:
+            return a
+        acknowledged: list[tuple[Direction, int]] = []
+        for other, which in acknowledging:
+            which = which[: np.searchsorted(which, b)]  # noqa: PLW2901
+            acks = columns.ack[which][(columns.flags[which] & ACK) != 0]
+            if len(acks):
+                base = cast("int", other.base)
+                beyond = int(((acks - base - other.next + HALF) % WHOLE).max()) - HALF
+                if beyond > UNRELATED:
+                    return a
+                acknowledged.append((other, other.next + beyond))
         for other, acked in acknowledged:
             other.acked = max(other.acked, acked)
-        for side, data, ends in plan:
-            self._run(connection, side, columns, data, ends.tolist())
+        for side, data in plan:
+            self._run(connection, side, columns, data[: np.searchsorted(data, b)])
         connection.last_time = int(columns.time[b - 1])
-        return True
+        return b
 
-    def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints, ends: list[int]) -> None:
+    def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints) -> None:
         """Deliver packets that adjoin what was delivered, as one run."""
+        if not len(data):
+            return
         start = side.next
+        ends: list[int] = (np.cumsum(columns.length[data]) + start).tolist()
         at: list[int] = columns.at[data].tolist()
         run = Run(side.side, start, ends, at, columns.time[data].tolist())
         stored = columns.stored[data]
@@ -358,3 +360,16 @@ class Reassembler:
         for side in connection.sides:
             side.recent_starts, side.recent_ends, side.recent_at, side.run = [], [], [], None
         self._touch(connection)
+
+
+def _in_order(side: Direction, columns: _Columns, data: Ints, end: int) -> int:
+    """The first of the packets `data` that is not exactly the next one expected; `end` where all are."""
+    seq, length = columns.seq[data], columns.length[data]
+    if int(seq[0]) != (cast("int", side.base) + side.next) % WHOLE:
+        return int(data[0])
+    right = ((seq[:-1] + length[:-1]) ^ seq[1:]) & 0xFFFF_FFFF == 0
+    right &= (columns.at[data] >= columns.reached[data])[1:]
+    right &= np.cumsum(length)[1:] <= MOST_AT_ONCE
+    if right.all():
+        return end if int(columns.at[data[0]]) >= int(columns.reached[data[0]]) else int(data[0])
+    return int(data[int(right.argmin()) + 1])

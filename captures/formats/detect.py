@@ -1,0 +1,50 @@
+"""Which format a capture is in, told by its first bytes."""
+
+from __future__ import annotations
+
+from captures.formats.pcap import HEADER, MAGIC, PcapWalker
+from captures.formats.pcapng import MAGIC as PCAPNG
+from captures.formats.pcapng import PcapngWalker
+from captures.formats.records import FormatError, Walker
+
+OTHERS: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "compressed with gzip: unpack it first, or `gzip -dc FILE | kproxy … -`"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first, or `zstd -dc FILE | kproxy … -`"),
+    (b"\xfd7zXZ\x00", "compressed with xz: unpack it first, or `xz -dc FILE | kproxy … -`"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4: unpack it first, or `lz4 -dc FILE | kproxy … -`"),
+    (b"BZh", "compressed with bzip2: unpack it first, or `bzip2 -dc FILE | kproxy … -`"),
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"snoop\x00\x00\x00", "a snoop capture: convert it with `editcap -F pcap`"),
+    (b"\x34\xcd\xb2\xa1", "a pcap file of a modified kind: convert it with `editcap -F pcap`"),
+    (b"\xa1\xb2\xcd\x34", "a pcap file of a modified kind: convert it with `editcap -F pcap`"),
+)
+
+
+def walker(view: memoryview, *, whole: bool) -> Walker | None:
+    """The walker of a file that begins with `view`; None where more bytes are needed to tell.
+
+    `whole` says that no more will come. Raises FormatError where the file is no capture that can be read.
+    """
+    start = bytes(view[:8])
+    if start[:4] in MAGIC:
+        if len(view) < HEADER:
+            if whole:
+                raise FormatError(f"cut in its pcap header ({len(view)} bytes of {HEADER})", len(view))
+            return None
+        return PcapWalker(view)
+    if start[:4] == PCAPNG:
+        if len(view) < 28 and whole:
+            raise FormatError(f"cut in its pcapng section header ({len(view)} bytes)", len(view))
+        return PcapngWalker() if len(view) >= 28 else None
+    if not start:
+        if whole:
+            raise FormatError("is empty", 0)
+        return None
+    if len(start) < 4 and not whole:
+        return None
+    for magic, what in OTHERS:
+        if start.startswith(magic):
+            raise FormatError(f"is {what}", 0)
+    if len(start) < 4 and any(magic.startswith(start) for magic in (*MAGIC, PCAPNG)):
+        raise FormatError(f"cut in its header ({len(start)} bytes)", len(start))
+    raise FormatError("is neither pcap nor pcapng", 0)

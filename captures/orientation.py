@@ -1,0 +1,63 @@
+"""Which side of a connection is the client, where its opening was not captured."""
+
+from __future__ import annotations
+
+from captures.ports import Ports
+from decoders.conversation.recognition import which_side_asks
+from decoders.conversation.stream import End, Event, Run, Source
+from decoders.schema import Definitions
+
+LOOKED_AT = 256
+"""Bytes of each side."""
+SEGMENTS = 64
+"""Segments after which the ports decide."""
+KNOWN_PORTS = (9092, 9093, 9094, 19092)
+
+
+class Orientation:
+    """Keeps a connection's events until it can be told which of its sides, 0 or 1, asks.
+
+    Looks at one segment after the other in the order of their addresses, so that the answer does not depend on how
+    many came at once.
+    """
+
+    def __init__(self, source: Source, definitions: Definitions, ports: tuple[int, int], wanted: Ports | None) -> None:
+        self.events: list[Event] = []
+        self._source = source
+        self._definitions = definitions
+        self._ports = ports
+        self._wanted = wanted
+        self._first = [b"", b""]
+        self._seen = 0
+
+    def client(self, events: list[Event]) -> int | None:
+        """The client's side, None as long as it cannot be told."""
+        self.events += events
+        segments: list[tuple[int, int, int]] = []
+        for event in events:
+            if isinstance(event, Run):
+                start = event.start
+                for end, at in zip(event.ends[:SEGMENTS], event.at[:SEGMENTS], strict=True):
+                    segments.append((at, end - start, int(event.side)))
+                    start = end
+        for at, length, side in sorted(segments):
+            room = LOOKED_AT - len(self._first[side])
+            if room > 0:
+                self._first[side] += bytes(self._source.read(at, at + min(length, room)))
+                asks = which_side_asks(self._first[0], self._first[1], self._definitions)
+                if asks is not None:
+                    return asks
+            self._seen += 1
+            if self._seen >= SEGMENTS:
+                return self._by_ports()
+        if any(isinstance(event, End) and event.side is None for event in events):
+            return self._by_ports() if self._seen else None
+        return None
+
+    def _by_ports(self) -> int:
+        """A broker listens where it was said to, or on a usual port, or on the lower one."""
+        for known in (self._wanted or (), KNOWN_PORTS):
+            listening = [port in known for port in self._ports]
+            if listening[0] != listening[1]:
+                return 1 if listening[0] else 0
+        return 1 if self._ports[0] < self._ports[1] else 0

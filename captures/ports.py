@@ -1,0 +1,31 @@
+"""Port ranges as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HIGHEST = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A set of ports given as ranges."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def __contains__(self, port: int) -> bool:
+        return any(low <= port <= high for low, high in self.ranges)
+
+    @classmethod
+    def parse(cls, text: str) -> Ports:
+        """Read "9092", "9092-9094" or "9092,19092-19095". Raises ValueError on anything else."""
+        ranges = []
+        for part in text.split(","):
+            low, dash, high = (piece.strip() for piece in part.partition("-"))
+            if not (low.isascii() and low.isdigit()) or (dash and not (high.isascii() and high.isdigit())):
+                raise ValueError(f"{part.strip()!r} is no port or range of ports (9092 or 9092-9094)")
+            first, last = int(low), int(high) if dash else int(low)
+            if not first <= last <= HIGHEST:
+                raise ValueError(f"{part.strip()!r} is no range of ports between 0 and {HIGHEST}")
+            ranges.append((first, last))
+        return cls(tuple(ranges))

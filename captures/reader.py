@@ -1,0 +1,309 @@
+"""Any capture to exchanges: source -> packets -> TCP connections -> conversations.
+
+    reader = read([Path("a.pcap")])
+    for item in reader:
+        ...  # Exchange, StreamProblem, and last Health; CaptureError where the capture could not be read to its end
+
+A growing capture is followed by `poll`, which takes up some of what is there and returns what became complete; then
+`started` holds the exchanges whose request began. The result does not depend on how much there was at each poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from captures.errors import CaptureError
+from captures.formats import detect
+from captures.formats.link import LinkLayers
+from captures.formats.records import FormatError, Walker
+from captures.orientation import Orientation
+from captures.ports import Ports
+from captures.source import FileSource, Part, open_source
+from captures.tcp.packets import Packets
+from captures.tcp.packets import ports as ports_of
+from captures.tcp.reassembly import Reassembler, TcpConnection
+from decoders import schema
+from decoders.conversation.conversation import Conversation, Limits
+from decoders.conversation.numbering import Numbering
+from decoders.conversation.stream import End, Event, Side
+from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.schema import Definitions
+
+Item: TypeAlias = Exchange | StreamProblem
+Done: TypeAlias = "list[tuple[int, Item]]"
+
+FIRST_BATCH = 1024
+BATCH = 32_768
+"""Packets taken up at once; the first batches are smaller so that the first rows show soon."""
+TICK = 1_000_000_000
+"""Capture time after which connections without traffic are asked what has waited too long."""
+_address = itemgetter(0)
+
+
+class Talk:
+    """A TCP connection on its way to being a conversation: events wait until it is clear who the client is."""
+
+    __slots__ = ("connection", "conversation", "orientation", "swapped")
+
+    def __init__(self, connection: TcpConnection) -> None:
+        self.connection = connection
+        self.conversation: Conversation | None = None
+        self.orientation: Orientation | None = None
+        self.swapped = False
+
+
+class Reader:
+    """Reads a source; see `read`."""
+
+    def __init__(
+        self,
+        source: FileSource,
+        definitions: Definitions,
+        *,
+        ports: Ports | None = None,
+        follow: bool = False,
+        limits: Limits | None = None,
+        batch: int = BATCH,
+    ) -> None:
+        self.source = source
+        self.definitions = definitions
+        self.health = Health()
+        self.started: list[Exchange] = []
+        """Exchanges whose request's header became readable in the last poll, in the order of their numbers."""
+        self.idle = False
+        """The last poll found nothing new."""
+        self.finished = False
+        self.error: CaptureError | None = None
+        """Why the capture could not be read to its end, where it could not."""
+        self._ports = ports
+        self._follow = follow
+        self._limits = limits
+        self._batch_limit = batch
+        self._batch = min(FIRST_BATCH, batch)
+        self._part = 0
+        self._walker: Walker | None = None
+        self._walkers: list[Walker] = []
+        self._links = LinkLayers()
+        self._reassembler = Reassembler(self._same)
+        self._talks: dict[TcpConnection, Talk] = {}
+        self._numbering = Numbering()
+        self._time = 0
+        self._ticked = 0
+
+    def __iter__(self) -> Iterator[Item | Health]:
+        """Everything up to the end of the capture, then its health.
+
+        Raises CaptureError after that where the capture could not be read to its end.
+        """
+        while not self.finished:
+            yield from self.poll(wait=True)
+            if self.idle and not self.finished:
+                yield from self.finish()
+        yield self.health
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def nanoseconds(self) -> bool:
+        """Times are finer than microseconds."""
+        return any(walker.nanoseconds for walker in self._walkers)
+
+    @property
+    def position(self) -> int:
+        """The address up to which the source has been read."""
+        parts = self.source.parts
+        if self._part >= len(parts):
+            return self.source.size
+        return parts[self._part].base + (self._walker.position if self._walker is not None else 0)
+
+    def poll(self, *, wait: bool = False) -> list[Item]:
+        """Take up one batch of what is there; what became complete, in its order in the capture.
+
+        `wait` lets a source that is a stream block until there is something. Never raises CaptureError: after an error
+        the reading is `finished`, and `error` says why.
+        """
+        self.started = []
+        if self.finished:
+            self.idle = True
+            return []
+        packets = self._packets(wait=wait)
+        self.idle = packets is None
+        if packets is None:
+            return self.finish() if self.error is not None and not self._more_parts() else []
+        done = self._feed(self._reassembler.feed(packets))
+        if self._follow and len(packets):
+            done += self._tick(int(packets.time[-1]))
+        return self._deliver(done)
+
+    def finish(self) -> list[Item]:
+        """The capture has ended: what is still open is complete now."""
+        self.finished = True
+        unknown = sorted(self._links.unknown)
+        if unknown and self.error is None:
+            names = ", ".join(map(str, unknown))
+            self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self.source.parts[0].name)
+        return self._deliver(self._feed(self._reassembler.finish(self.source.size)))
+
+    def close(self) -> None:
+        self.source.close()
+
+    def _more_parts(self) -> bool:
+        return self._part < len(self.source.parts)
+
+    def _packets(self, *, wait: bool) -> Packets | None:
+        """The next batch of TCP segments; None where there is no further packet (yet)."""
+        while self._part < len(self.source.parts):
+            part = self.source.parts[self._part]
+            try:
+                packets = self._walk(part)
+            except FormatError as error:
+                self._next_part(CaptureError(error.message, part.name, error.offset or None))
+                continue
+            if packets is not None:
+                return packets
+            if part.final:
+                self._next_part(self._cut(part))
+            else:
+                try:
+                    grown = self.source.grow(wait=wait or not self._follow)
+                except CaptureError as error:
+                    self._next_part(error)
+                    continue
+                if not grown and not part.final:
+                    if self._follow and not self.source.ended:
+                        return None
+                    part.final = True  # one that is not followed ends where it ends now
+        return None
+
+    def _walk(self, part: Part) -> Packets | None:
+        if not part.view and part.size:
+            return None  # the segment is gone
+        if self._walker is None:
+            self._walker = detect.walker(part.view, whole=part.final)
+            if self._walker is None:
+                return None
+            self._walkers.append(self._walker)
+        records = self._walker.walk(part.view, self._batch)
+        self.health.recorder_dropped = sum(walker.dropped for walker in self._walkers)
+        if records is None:
+            return None
+        self._batch = min(2 * self._batch, self._batch_limit)
+        self.health.packets += len(records)
+        self.health.bytes += int(records.wire.sum())
+        return self._links.segments(part.view, records, part.base)
+
+    def _cut(self, part: Part) -> CaptureError | None:
+        """What is left at the end of a file is a packet that was cut."""
+        if self._walker is None or self._walker.position >= part.size or not part.view:
+            return None
+        left = part.size - self._walker.position
+        return CaptureError(f"cut in a packet ({left} bytes of it are there)", part.name, self._walker.position)
+
+    def _next_part(self, error: CaptureError | None) -> None:
+        """Go on with the next file; the first error is the one that is told."""
+        self.error = self.error or error
+        self._walker = None
+        self._part += 1
+
+    def _same(self, a: int, b: int, length: int) -> bool:
+        return bytes(self.source.read(a, a + length)) == bytes(self.source.read(b, b + length))
+
+    def _feed(self, connections: Sequence[TcpConnection]) -> Done:
+        done: Done = []
+        started: list[tuple[int, Exchange]] = []
+        for connection in connections:
+            events, connection.events = connection.events, []
+            talk = self._talks.get(connection)
+            if talk is None:
+                if not self._wanted(connection):
+                    continue
+                talk = self._talks[connection] = Talk(connection)
+            over = connection.over
+            if talk.conversation is None:
+                events = self._orient(talk, events)
+            if talk.conversation is not None and events and not talk.conversation.ignored:
+                if talk.swapped:
+                    _swap(events)
+                done += talk.conversation.feed(events)
+                started += talk.conversation.take_started()
+            if over:
+                del self._talks[connection]
+        self._numbering.assign(started)
+        self.started = [exchange for _, exchange in started]
+        return done
+
+    def _wanted(self, connection: TcpConnection) -> bool:
+        if self._ports is None:
+            return True
+        first, second = ports_of(connection.key)
+        return first in self._ports or second in self._ports
+
+    def _orient(self, talk: Talk, events: list[Event]) -> list[Event]:
+        """Start the conversation once it is clear which side is the client; the events that it then gets."""
+        connection = talk.connection
+        if not connection.opened:
+            if talk.orientation is None:
+                talk.orientation = Orientation(self.source, self.definitions, ports_of(connection.key), self._ports)
+            client = talk.orientation.client(events)
+            if client is None:
+                return []
+            events = talk.orientation.events
+            talk.swapped = client == 1
+            talk.orientation = None
+        elif not events or (len(events) == 1 and isinstance(events[0], End)):
+            return []  # nothing but a handshake
+        ends = connection.endpoints
+        if talk.swapped:
+            ends = ends[1], ends[0]
+        talk.conversation = Conversation(
+            ends[0],
+            ends[1],
+            self.source,
+            self.definitions,
+            first_time=connection.first_time,
+            opened=connection.opened,
+            limits=self._limits,
+            health=self.health,
+        )
+        return events
+
+    def _tick(self, time: int) -> Done:
+        if time - self._ticked < TICK:
+            return []
+        self._ticked = time
+        done: Done = []
+        for talk in self._talks.values():
+            if talk.conversation is not None and not talk.conversation.ignored:
+                done += talk.conversation.tick(time, self.position)
+        return done
+
+    def _deliver(self, done: Done) -> list[Item]:
+        done.sort(key=_address)
+        return [item for _, item in done]
+
+
+def _swap(events: list[Event]) -> None:
+    for event in events:
+        if event.side is not None:
+            event.side = Side.BROKER if event.side == Side.CLIENT else Side.CLIENT
+
+
+def read(
+    captures: Path | str | Sequence[Path | str] | FileSource,
+    *,
+    ports: Ports | str | None = None,
+    release: str | None = None,
+    follow: bool = False,
+    limits: Limits | None = None,
+) -> Reader:
+    """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
+
+    `ports` narrows to connections with one of them. `follow` means that the capture grows: `poll` it. Raises
+    CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
+    """
+    source = captures if isinstance(captures, FileSource) else open_source(cast("Path | str", captures))
+    wanted = Ports.parse(ports) if isinstance(ports, str) else ports
+    return Reader(source, schema.definitions(release), ports=wanted, follow=follow, limits=limits)
