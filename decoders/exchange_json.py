@@ -1,0 +1,207 @@
+"""The JSON objects of a reading: one an exchange, one a stream problem, and at last one of health.
+
+The form is "kproxy.exchange/1", "kproxy.problem/1" and "kproxy.health/1". Bodies are decoded here, when somebody wants
+to see them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from decoders import secrets
+from decoders.conversation.stream import Side, Source
+from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from decoders.jsonform import base64, body_json
+from decoders.message import Decoded, decode_request, decode_response, error_codes
+from decoders.problems import Code, Problem
+from decoders.schema import errors
+from decoders.schema.lookup import Definitions
+
+EXCHANGE = "kproxy.exchange/1"
+PROBLEM = "kproxy.problem/1"
+HEALTH = "kproxy.health/1"
+SASL_TOKEN = "SaslToken"  # noqa: S105  # the name of an API
+MICROSECONDS, NANOSECONDS = 6, 9
+
+_SECOND = 1_000_000_000
+
+
+@lru_cache(maxsize=64)
+def _seconds(seconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    except (OverflowError, ValueError, OSError):
+        # A capture may claim any time; the form has four digits for the year.
+        return "9999-12-31T23:59:59" if seconds > 0 else "0001-01-01T00:00:00"
+
+
+def timestamp(time: int, precision: int = MICROSECONDS) -> str:
+    """Nanoseconds since the epoch as RFC 3339 in UTC with `precision` digits after the point."""
+    seconds, rest = divmod(time, _SECOND)
+    return f"{_seconds(seconds)}.{f'{rest:09d}'[:precision]}Z"
+
+
+def milliseconds(time: int, precision: int = MICROSECONDS) -> float:
+    """Nanoseconds as milliseconds, to the precision of the capture."""
+    return round(time / 1_000_000, precision - 3)
+
+
+def exchange_json(
+    exchange: Exchange,
+    source: Source,
+    definitions: Definitions,
+    *,
+    show_secrets: bool = False,
+    precision: int = MICROSECONDS,
+    health: Health | None = None,
+) -> dict[str, Any]:
+    """One exchange as "kproxy.exchange/1".
+
+    `precision` is the capture's own: digits of a second, 6 or 9. `health`, where given, counts frames that could not be
+    decoded.
+    """
+    view = _View(exchange, source, definitions, show_secrets=show_secrets, precision=precision)
+    request = view.side(exchange.request)
+    response = view.side(exchange.response)
+    if health is not None:
+        health.undecoded += view.undecoded
+    connection = exchange.connection
+    key = exchange.api_key
+    api = definitions.api(key) if key is not None else None
+    status = exchange.status
+    if status is Status.OK and (view.cut or view.undecoded):
+        status = Status.CUT if view.cut else Status.UNDECODABLE
+    line: dict[str, Any] = {
+        "schema": EXCHANGE,
+        "exchange": exchange.number,
+        "connection": connection.number,
+        "client": connection.client,
+        "broker": connection.broker,
+        "api_key": key,
+        "api": SASL_TOKEN if exchange.token else api.name if api is not None else None,
+        "api_version": exchange.api_version,
+        "correlation_id": exchange.correlation_id,
+        "client_id": exchange.client_id,
+        "request": request,
+        "response": response,
+        "status": status.value,
+    }
+    if exchange.reason is not None:
+        line["reason"] = exchange.reason
+    if view.definitions_used is not None:
+        line["definitions"] = view.definitions_used
+    latency = exchange.latency_ns
+    line["latency_ms"] = None if latency is None else milliseconds(latency, precision)
+    line["error_codes"] = view.errors
+    line["problems"] = [problem.to_json() for problem in (*exchange.problems, *view.problems)]
+    line["findings"] = []
+    return line
+
+
+class _View:
+    """What decoding the two frames of an exchange brings to light."""
+
+    def __init__(
+        self, exchange: Exchange, source: Source, definitions: Definitions, *, show_secrets: bool, precision: int
+    ) -> None:
+        self.exchange = exchange
+        self.source = source
+        self.definitions = definitions
+        self.show_secrets = show_secrets
+        self.precision = precision
+        self.problems: list[Problem] = []
+        self.errors: list[str] = []
+        self.definitions_used: str | None = None
+        self.undecoded = 0
+        self.cut = False
+
+    def side(self, frame: Frame | None) -> dict[str, Any] | None:
+        """The "request" or "response" member."""
+        if frame is None:
+            return None
+        shown: dict[str, Any] = {
+            "timestamp": timestamp(frame.time, self.precision),
+            "size": frame.size,
+            "body": None,
+        }
+        if frame.comments:
+            shown["comments"] = frame.comments
+        exchange = self.exchange
+        if exchange.status is Status.TLS:
+            return shown
+        data = frame.data(self.source)
+        lost = frame.size + 4 - frame.missing - len(data)
+        if lost > 0:
+            self.cut = True
+            text = f"{lost} bytes are no longer held"
+            self.problems.append(Problem(_where(frame), len(data), "", text, Code.TRUNCATED))
+        if exchange.token and not frame.missing and not lost:
+            shown["body"] = {"token": self._secret(data[4:])}
+            return shown
+        decoded = None if frame.missing or lost > 0 else self._decode(frame, data)
+        if decoded is None or decoded.body is None or decoded.message is None:
+            self.undecoded += 1
+            shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
+            return shown
+        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, show_secrets=self.show_secrets)
+        if decoded.guessed_version is not None:
+            shown["guessed_version"] = decoded.guessed_version
+        if frame.side is Side.BROKER:
+            self._errors(decoded)
+        return shown
+
+    def _decode(self, frame: Frame, data: bytes | memoryview) -> Decoded | None:
+        exchange = self.exchange
+        key, version = exchange.api_key, exchange.api_version
+        if key is None or version is None:
+            return None
+        if frame.side is Side.CLIENT:
+            decoded = decode_request(data, self.definitions)
+        else:
+            decoded = decode_response(data, key, version, self.definitions)
+        self.problems += decoded.problems
+        if decoded.definitions is not None:
+            self.definitions_used = decoded.definitions
+        return decoded
+
+    def _errors(self, decoded: Decoded) -> None:
+        key, version = self.exchange.api_key, self.exchange.api_version
+        if decoded.body is None or decoded.message is None or key is None or version is None:
+            return
+        for code in error_codes(decoded.body, decoded.message, decoded.version):
+            self.errors.append(errors.name_in(key, version, code))
+
+    def _may_hold_secrets(self) -> bool:
+        return self.exchange.token or self.exchange.api_key in secrets.API_KEYS
+
+    def _secret(self, data: bytes | memoryview) -> Any:
+        return base64(data) if self.show_secrets else secrets.redacted(data)
+
+
+def _where(frame: Frame) -> str:
+    return "request" if frame.side is Side.CLIENT else "response"
+
+
+def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> dict[str, Any]:
+    """What belongs to no exchange, as "kproxy.problem/1"; `where` is the side whose bytes they are."""
+    connection = problem.connection
+    return {
+        "schema": PROBLEM,
+        "connection": connection.number,
+        "client": connection.client,
+        "broker": connection.broker,
+        "timestamp": timestamp(problem.time, precision),
+        "where": "client" if problem.side is Side.CLIENT else "broker",
+        "offset": problem.offset,
+        "size": problem.size,
+        "code": problem.code.value,
+        "message": problem.message,
+    }
+
+
+def health_json(health: Health) -> dict[str, Any]:
+    """The last line of a reading, as "kproxy.health/1"."""
+    return {"schema": HEALTH, **asdict(health)}
