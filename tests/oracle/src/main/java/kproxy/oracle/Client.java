@@ -129,7 +129,7 @@ public final class Client {
         settings.putAll(more);
         KafkaConsumer<byte[], byte[]> consumer =
                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        // An old broker leaves the last Fetch of a closing consumer unanswered for the default 30 s.
+        // With an old broker a close may take its whole time limit, 30 s unless told otherwise.
         open.push(() -> consumer.close(Duration.ofSeconds(2)));
         return consumer;
     }

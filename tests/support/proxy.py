@@ -1,0 +1,122 @@
+"""`kproxy run` as a process, for system tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from tests.support.brokers import free_ports
+
+KPROXY = Path(sys.executable).with_name("kproxy")
+SECONDS = 60.0
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """Ours, with kproxy's places inside a directory of the test's own."""
+    places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "CONFIG", "STATE", "DATA")}
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}, **places}
+
+
+def kproxy(directory: Path, *arguments: str | Path, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [KPROXY, *arguments],
+        env=environment(directory),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def tcp_connections(pid: int) -> list[Any]:
+    """TCP sockets of a process and its children; fewer where one ends meanwhile."""
+    found: list[Any] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.extend(one.net_connections("tcp"))
+    return found
+
+
+class Proxy:
+    """A proxy in front of `upstream` that records into `recording`; killed at the end of the `with` block."""
+
+    def __init__(self, upstream: str, directory: Path, *options: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.recording = directory / "recording.pcapng"
+        (self.port,) = free_ports(1)
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        arguments = ["--upstream", upstream, "--listen", self.bootstrap, "--headless", "-w", str(self.recording)]
+        self.out = directory / "kproxy.out"
+        self.err = directory / "kproxy.err"
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [KPROXY, "run", *arguments, *options],
+                env=environment(directory),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return f"stderr: {self.err.read_text()[-3000:]}\nstdout: {self.out.read_text()[-1000:]}"
+
+    def listeners(self) -> set[int]:
+        """Ports on which the proxy listens now."""
+        return {
+            socket.laddr.port for socket in tcp_connections(self.process.pid) if socket.status == psutil.CONN_LISTEN
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self._await_listening()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def _await_listening(self) -> None:
+        deadline = time.monotonic() + SECONDS
+        while self.port not in self.listeners():
+            assert self.process.poll() is None, f"kproxy run ended with {self.process.returncode}: {self.said()}"
+            assert time.monotonic() < deadline, f"kproxy run does not listen: {self.said()}"
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        """Interrupt it as a user would, and wait for its end; returns the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(SECONDS)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._kill()
+
+
+def export(recording: Path, directory: Path, timeout: float = SECONDS) -> list[dict[str, Any]]:
+    """All lines that `kproxy export` makes of a recording."""
+    out = directory / "exchanges.jsonl"
+    run = kproxy(directory, "export", recording, "-o", out, timeout=timeout)
+    assert run.returncode == 0, run.stderr
+    with out.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

@@ -1,0 +1,59 @@
+"""kafka-python: admin calls, producing, a group."""
+
+from __future__ import annotations
+
+import time
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from tests.system.clients import Task, until_asked
+
+CODECS = (None, "gzip", "snappy", "lz4")
+
+
+def main() -> None:
+    task = Task.from_arguments()
+    servers = task.bootstrap.split(",")
+    admin = KafkaAdminClient(bootstrap_servers=servers, client_id="py-admin")
+    admin.create_topics([NewTopic(task.name, num_partitions=3, replication_factor=task.copies)])
+    assert task.name in admin.list_topics()
+    admin.describe_cluster()
+
+    sent: set[bytes] = set()
+    producers = []
+    for codec in CODECS:
+        producer = KafkaProducer(bootstrap_servers=servers, client_id=f"py-{codec}", compression_type=codec, acks="all")
+        values = [f"{codec} {number} ".encode() * (number % 5 + 1) for number in range(100)]
+        for future in [producer.send(task.name, value) for value in values]:
+            future.get(30)
+        sent.update(values)
+        producers.append(producer)
+
+    consumer = KafkaConsumer(
+        task.name,
+        bootstrap_servers=servers,
+        client_id="py-member",
+        group_id=f"{task.name}-group",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    found: set[bytes] = set()
+    deadline = time.monotonic() + 90
+    while found != sent:
+        assert time.monotonic() < deadline, f"read {len(found)} of {len(sent)}"
+        for records in consumer.poll(timeout_ms=200).values():
+            for record in records:
+                assert record.value in sent, f"nobody sent {record.value!r}"
+                found.add(record.value)
+    consumer.commit()
+
+    until_asked()
+    consumer.close()
+    for producer in producers:
+        producer.close()
+    admin.close()
+
+
+if __name__ == "__main__":
+    main()

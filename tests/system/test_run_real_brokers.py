@@ -1,0 +1,170 @@
+"""Real clients and real brokers with `kproxy run` between them."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.brokers import Cluster
+from tests.support.java import oracle_classpath
+from tests.support.proxy import Proxy, export, tcp_connections
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parent.parent.parent
+PYTHON_CLIENTS = ("librdkafka", "aio", "pure")
+JAVA_CLIENTS = ("Client", "ShareClient")
+CLIENTS = (*PYTHON_CLIENTS, *JAVA_CLIENTS)
+# Clients of Kafka 4 speak to brokers from 2.1 on.
+JAVA_RELEASES = {"4.4.0": "4.4.0", "1.1.1": "3.9.2"}
+CLIENT_SECONDS = 150.0
+BULK_MB = int(os.environ.get("KPROXY_BULK_MB") or ("128" if os.environ.get("CI") else "1024"))
+
+
+def command(client: str, brokers: Cluster, bootstrap: str, name: str) -> list[str]:
+    arguments = [bootstrap, name, str(min(3, brokers.nodes)), *(["modern"] if brokers.release == "4.4.0" else [])]
+    if client in JAVA_CLIENTS:
+        classpath = oracle_classpath(JAVA_RELEASES[brokers.release])
+        return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath, f"kproxy.oracle.{client}", *arguments]
+    return [sys.executable, "-m", f"tests.system.clients.{client}", *arguments]
+
+
+class Client:
+    """A client's process, whose connections are looked at all along."""
+
+    def __init__(self, arguments: list[str], directory: Path) -> None:
+        self.log = directory / "client.err"
+        self.remote: set[tuple[str, int]] = set()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0
+            )
+
+    def look(self) -> None:
+        self.remote |= {
+            (socket.raddr.ip.removeprefix("::ffff:"), socket.raddr.port)
+            for socket in tcp_connections(self.process.pid)
+            if socket.raddr
+        }
+
+    def run(self, seconds: float) -> None:
+        """Until it has done all; it is then asked to end. Raises AssertionError where a call of it failed."""
+        try:
+            assert self.process.stdout is not None
+            assert self.process.stdin is not None
+            deadline = time.monotonic() + seconds
+            said = b""
+            while b"open\n" not in said:
+                assert time.monotonic() < deadline, f"no end after {seconds} s: {self.complaint()}"
+                if select.select([self.process.stdout], [], [], 0.05)[0]:
+                    read = os.read(self.process.stdout.fileno(), 1 << 16)
+                    assert read, f"the client failed: {self.complaint()}"
+                    said += read
+                self.look()
+            self.process.stdin.write(b"\n")
+            assert self.process.wait(60) == 0, self.complaint()
+        finally:
+            self.process.kill()
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def complaint(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+
+def check_recording(lines: list[dict[str, Any]], brokers: Cluster) -> Counter[str]:
+    """Every exchange is there with both bodies and no problem; returns the statuses."""
+    exchanges = [line for line in lines if line["schema"] == "kproxy.exchange/1"]
+    wrong = [line for line in lines if line["schema"] == "kproxy.problem/1"]
+    assert not wrong, wrong[:5]
+    assert exchanges
+    problems = [line for line in exchanges if line["problems"]]
+    assert not problems, [(line["api"], line["api_version"], line["problems"]) for line in problems[:5]]
+    statuses = Counter(line["status"] for line in exchanges)
+    assert statuses.keys() <= {"ok", "no_reply_expected", "no_response"}, statuses
+    for line in exchanges:
+        assert line["request"]["body"] is not None, line
+        assert line["status"] != "ok" or line["response"]["body"] is not None, line
+        assert "guessed_version" not in line["request"], line
+        assert "guessed_version" not in (line["response"] or {}), line
+    # A connection that ends leaves at most what it was then waiting for.
+    assert statuses["no_response"] <= 5 * len({line["connection"] for line in exchanges}), statuses
+    assert {line["broker"] for line in exchanges} == {f"127.0.0.1:{port}" for port in brokers.ports}
+    health = lines[-1]
+    assert health["schema"] == "kproxy.health/1"
+    for count in ("lost", "gaps", "resyncs", "cut", "undecoded", "not_kafka", "tls", "recorder_dropped"):
+        assert health[count] == 0, health
+    return statuses
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_call_succeeds_and_no_connection_leaves_the_proxy(
+    brokers: Cluster, client: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if client == "ShareClient" and brokers.release != "4.4.0":
+        return
+    started = time.monotonic()
+    with Proxy(brokers.bootstrap, tmp_path / "proxy") as proxy:
+        program = Client(command(client, brokers, proxy.bootstrap, f"proxied-{client}"), tmp_path)
+        program.run(CLIENT_SECONDS)
+        allowed = {("127.0.0.1", port) for port in proxy.listeners()}
+        assert program.remote <= allowed, f"{program.remote - allowed} are not the proxy's"
+        # The first listener is only for finding the brokers' own.
+        assert len(program.remote) > 1
+        assert not {port for _, port in program.remote} & set(brokers.ports)
+        assert proxy.stop() in {0, 130}, proxy.said()
+    lines = export(proxy.recording, tmp_path)
+    statuses = check_recording(lines, brokers)
+    apis = {line["api"] for line in lines if "api" in line}
+    assert {"ApiVersions", "Metadata", "Produce", "FindCoordinator"} <= apis
+    assert {"Fetch", "ShareFetch"} & apis
+    with capsys.disabled():
+        print(
+            f"\n{client} on Kafka {brokers.release}: {len(lines) - 1} exchanges of {len(apis)} APIs, "
+            f"{dict(statuses)}, {time.monotonic() - started:.1f} s"
+        )
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("brokers", ["kafka-4.4.0"], indirect=True)
+def test_much_passes_unchanged_and_recorded(
+    brokers: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+    with Proxy(brokers.bootstrap, tmp_path / "proxy") as proxy:
+        arguments = [proxy.bootstrap, f"bulk-{BULK_MB}", "1", "modern", str(BULK_MB)]
+        program = Client([sys.executable, "-m", "tests.system.clients.bulk", *arguments], tmp_path)
+        program.run(900)
+        passed = time.monotonic() - started
+        allowed = {("127.0.0.1", port) for port in proxy.listeners()}
+        assert program.remote <= allowed
+        assert proxy.stop() in {0, 130}, proxy.said()
+    size = proxy.recording.stat().st_size
+    # Produced and fetched: all of it is in the file twice.
+    assert size > 2 * BULK_MB << 20
+    lines = export(proxy.recording, tmp_path, timeout=600)
+    check_recording(lines, brokers)
+    sent = sum(
+        partition["records"]["sizeInBytes"]
+        for line in lines
+        if line.get("api") == "Produce"
+        for topic in line["request"]["body"]["topicData"]
+        for partition in topic["partitionData"]
+    )
+    assert sent > BULK_MB << 20
+    with capsys.disabled():
+        print(
+            f"\n{BULK_MB} MiB produced and consumed in {passed:.1f} s, recording {size >> 20} MiB, "
+            f"{len(lines) - 1} exchanges, all exported after {time.monotonic() - started:.1f} s"
+        )
+    proxy.recording.unlink()
