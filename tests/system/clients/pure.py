@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests.system.clients import Task, until_asked
 
-CODECS = (None, "gzip", "snappy", "lz4")
+CODECS = (None, "gzip")
 
 
 def main() -> None:
