@@ -151,15 +151,22 @@ def _plans(definitions: Definitions) -> _Plans:
 def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
     """Read a request frame, its length field included. Whatever the bytes, the result says what they hold."""
     if len(data) < _SIZE + _KEY_AND_VERSION.size:
-        problem = Problem("request", len(data), "", f"a request of {len(data)} bytes has no header", Code.TRUNCATED)
-        return Decoded(None, -1, {}, None, [problem], body_start=len(data))
+        return _too_short(data, "request")
     key, version = _KEY_AND_VERSION.unpack_from(data, _SIZE)
     return _decode(data, _plans(definitions).get(Side.CLIENT, key, version), version, "request")
 
 
 def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
     """Read the frame, its length field included, that answers a request of this key and version."""
+    if len(data) < _SIZE:
+        return _too_short(data, "response")
     return _decode(data, _plans(definitions).get(Side.BROKER, api_key, api_version), api_version, "response")
+
+
+def _too_short(data: Buffer, where: str) -> Decoded:
+    end = len(data)
+    problem = Problem(where, end, "", f"a {where} of {end} bytes has no header", Code.TRUNCATED)
+    return Decoded(None, -1, {}, None, [problem], body_start=end)
 
 
 def _decode(data: Buffer, plan: _Plan, version: int, where: str) -> Decoded:

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decoders.message import decode_request
+from decoders.problems import Code
+from decoders.records.batches import parse, records_json
+from decoders.schema import definitions
+from tests.support.golden import DATA, segments
+
+
+def batch(offset: int = 5, attributes: int = 0, records: bytes = b"records") -> bytes:
+    checked = struct.pack(">hiqqqhii", attributes, 2, 100, 200, 7, 1, 9, 3) + records
+    crc = google_crc32c.value(checked)
+    return struct.pack(">qiibI", offset, 9 + len(checked), 4, 2, crc) + checked
+
+
+def legacy(magic: int, offset: int = 5, attributes: int = 0) -> bytes:
+    checked = bytes([magic, attributes]) + (struct.pack(">q", 1234) if magic else b"") + b"\xff\xff\xff\xff\0\0\0\1v"
+    return struct.pack(">qiI", offset, 4 + len(checked), zlib.crc32(checked)) + checked
+
+
+V2 = {
+    "baseOffset": 5,
+    "partitionLeaderEpoch": 4,
+    "magic": 2,
+    "crcValid": True,
+    "compression": "none",
+    "timestampType": "CreateTime",
+    "isTransactional": False,
+    "isControl": False,
+    "lastOffsetDelta": 2,
+    "baseTimestamp": 100,
+    "maxTimestamp": 200,
+    "producerId": 7,
+    "producerEpoch": 1,
+    "baseSequence": 9,
+    "recordCount": 3,
+    "sizeInBytes": 68,
+}
+
+
+def test_a_batch() -> None:
+    data = batch()
+    form = records_json(memoryview(data))
+    assert form["sizeInBytes"] == len(data) == 68
+    assert form["truncatedTail"] == 0
+    (header,) = form["batches"]
+    assert header.pop("crc") == int.from_bytes(data[17:21], "big")
+    assert header == V2
+    assert list(header) == list(V2)
+
+
+def test_attributes_of_a_batch() -> None:
+    header = parse(batch(attributes=0b111100)).batches[0].header
+    assert (header["compression"], header["timestampType"]) == ("zstd", "LogAppendTime")
+    assert header["isTransactional"] is header["isControl"] is True
+    assert parse(batch(attributes=7)).batches[0].header["compression"] == "unknown(7)"
+
+
+def test_message_sets() -> None:
+    data = legacy(0) + legacy(1, offset=6) + legacy(1, offset=7, attributes=0b1010)
+    first, second, third = (one.header for one in parse(data).batches)
+    assert first == {
+        "baseOffset": 5,
+        "magic": 0,
+        "crc": first["crc"],
+        "crcValid": True,
+        "compression": "none",
+        "timestampType": "NoTimestampType",
+        "recordCount": 1,
+        "sizeInBytes": 27,
+    }
+    assert (second["timestampType"], second["maxTimestamp"]) == ("CreateTime", 1234)
+    assert (third["compression"], third["timestampType"], third["crcValid"]) == ("snappy", "LogAppendTime", True)
+    assert not {"baseOffset", "recordCount"} & third.keys()
+
+
+@pytest.mark.parametrize("one", [batch(), legacy(0), legacy(1)])
+def test_a_batch_that_is_cut_is_the_tail(one: bytes) -> None:
+    for cut in range(len(one)):
+        parsed = parse(batch() + one[:cut])
+        assert (len(parsed.batches), parsed.truncated_tail, parsed.troubles) == (1, cut, [])
+
+
+def test_a_changed_byte_is_found() -> None:
+    data = bytearray(batch())
+    data[-1] ^= 1
+    parsed = parse(bytes(data))
+    assert parsed.batches[0].header["crcValid"] is False
+    assert [(t.offset, t.code) for t in parsed.troubles] == [(0, Code.CRC_MISMATCH)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">qiib", 0, 100, 0, 3) + bytes(200),
+        struct.pack(">qiib", 0, 100, 0, -1) + bytes(200),
+        struct.pack(">qiib", 0, 48, 0, 2) + bytes(200),
+        struct.pack(">qiib", 0, 13, 0, 0) + bytes(200),
+        struct.pack(">qiib", 0, 21, 0, 1) + bytes(200),
+        struct.pack(">qiib", 0, -5, 0, 2) + bytes(200),
+    ],
+)
+def test_what_is_no_batch_ends_the_reading(data: bytes) -> None:
+    parsed = parse(batch() + data)
+    assert len(parsed.batches) == 1
+    assert parsed.truncated_tail == len(data)
+    assert [(t.offset, t.code) for t in parsed.troubles] == [(68, Code.BAD_LENGTH)]
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_are_accounted_for(data: bytes, after_a_batch: bool) -> None:
+    if after_a_batch:
+        data = batch() + data
+    parsed = parse(memoryview(data))
+    assert sum(one.end - one.start for one in parsed.batches) + parsed.truncated_tail == len(data)
+
+
+def produced(name: str) -> Iterator[Any]:
+    """Records of the Produce requests that one TCP segment holds whole."""
+    for _, _, payload in segments(DATA / "captures" / f"{name}.pcap"):
+        if len(payload) > 12 and int.from_bytes(payload[:4], "big") == len(payload) - 4 and payload[4:6] == b"\0\0":
+            read = decode_request(payload, definitions())
+            if read.problems or read.body is None:
+                continue
+            for topic in read.body["topicData"]:
+                for partition in topic["partitionData"]:
+                    yield partition["records"]
+
+
+@pytest.mark.parametrize(
+    ("name", "magic", "codecs"),
+    [
+        ("kafka-0.8.2.2", 0, {"none", "gzip", "snappy"}),
+        ("kafka-1.1.1", 2, {"none", "gzip", "snappy", "lz4"}),
+        ("kafka-4.4.0-librdkafka", 2, {"none", "gzip", "snappy", "lz4", "zstd"}),
+    ],
+)
+def test_batches_of_real_producers(name: str, magic: int, codecs: set[str]) -> None:
+    found: Counter[str] = Counter()
+    for records in produced(name):
+        parsed = parse(records)
+        assert (parsed.truncated_tail, parsed.troubles) == (0, [])
+        for one in parsed.batches:
+            assert one.header["magic"] == magic
+            assert one.header["crcValid"]
+            found[one.header["compression"]] += 1
+    assert found.keys() == codecs
