@@ -143,7 +143,7 @@ class _View:
             return shown
         decoded = None if frame.missing or lost > 0 else self._decode(frame, data)
         if decoded is None or decoded.body is None or decoded.message is None:
-            self.undecoded += 1
+            self.undecoded += decoded is not None
             shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
             return shown
         shown["body"] = body_json(decoded.body, decoded.message, decoded.version, show_secrets=self.show_secrets)
