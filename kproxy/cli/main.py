@@ -82,7 +82,9 @@ class LazyGroup(click.Group, settings.LazyMarker):
     def _run(self, args: Sequence[str] | None, name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
         try:
             shadowing.check()
-            value = super().main(args, name, complete_var, standalone_mode=False, **extra)
+            self._main_shell_completion(extra, name, complete_var)
+            with self.make_context(name, list(sys.argv[1:] if args is None else args), **extra) as ctx:
+                self.invoke(ctx)
             sys.stdout.flush()
         except click.exceptions.Exit as end:
             return end.exit_code
@@ -98,7 +100,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         except click.ClickException as error:
             _show(error, error.exit_code)
             return error.exit_code
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, EOFError, click.Abort):
             return Exit.INTERRUPTED
         except BrokenPipeError:
             _drop_stdout()
@@ -108,7 +110,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
             return Exit.PERMISSION
         except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is our bug)
             return _unexpected(error)
-        return value if isinstance(value, int) and not isinstance(value, bool) else Exit.OK
+        return Exit.OK
 
 
 def _show(error: click.ClickException, code: int) -> None:

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from captures.ports import Ports
     from decoders.conversation.stream import Source
     from decoders.exchange import Exchange
     from decoders.filters import Expression
@@ -67,30 +68,40 @@ class TimeType(click.ParamType[int]):
             self.fail(bad.message, param, ctx)
 
 
-class PortsType(click.ParamType[tuple[range, ...]]):
+class PortsType(click.ParamType["Ports"]):
     """Ports: "9092", "9092-9094", or several separated by commas."""
 
     name = "ports"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[range, ...]:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ports:
+        from captures.ports import Ports
+
+        if isinstance(value, Ports):
             return value
-        ranges = []
-        for part in str(value).split(","):
-            low, dash, high = part.strip().partition("-")
-            try:
-                found = range(int(low), int(high if dash else low) + 1)
-            except ValueError:
-                self.fail(f"{part!r} is no port or range of ports", param, ctx)
-            if not found or found[0] < 0 or found[-1] > 65535:
-                self.fail(f"{part!r} is no port or range of ports", param, ctx)
-            ranges.append(found)
-        return tuple(ranges)
+        try:
+            return Ports.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ReleaseType(click.ParamType[str]):
+    """A Kafka release whose definitions we hold, such as "3.9"."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from decoders.schema import resolve
+
+        try:
+            return resolve(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 FILTER = FilterType()
 TIME = TimeType()
 PORTS = PortsType()
+RELEASE = ReleaseType()
 
 
 def selecting(command: Command) -> Command:
@@ -147,6 +158,10 @@ class Selection:
         if frame is None:
             return True
         return (self.since is None or frame.time >= self.since) and (self.until is None or frame.time < self.until)
+
+    @property
+    def everything(self) -> bool:
+        return self.expression is None and self.count is self.since is self.until is None
 
     @property
     def note(self) -> str | None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import PORTS, Selection, selecting
+from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
 from kproxy.cli.tables import milliseconds, size, table
 
 if TYPE_CHECKING:
     from captures.analysis.summary import Summary
+    from captures.ports import Ports
     from decoders.filters import Expression
 
 HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "responses B")
@@ -24,14 +25,16 @@ HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "r
 )
 @selecting
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
-@click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
 def command(
     captures: tuple[Path, ...],
     expression: Expression | None,
     count: int | None,
     since: int | None,
     until: int | None,
-    ports: tuple[range, ...] | None,
+    ports: Ports | None,
     release: str | None,
 ) -> None:
     """Summarise captures per API: count, errors, latency percentiles (within 1 %), bytes.
@@ -49,8 +52,8 @@ def command(
     known = definitions(release)
     summary = Summary(known)
     selection = Selection(expression, count, since, until)
-    failure: CaptureError | None = None
     reader = read(list(captures), ports=ports, release=release)
+    failure: CaptureError | None = None
     try:
         for item in selection.of(reader, reader.source, known):
             if isinstance(item, Exchange):
@@ -58,6 +61,8 @@ def command(
     except CaptureError as error:
         failure = error
     show(summary)
+    if not summary.apis() and failure is None:
+        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
     if selection.note:
         settings.warn(selection.note)
     if failure is not None:

@@ -1,0 +1,153 @@
+"""config, completion, doctor and the check for strangers in front of our packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kproxy.cli import doctor, shadowing
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.main import COMMANDS, main
+from kproxy.cli.requirements import needed
+
+
+@pytest.fixture(autouse=True)
+def _config_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, list(args))
+
+
+def write_config(home: Path, text: str) -> Path:
+    path = home / "kproxy" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
+def test_config_path(tmp_path: Path) -> None:
+    assert run("config", "path").stdout.strip() == str(tmp_path / "kproxy" / "config.toml")
+    assert run("--config", "x.toml", "config", "path").stdout.strip() == "x.toml"
+
+
+def test_config_show_says_value_and_source(tmp_path: Path) -> None:
+    write_config(tmp_path, '[stats]\nport = "9092"\n')
+    result = run("config", "show", "-X", "count=5")
+    lines = result.stdout.splitlines()
+    assert "stats.port = '9092'  (configuration)" in lines
+    assert "stats.count = '5'  (-X)" in lines
+    assert "export.port = '9092'  (configuration)" not in lines
+    setting = json.loads(run("config", "show", "--json").stdout.splitlines()[0])
+    assert setting == {"option": "stats.port", "value": "9092", "source": "configuration"}
+
+
+def test_config_check(tmp_path: Path) -> None:
+    assert run("config", "check").exit_code == Exit.OK
+    path = write_config(tmp_path, '[stats]\nport = "9092"\n')
+    assert run("config", "check").stdout.strip() == f"{path}: ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[stats]\nport = "nine"\n', "configuration: stats.port: 'nine' is no port"),
+        ('[stats]\nprot = "9092"\n', "configuration [stats]: unknown key 'prot'; did you mean port?"),
+        ('filter = "api =="\n', "stats.filter: needs a value of api"),
+        ("[stats]\ncount = -1\n", "stats.count: -1 is not in the range"),
+    ],
+)
+def test_config_check_finds_what_means_nothing(tmp_path: Path, text: str, message: str) -> None:
+    write_config(tmp_path, text)
+    result = run("config", "check")
+    assert result.exit_code == Exit.USAGE
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script(shell: str) -> None:
+    result = run("completion", shell)
+    assert result.exit_code == Exit.OK
+    assert "_KPROXY_COMPLETE" in result.stdout
+
+
+def completed(words: str) -> list[str]:
+    """What bash offers at the end of `words`."""
+    environment = {**os.environ, "_KPROXY_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
+    script = "from kproxy.cli.main import main; main(prog_name='kproxy')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_commands_and_options_complete() -> None:
+    assert {"stats", "export", "replay"} <= set(completed("kproxy "))
+    assert "--port" in completed("kproxy stats --p")
+    assert "api" in completed("kproxy stats -Y ap")
+
+
+def test_doctor() -> None:
+    result = run("doctor")
+    assert "python" in result.stdout
+    assert "kproxy" in result.stdout
+    facts = [json.loads(line) for line in run("doctor", "--json").stdout.splitlines()]
+    assert {fact["state"] for fact in facts} <= {"ok", "note", "bad"}
+    bad = [fact for fact in facts if fact["state"] == "bad"]
+    assert result.exit_code == (Exit.CONDITION if bad else Exit.OK)
+
+
+def test_doctor_ends_with_1_where_something_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", (lambda: iter([doctor.Fact("x", "bad", "broken")]),))
+    result = run("doctor")
+    assert result.exit_code == Exit.CONDITION
+    assert "bad  x" in result.stdout
+
+
+def test_requirements() -> None:
+    found = needed(
+        ["click>=8", "uvloop>=0.21; sys_platform != 'nowhere'", "x; sys_platform == 'nowhere'", 'y>1; extra == "demo"']
+    )
+    assert found == [("click", None), ("uvloop", None), ("y", "demo")]
+
+
+def foreign_packages(home: Path, names: Mapping[str, str]) -> None:
+    for name, text in names.items():
+        (home / name).mkdir()
+        (home / name / "__init__.py").write_text(text)
+
+
+@pytest.mark.parametrize("name", shadowing.PACKAGES)
+def test_a_foreign_package_in_front_of_ours_is_said_loudly(tmp_path: Path, name: str) -> None:
+    foreign_packages(tmp_path, {name: "raise RuntimeError('a stranger ran')"})
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['kproxy', 'doctor']\n"
+    script += "from kproxy.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == Exit.BUG
+    assert len(done.stderr.splitlines()) == 1
+    assert f"the package {name!r} would come from {tmp_path / name}" in done.stderr
+    assert not done.stdout
+
+
+def test_our_own_packages_are_not_foreign() -> None:
+    shadowing.check()
+
+
+def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadowing, "PACKAGES", ("no_such_package_of_ours",))
+    with pytest.raises(Failure, match="would come from nowhere"):
+        shadowing.check()
+
+
+def test_every_command_is_listed_in_help() -> None:
+    text = run("--help").stdout
+    assert all(f"  {name}" in text for name in COMMANDS)

@@ -1,0 +1,144 @@
+"""The command line as a whole: its table, its exit codes, its messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from captures.errors import CaptureError
+from kproxy.cli import main as cli
+from kproxy.cli import settings
+from kproxy.cli.exits import MEANINGS, Exit, Failure
+
+
+@pytest.fixture(autouse=True)
+def _no_user_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli.main, list(args))
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result]:
+    """Runs a command that raises."""
+
+    def invoke(error: BaseException, *args: str) -> Result:
+        @click.command()
+        def command() -> None:
+            raise error
+
+        monkeypatch.setattr(cli, "COMMANDS", {"fail": cli.Entry("x:y", "Fail.")})
+        monkeypatch.setattr(cli, "load", lambda _: command)
+        return run("fail", *args)
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (Failure("no such thing", Exit.CONNECT), Exit.CONNECT, "kproxy: no such thing"),
+        (click.UsageError("what?"), Exit.USAGE, "kproxy: what?"),
+        (CaptureError("cut", "a.pcap", 7), Exit.INPUT, "kproxy: a.pcap: byte 7: cut"),
+        (PermissionError(13, "Permission denied", "x"), Exit.PERMISSION, "kproxy: x: Permission denied"),
+        (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
+        (BrokenPipeError(), Exit.PIPE, ""),
+        (click.exceptions.Exit(Exit.CONDITION), Exit.CONDITION, ""),
+    ],
+)
+def test_every_end_has_its_exit_code(
+    failing: Callable[[BaseException], Result], error: BaseException, code: Exit, message: str
+) -> None:
+    result = failing(error)
+    assert result.exit_code == code
+    assert result.stderr.strip() == message
+    assert not result.stdout
+
+
+def test_a_bug_says_where_in_one_line(failing: Callable[..., Result]) -> None:
+    result = failing(ZeroDivisionError("oh"))
+    assert result.exit_code == Exit.BUG
+    assert result.stderr.startswith("kproxy: internal error: ZeroDivisionError: oh at tests.cli.test_main:")
+    assert len(result.stderr.splitlines()) == 1
+    assert "Traceback" in failing(ZeroDivisionError("oh"), "-v").stderr
+
+
+def test_errors_are_json_with_json(failing: Callable[..., Result]) -> None:
+    result = failing(Failure("no", Exit.CONNECT), "--json")
+    assert json.loads(result.stderr) == {"error": "no", "exit": 4}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["exprt"], "no such command 'exprt'; did you mean export?"),
+        (["stats"], "Missing argument 'CAPTURE...'."),
+        (["stats", "--prot", "1", "x"], "No such option '--prot'."),
+        (["stats", "--port", "x", "x"], "Invalid value for '--port': 'x' is no port or range of ports"),
+        (["stats", "-Y", "topc", "x"], "unknown field 'topc'"),
+        (["stats", "--since", "noon", "x"], "Invalid value for '--since': 'noon' is not a time"),
+        (["stats", "--release", "2.1", "x"], "no definitions of Kafka 2.1"),
+        (["-X", "a", "doctor"], "'a' is not key=value"),
+    ],
+)
+def test_a_wrong_command_line(args: list[str], message: str) -> None:
+    result = run(*args)
+    assert result.exit_code == Exit.USAGE
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+
+
+def test_without_a_command_the_help() -> None:
+    result = run()
+    assert result.exit_code == Exit.USAGE
+    assert "Commands:" in result.stderr
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_table_says_what_the_commands_say(name: str) -> None:
+    entry = cli.COMMANDS[name]
+    command = cli.load(entry.target)
+    assert command.help
+    assert entry.help.endswith(".")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, f"{name} {option.opts[-1]} has no help"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_global_options_stand_before_or_after_the_command(name: str) -> None:
+    assert run("--color", "never", name, "--help").exit_code == Exit.OK
+    command = settings.with_globals(cli.load(cli.COMMANDS[name].target))
+    taken = {spelling for option in command.params for spelling in option.opts}
+    assert set(settings.GLOBAL_OPTIONS) <= taken
+
+
+def test_every_exit_code_is_explained() -> None:
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    script = "from kproxy.cli.main import main; main(['doctor'])"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == Exit.PIPE
+    assert errors == b""
+
+
+def test_version() -> None:
+    result = run("--version")
+    assert result.exit_code == Exit.OK
+    assert result.stdout.startswith("kproxy, version ")
