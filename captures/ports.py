@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 HIGHEST = 65_535
@@ -15,6 +16,10 @@ class Ports:
 
     def __contains__(self, port: int) -> bool:
         return any(low <= port <= high for low, high in self.ranges)
+
+    @classmethod
+    def of(cls, ranges: Sequence[range]) -> Ports:
+        return cls(tuple((ports[0], ports[-1]) for ports in ranges if ports))
 
     @classmethod
     def parse(cls, text: str) -> Ports:

@@ -63,7 +63,7 @@ class Reader:
         source: FileSource,
         definitions: Definitions,
         *,
-        ports: Ports | None = None,
+        ports: Ports | Sequence[range] | None = None,
         follow: bool = False,
         limits: Limits | None = None,
         batch: int = BATCH,
@@ -78,7 +78,7 @@ class Reader:
         self.finished = False
         self.error: CaptureError | None = None
         """Why the capture could not be read to its end, where it could not."""
-        self._ports = ports
+        self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
         self._limits = limits
         self._batch_limit = batch
@@ -98,18 +98,23 @@ class Reader:
 
         Raises CaptureError after that where the capture could not be read to its end.
         """
-        while not self.finished:
-            yield from self.poll(wait=True)
-            if self.idle and not self.finished:
-                yield from self.finish()
+        for batch in self.batches():
+            yield from batch
         yield self.health
         if self.error is not None:
             raise self.error
 
+    def batches(self) -> Iterator[list[Item]]:
+        """Everything up to the end of the capture, as it is taken up; then `error` says whether that was all."""
+        while not self.finished:
+            yield self.poll(wait=True)
+            if self.idle and not self.finished:
+                yield self.finish()
+
     @property
-    def nanoseconds(self) -> bool:
-        """Times are finer than microseconds."""
-        return any(walker.nanoseconds for walker in self._walkers)
+    def precision(self) -> int:
+        """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
+        return 9 if any(walker.nanoseconds for walker in self._walkers) else 6
 
     @property
     def position(self) -> int:
@@ -294,7 +299,7 @@ def _swap(events: list[Event]) -> None:
 def read(
     captures: Path | str | Sequence[Path | str] | FileSource,
     *,
-    ports: Ports | str | None = None,
+    ports: Ports | Sequence[range] | str | None = None,
     release: str | None = None,
     follow: bool = False,
     limits: Limits | None = None,

@@ -1,0 +1,35 @@
+"""What a reading is written as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from decoders.conversation.stream import Source
+from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.schema import Definitions
+
+
+class Reading(Protocol):
+    """What the text of a reading's items depends on (captures.reader.Reader)."""
+
+    @property
+    def source(self) -> Source: ...
+    @property
+    def definitions(self) -> Definitions: ...
+    @property
+    def health(self) -> Health: ...
+    @property
+    def precision(self) -> int:
+        """Digits of a second."""
+        ...
+
+
+class Lines(Protocol):
+    """Turns the items of a reading into text, in order."""
+
+    def begin(self) -> str: ...
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str: ...
+
+    def end(self) -> str: ...

@@ -1,0 +1,65 @@
+"""Exchanges as JSON Lines, and as one JSON array of the same objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from captures.export import Reading
+from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.exchange_json import exchange_json, health_json, problem_json
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+class JsonLines:
+    """One object a line: exchanges and problems as they come, health last."""
+
+    def __init__(self, reader: Reading, *, show_secrets: bool = False) -> None:
+        self._reader = reader
+        self._show_secrets = show_secrets
+
+    def begin(self) -> str:
+        return ""
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+        return "".join([_encode(self.line(item)) + "\n" for item in items])
+
+    def end(self) -> str:
+        return ""
+
+    def line(self, item: Exchange | StreamProblem | Health) -> dict[str, Any]:
+        """The object of one item."""
+        if isinstance(item, Exchange):
+            return exchange_json(
+                item,
+                self._reader.source,
+                self._reader.definitions,
+                show_secrets=self._show_secrets,
+                precision=self._reader.precision,
+                health=self._reader.health,
+            )
+        if isinstance(item, StreamProblem):
+            return problem_json(item, precision=self._reader.precision)
+        return health_json(item)
+
+
+class JsonArray(JsonLines):
+    """The same objects as one array."""
+
+    _first = True
+
+    def begin(self) -> str:
+        return "["
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+        text = ",\n".join([_encode(self.line(item)) for item in items])
+        if not text:
+            return ""
+        lead = "\n" if self._first else ",\n"
+        self._first = False
+        return lead + text
+
+    def end(self) -> str:
+        return "\n]\n"

@@ -1,0 +1,113 @@
+"""Exchanges as CSV: one row each, the columns of choice.
+
+A column that needs no body decodes none; `api` and what stands in a frame's header cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from captures.export import Reading
+from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
+
+NEEDS_QUOTES = re.compile(r'[",\r\n]').search
+
+Cells = dict[str, Any]
+
+HEADER_COLUMNS: dict[str, str] = {
+    "time": "time(x.request or x.response)",
+    "exchange": "x.number",
+    "connection": "x.connection.number",
+    "client": "x.connection.client",
+    "broker": "x.connection.broker",
+    "api": "api(x)",
+    "api_key": "number(x.api_key)",
+    "version": "number(x.api_version)",
+    "correlation_id": "number(x.correlation_id)",
+    "client_id": "text(x.client_id)",
+    "latency_ms": "latency(x)",
+    "request_size": "'' if x.request is None else x.request.size",
+    "response_size": "'' if x.response is None else x.response.size",
+}
+"""What is written of an exchange x, as Python in the names of `CsvLines`; "" stands for what it does not have."""
+BODY_COLUMNS: dict[str, str] = {
+    "status": "body['status']",
+    "error_codes": "text(' '.join(body['error_codes']))",
+}
+"""The same for what only the bodies tell (an exchange whose body cannot be decoded is undecodable)."""
+COLUMNS: tuple[str, ...] = (
+    "time", "exchange", "connection", "client", "broker", "api", "api_key", "version", "correlation_id", "client_id",
+    "status", "latency_ms", "request_size", "response_size", "error_codes",
+)  # fmt: skip
+"""All columns, in the order in which they are written unless chosen."""
+
+
+def quoted(text: str | None) -> str:
+    """A cell of text (RFC 4180), "" for None."""
+    if text is None:
+        return ""
+    return '"' + text.replace('"', '""') + '"' if NEEDS_QUOTES(text) else text
+
+
+class CsvLines:
+    """Writes exchanges as lines of the chosen columns; problems and health have none."""
+
+    def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS) -> None:
+        self.columns = tuple(columns)
+        self._reader = reader
+        self._precision = 6
+        self._lines = _writer(self.columns)
+        self._names = {
+            "time": lambda frame: "" if frame is None else timestamp(frame.time, self._precision),
+            "number": lambda value: "" if value is None else value,
+            "text": quoted,
+            "api": self._api,
+            "latency": self._latency,
+            "decoded": self._decoded,
+        }
+
+    def begin(self) -> str:
+        return ",".join(self.columns) + "\n"
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+        """The rows of a batch."""
+        self._precision = self._reader.precision
+        return self._lines([item for item in items if type(item) is Exchange], **self._names)
+
+    def end(self) -> str:
+        return ""
+
+    def _api(self, exchange: Exchange) -> str:
+        if exchange.token:
+            return SASL_TOKEN
+        api = None if exchange.api_key is None else self._reader.definitions.api(exchange.api_key)
+        return "" if api is None else api.name
+
+    def _latency(self, exchange: Exchange) -> float | str:
+        latency = exchange.latency_ns
+        return "" if latency is None else milliseconds(latency, self._precision)
+
+    def _decoded(self, exchange: Exchange) -> Cells:
+        return exchange_json(exchange, self._reader.source, self._reader.definitions, precision=self._precision)
+
+
+def _writer(columns: Sequence[str]) -> Callable[..., str]:
+    """One flat function for the chosen columns: a call a cell would cost more than the rest of reading."""
+    cells = {**HEADER_COLUMNS, **BODY_COLUMNS}
+    row = ",".join("{" + cells[column] + "}" for column in columns)
+    body = "        body = decoded(x)\n" if any(column in BODY_COLUMNS for column in columns) else ""
+    code = (
+        "def lines(exchanges, time, number, text, api, latency, decoded):\n"
+        "    out = []\n"
+        "    for x in exchanges:\n"
+        f"{body}"
+        f'        out.append(f"""{row}\\n""")\n'
+        "    return ''.join(out)\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(code, "<csv columns>", "exec"), names)  # noqa: S102  # text from the two tables alone
+    lines: Callable[..., str] = names["lines"]
+    return lines

@@ -1,0 +1,176 @@
+"""`kproxy export`: the exchanges of captures as JSON Lines, JSON or CSV."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import PORTS, Selection, selecting
+
+if TYPE_CHECKING:
+    from captures.export import Lines
+    from captures.reader import Reader
+    from captures.source import FileSource
+    from decoders.exchange import Exchange, Health, StreamProblem
+    from decoders.filters import Expression
+
+FORMATS = ("jsonl", "json", "csv")
+AT_ONCE = 512
+"""Exchanges turned to text at a time, so that a reading does not become one string."""
+
+
+@click.command()
+@click.argument(
+    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="OUT",
+    help="Write here and not to standard output.",
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
+@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
+@click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
+@click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
+@selecting
+def command(
+    captures: tuple[Path, ...],
+    output: Path | None,
+    form: str,
+    columns: str | None,
+    ports: tuple[range, ...] | None,
+    release: str | None,
+    show_secrets: bool,
+    expression: Expression | None,
+    count: int | None,
+    since: int | None,
+    until: int | None,
+) -> None:
+    """Write the exchanges of captures, one after the other as they complete.
+
+    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
+    files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
+    first and the exit code is 3.
+    """
+    from captures.reader import Reader
+    from captures.source import open_source
+    from decoders.schema import definitions
+
+    chosen = _columns(columns, form)
+    known = _release(release)
+    source = open_source(list(captures))
+    try:
+        reader = Reader(source, definitions(known), ports=ports)
+        selection = Selection(expression, count, since, until)
+        with _output(output, source) as out, _few_collections():
+            _write(reader, _lines(reader, form, chosen, show_secrets=show_secrets), selection, out)
+        if selection.note:
+            settings.warn(selection.note)
+        if reader.error is not None:
+            raise reader.error
+    finally:
+        source.close()
+
+
+def _release(release: str | None) -> str | None:
+    from decoders.schema import definitions
+
+    try:
+        definitions(release)
+    except (KeyError, ValueError, LookupError) as error:
+        raise Failure(f"--release {release}: {error.args[0] if error.args else 'unknown'}", Exit.USAGE) from None
+    return release
+
+
+def _columns(columns: str | None, form: str) -> tuple[str, ...]:
+    from captures.export.rows import COLUMNS
+
+    if columns is None:
+        return COLUMNS
+    if form != "csv":
+        raise Failure("--columns belongs to --format csv", Exit.USAGE)
+    chosen = tuple(name.strip() for name in columns.split(","))
+    for name in chosen:
+        if name not in COLUMNS:
+            near = settings.nearest(name, COLUMNS)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(COLUMNS)}"
+            raise Failure(f"no column {name!r}: {hint}", Exit.USAGE)
+    return chosen
+
+
+def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets: bool) -> Lines:
+    from captures.export.jsonl import JsonArray, JsonLines
+    from captures.export.rows import CsvLines
+
+    if form == "csv":
+        return CsvLines(reader, columns)
+    kind = JsonArray if form == "json" else JsonLines
+    return kind(reader, show_secrets=show_secrets)
+
+
+def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:
+    """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
+    out.write(lines.begin().encode())
+    held: list[Exchange | StreamProblem | Health] = []
+    for item in selection.of(_stepwise(reader), reader.source, reader.definitions):
+        if item is not None:
+            held.append(item)
+            if len(held) < AT_ONCE:
+                continue
+        if held:
+            out.write(lines.lines(held).encode("utf-8", "replace"))
+            held.clear()
+        if item is None:
+            out.flush()
+    if held:
+        out.write(lines.lines(held).encode("utf-8", "replace"))
+    out.write((lines.lines([reader.health]) + lines.end()).encode())
+    out.flush()
+
+
+def _stepwise(reader: Reader) -> Iterator[Any]:
+    """Everything of a reading, None after each batch."""
+    for batch in reader.batches():
+        yield from batch
+        yield None
+
+
+@contextlib.contextmanager
+def _output(path: Path | None, source: FileSource) -> Iterator[BinaryIO]:
+    if path is None or str(path) == "-":
+        yield sys.stdout.buffer
+        return
+    if any(path.exists() and part.path.exists() and path.samefile(part.path) for part in source.parts):
+        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
+    try:
+        file = path.open("wb", buffering=1 << 20)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
+    with file:
+        yield file
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """A reading makes many objects and no cycles worth looking for."""
+    held = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*held)
+        gc.unfreeze()
