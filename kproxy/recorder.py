@@ -9,6 +9,7 @@ says so, and traffic goes on.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import random
@@ -42,7 +43,7 @@ class Sink(Protocol):
 
 
 class File:
-    """One pcapng file, created 0600; `write` is all or nothing."""
+    """One pcapng file, created 0600; nothing is written after a failure."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path
@@ -50,6 +51,7 @@ class File:
         os.fchmod(self._descriptor, 0o600)
         self._regular = os.path.isfile(path)  # noqa: PTH113 (a pipe or /dev/stdout cannot be truncated)
         self.size = 0
+        self._broken = False
         self.write([header], len(header))
 
     def write(self, buffers: Buffers, size: int) -> None:
@@ -60,26 +62,23 @@ class File:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
-            self._undo()
+            self._broken = True
             raise
         self.size += size
 
-    def _undo(self) -> None:
-        """Takes a half-written batch away again, so that the file ends with a whole block."""
-        if self._regular:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
-                os.lseek(self._descriptor, self.size, os.SEEK_SET)
-
     def close(self) -> None:
+        """Takes a half-written batch away, so that the file ends with a whole block (a follower waits for its end)."""
         with contextlib.suppress(OSError):
+            if self._broken and self._regular:
+                os.ftruncate(self._descriptor, self.size)
             os.close(self._descriptor)
 
 
 class Ring:
     """Segment files seg-000001.pcapng, … in a directory of their own; the oldest is deleted first.
 
-    `keep` segments of `segment_bytes` each; a segment ends with a whole block.
+    `keep` segments of `segment_bytes` each; a segment ends with a whole block. `ring.json` says where each begins in
+    the address space of the whole recording: {"bases": {"seg-000007.pcapng": 100663296}}.
     """
 
     def __init__(self, directory: Path, header: bytes, segment_bytes: int, keep: int) -> None:
@@ -88,27 +87,34 @@ class Ring:
         self._segment_bytes = segment_bytes
         self._keep = keep
         self._number = 0
-        self._file = self._next()
+        self._bases: dict[str, int] = {}
+        self._file = self._next(0)
 
-    def _path(self, number: int) -> Path:
-        return self._directory / f"seg-{number:06}.pcapng"
-
-    def _next(self) -> File:
+    def _next(self, base: int) -> File:
         self._number += 1
-        if self._number > self._keep:
-            with contextlib.suppress(FileNotFoundError):
-                self._path(self._number - self._keep).unlink()
-        return File(self._path(self._number), self._header)
+        name = _segment(self._number)
+        self._bases[name] = base
+        gone = _segment(self._number - self._keep)
+        self._bases.pop(gone, None)
+        beside = self._directory / "ring.json.new"
+        beside.write_text(json.dumps({"bases": self._bases}))
+        beside.replace(self._directory / "ring.json")
+        (self._directory / gone).unlink(missing_ok=True)
+        return File(self._directory / name, self._header)
 
     def write(self, buffers: Buffers, size: int) -> None:
         if self._file.size + size > self._segment_bytes and self._file.size > len(self._header):
-            following = self._next()
+            following = self._next(self._bases[_segment(self._number)] + self._file.size)
             self._file.close()
             self._file = following
         self._file.write(buffers, size)
 
     def close(self) -> None:
         self._file.close()
+
+
+def _segment(number: int) -> str:
+    return f"seg-{number:06}.pcapng"
 
 
 @dataclass(slots=True)

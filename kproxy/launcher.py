@@ -1,0 +1,274 @@
+"""Starts a relay as a process of its own, in a session of its own, and tells what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kproxy import scratch
+from kproxy.relay import CONTROL, LONGEST_SOCKET_PATH
+from kproxy.settings import Settings
+
+START_SECONDS = 20.0
+STOP_SECONDS = 8.0
+RESTARTS = 3
+"""How often a dead indexer is started again."""
+
+Event = dict[str, Any]
+
+
+class StartError(Exception):
+    """The relay did not start; `exit_code` is what the command should end with."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class RelayProcess:
+    """A running relay. Use it as a context manager, or call `stop`.
+
+    `bootstrap` is what clients connect to, `recording` the pcapng file or the ring's directory (None without one),
+    `run_dir` holds run.json and control.sock, `index_dir` is an empty directory for the index. `events` gets every
+    later event of the relay ("broker", "warning", "stopped"; see `kproxy.relay`).
+    """
+
+    def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
+        """Starts the relay and waits until it listens. Raises StartError, OSError."""
+        self._own: list[Path] = []
+        self._holds: list[int] = []
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `stop`)
+        try:
+            self.settings = self._places(settings, spool)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kproxy.relay"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                start_new_session=True,
+            )
+            self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+            self._listeners: list[Callable[[Event], None]] = []
+            first = self._first_event()
+        except BaseException:
+            self._clean_up()
+            raise
+        self.pid = self._process.pid
+        self.bootstrap: str = first["bootstrap"]
+        self.recording = None if first["recording"] is None else Path(first["recording"])
+        self._reader = threading.Thread(target=self._read_events, name="relay-events", daemon=True)
+        self._reader.start()
+
+    def _places(self, settings: Settings, spool: Path | None) -> Settings:
+        run_dir = scratch.new(scratch.runs_dir(), str(settings.listen_port))
+        if len(str(run_dir / CONTROL)) > LONGEST_SOCKET_PATH:
+            scratch.remove(run_dir)
+            run_dir = Path(tempfile.mkdtemp(prefix=scratch.PREFIX + "run-"))
+        self._own.append(run_dir)
+        self.run_dir = run_dir
+        scratch_dir = None
+        if settings.record and settings.record_to is None:
+            scratch_dir = scratch.ring(settings.scratch, spool)
+            self._own.append(scratch_dir)
+        index_parent = scratch.new(spool or scratch.cache_dir(), "index")
+        self._own.append(index_parent)
+        self.index_dir = index_parent / "index"
+        self.index_dir.mkdir(mode=0o700)
+        self._holds += [scratch.hold(directory) for directory in self._own]
+        return dataclasses.replace(
+            settings,
+            run_dir=str(run_dir),
+            scratch_dir=None if scratch_dir is None else str(scratch_dir),
+            record_to=None if settings.record_to is None else str(Path(settings.record_to).absolute()),
+        )
+
+    def _first_event(self) -> Event:
+        process = self._process
+        assert process.stdin is not None  # noqa: S101 (asked for above)
+        assert process.stdout is not None  # noqa: S101
+        timer = threading.Timer(START_SECONDS, process.kill)
+        timer.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(self.settings.to_json().encode() + b"\n")
+                process.stdin.flush()
+            line = process.stdout.readline()
+        finally:
+            timer.cancel()
+        event: Event = json.loads(line) if line else {"event": "failed"}
+        if event["event"] != "listening":
+            process.kill()
+            code = process.wait()
+            raise StartError(event.get("message") or self._last_words(code), event.get("exit", 70))
+        return event
+
+    def _last_words(self, code: int) -> str:
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return f"the relay did not start (exit {code}): {lines[-1] if lines else 'it said nothing'}"
+
+    def _read_events(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101
+        with contextlib.suppress(ValueError, OSError):
+            for line in self._process.stdout:
+                with contextlib.suppress(ValueError):
+                    event = json.loads(line)
+                    self.events.put(event)
+                    for listener in self._listeners:
+                        listener(event)
+
+    def on_event(self, listener: Callable[[Event], None]) -> None:
+        """Calls `listener` with every event from now on, from a thread."""
+        self._listeners.append(listener)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def command(self, command: str) -> Event:
+        """Asks the relay ("status", "stop"). Raises OSError where it does not answer."""
+        return ask(self.run_dir, command)
+
+    def stop(self) -> None:
+        """Drains and ends the relay; its recording stays until `clean_up`."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+        self._reader.join(2)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def clean_up(self) -> None:
+        """Removes the run's scratch recording, index and state; a file given with -w stays."""
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        self._stderr.close()
+        for descriptor in self._holds:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self._holds = []
+        for directory in self._own:
+            scratch.remove(directory)
+        self._own = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.clean_up()
+
+
+def ask(run_dir: Path, command: str, seconds: float = 5.0) -> Event:
+    """One command to the control socket of a run. Raises OSError where nobody answers."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+        control.settimeout(seconds)
+        control.connect(str(run_dir / CONTROL))
+        control.sendall(json.dumps({"command": command}).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            piece = control.recv(1 << 16)
+            if not piece:
+                raise ConnectionError("the relay closed the control socket")
+            answer += piece
+    event: Event = json.loads(answer)
+    return event
+
+
+class Indexer:
+    """The process that writes the index of a recording; started again when it dies, RESTARTS times at most."""
+
+    def __init__(self, recording: Path, index_dir: Path, arguments: tuple[str, ...] = ()) -> None:
+        self._command = [
+            sys.executable,
+            "-m",
+            "captures.index.indexer",
+            *arguments,
+            str(recording),
+            str(index_dir),
+        ]
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+        self._start()
+        self._thread = threading.Thread(target=self._watch, name="indexer", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def _start(self) -> None:
+        self.starts += 1
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _watch(self) -> None:
+        while self._process is not None:
+            self._process.wait()
+            if self._stopping.is_set() or self.starts > RESTARTS:
+                return
+            if self._stopping.wait(0.2):
+                return
+            self._start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                process.wait(3)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._thread.join(2)
+
+
+def runs() -> Iterator[tuple[Path, Event]]:
+    """The states of this user's living runs, as (run directory, run.json)."""
+    parent = scratch.runs_dir()
+    for directory in sorted(parent.glob(f"{scratch.PREFIX}*")) if parent.is_dir() else ():
+        if scratch.is_live(directory):
+            with contextlib.suppress(OSError, ValueError):
+                yield directory, json.loads((directory / "run.json").read_text())
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Polls a condition; whether it came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,70 @@
+"""Listening sockets, bound and listening before anybody is told of them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+ANY = "*"
+
+
+_NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on every address of `host` ("*" for all) that this machine has.
+
+    Port 0 takes a free one. Raises OSError where an address is taken or none is this machine's.
+    """
+    sockets: list[socket.socket] = []
+    missing: OSError | None = None
+    for one in ("0.0.0.0", "::") if host == ANY else (host,):  # noqa: S104 (asked for)
+        found = socket.getaddrinfo(one, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            try:
+                sockets.append(_listening(family, kind, protocol, (address[0], port, *address[2:])))
+            except OSError as error:
+                if error.errno in _NOT_HERE:
+                    missing = error
+                    continue
+                for opened in sockets:
+                    opened.close()
+                raise
+            port = port or sockets[-1].getsockname()[1]
+    if not sockets:
+        raise missing or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+    return sockets
+
+
+def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def bind_next(host: str, wanted: int, base: int, used: set[int]) -> tuple[int, list[socket.socket]]:
+    """Sockets on port `wanted`, or where it is taken or no port, on the next free one; from `base` on after 65535.
+
+    Ports in `used` are not tried. Raises OSError where no port is free or `host` is not ours.
+    """
+    start = wanted if 0 < wanted <= 65535 else base
+    last: OSError | None = None
+    for port in (*range(start, 65536), *range(min(base, start), start), *range(1024, min(base, start))):
+        if port in used or not port:
+            continue
+        try:
+            return port, bind(host, port)
+        except OSError as error:
+            if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+                raise
+            last = error
+    raise last or OSError(errno.EADDRINUSE, "no free port")

@@ -1,0 +1,270 @@
+"""The relay's process: python -m kproxy.relay, with its settings as one line of JSON on standard input.
+
+It writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") as long as
+somebody reads them, keeps `run.json` in the run's directory, answers "status" and "stop" on `control.sock` there, and
+goes on when whoever started it is gone. SIGTERM drains and ends it, a second one ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from kproxy import scratch
+from kproxy.recorder import File, Recorder, Ring, Sink, pcapng_header
+from kproxy.server import Event, Relay
+from kproxy.settings import Settings, shown
+
+SEGMENTS = 16
+RUN_FILE = "run.json"
+CONTROL = "control.sock"
+LONGEST_SOCKET_PATH = 100
+KEPT_WARNINGS = 200
+
+EXIT_USAGE, EXIT_CONNECT, EXIT_PERMISSION = 2, 4, 5
+
+
+class FailedError(Exception):
+    """The relay cannot start; `code` is the process's exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Process:
+    """One relay with its recorder, its run state and its control socket."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._run_dir = None if settings.run_dir is None else Path(settings.run_dir)
+        self._warnings: list[str] = []
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._alone = False
+        self._relay: Relay | None = None
+        self._holds: list[int] = []
+        os.set_blocking(sys.stdout.fileno(), False)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> None:
+        """An event to whoever listens; nobody listening is no reason to stop or to wait."""
+        if event["event"] == "warning":
+            self._warnings.append(event["message"])
+            del self._warnings[:-KEPT_WARNINGS]
+        with contextlib.suppress(OSError):
+            os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
+        if event["event"] in {"broker", "warning", "listening"}:
+            self._save()
+
+    def _save(self) -> None:
+        if self._run_dir is None or self._relay is None:
+            return
+        relay, settings = self._relay, self._settings
+        state = {
+            "format": 1,
+            "pid": os.getpid(),
+            "launcher": os.getppid(),
+            "started": self._started,
+            "listen": shown(settings.listen_host, relay.port),
+            "bootstrap": self.bootstrap,
+            "upstream": [shown(host, port) for host, port in settings.upstream],
+            "recording": self.recording,
+            "scratch": settings.scratch_dir,
+            "brokers": relay.status()["brokers"],
+            "warnings": self._warnings,
+        }
+        beside = self._run_dir / f"{RUN_FILE}.new"
+        with contextlib.suppress(OSError):
+            beside.write_text(json.dumps(state, indent=1))
+            beside.replace(self._run_dir / RUN_FILE)
+
+    @property
+    def recording(self) -> str | None:
+        """The file or the ring's directory."""
+        settings = self._settings
+        return (settings.record_to or settings.scratch_dir) if settings.record else None
+
+    @property
+    def bootstrap(self) -> str:
+        """What to paste into a client."""
+        settings = self._settings
+        port = 0 if self._relay is None else self._relay.port
+        host = "127.0.0.1" if settings.listen_host in {"*", "0.0.0.0", "::"} else settings.listen_host  # noqa: S104
+        if settings.advertise and "{broker}" not in settings.advertise and self._relay is not None:
+            return shown(*self._relay.book.advertise.address(-1, port, host))
+        return shown(host, port)
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        self._started = time.time()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._asked_to_stop)
+        try:
+            recorder = self._recorder()
+            relay = self._relay = Relay(self._settings, recorder, self.tell)
+            try:
+                await relay.start()
+            except OSError as error:
+                raise _cannot_listen(self._settings, error) from None
+            control = await self._control()
+        except FailedError as failure:
+            self.tell({"event": "failed", "message": str(failure), "exit": failure.code})
+            return failure.code
+        self._watch_launcher()
+        self.tell({"event": "listening", "bootstrap": self.bootstrap, "recording": self.recording, "pid": os.getpid()})
+        if self._settings.probe:
+            relay.spawn(self._probe(relay))
+        gc.freeze()
+        await self._stop.wait()
+        await relay.drain()
+        control.close()
+        if recorder is not None:
+            await self._loop.run_in_executor(None, recorder.close)
+        self.tell({"event": "stopped"})
+        self._clean_up()
+        return 0
+
+    def _recorder(self) -> Recorder | None:
+        settings = self._settings
+        if self._run_dir is not None:
+            self._holds.append(scratch.hold(self._run_dir))
+        if settings.scratch_dir is not None:
+            self._holds.append(scratch.hold(Path(settings.scratch_dir)))
+        if not settings.record:
+            return None
+        header = pcapng_header(shown(settings.listen_host, settings.listen_port))
+        sink: Sink
+        try:
+            if settings.record_to is not None:
+                sink = File(Path(settings.record_to), header)
+            else:
+                sink = Ring(Path(settings.scratch_dir or "."), header, settings.scratch // SEGMENTS, SEGMENTS)
+        except PermissionError as error:
+            raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_PERMISSION) from None
+        except OSError as error:
+            raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_USAGE) from None
+        return Recorder(sink, self._loop.call_later, self._recording_failed)
+
+    def _recording_failed(self, why: str) -> None:
+        """Called from the writer's thread."""
+        message = f"recording to {self.recording} has stopped: {why}; traffic goes on"
+        event = {"event": "warning", "topic": "recorder", "message": message}
+        self._loop.call_soon_threadsafe(self.tell, event)
+
+    async def _probe(self, relay: Relay) -> None:
+        for line in await relay.check():
+            self.tell({"event": "warning", "topic": "probe", "message": line})
+
+    def _asked_to_stop(self) -> None:
+        if self._stop.is_set() and self._relay is not None:
+            self._relay.close()
+        self._stop.set()
+
+    def _watch_launcher(self) -> None:
+        """Standard input ends when the launcher does; from then on nobody else cleans up."""
+
+        def readable() -> None:
+            if not os.read(0, 4096):
+                self._alone = True
+                self._loop.remove_reader(0)
+
+        os.set_blocking(0, False)
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):
+            self._loop.add_reader(0, readable)
+
+    def _clean_up(self) -> None:
+        if not self._alone:
+            return
+        for directory in (self._settings.scratch_dir, self._settings.run_dir):
+            if directory is not None:
+                scratch.remove(Path(directory))
+
+    # --- the control socket ------------------------------------------------------------------------------------------
+
+    async def _control(self) -> asyncio.AbstractServer:
+        """Answers one JSON line with another: {"command": "status"} or {"command": "stop"}."""
+        if self._run_dir is None:
+            return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
+        path = self._run_dir / CONTROL
+        path.unlink(missing_ok=True)
+        old = os.umask(0o177)
+        try:
+            return await asyncio.start_unix_server(self._answer, path, limit=1 << 16)
+        except OSError as error:
+            raise FailedError(
+                f"cannot open the control socket {path}: {error.strerror or error}", EXIT_PERMISSION
+            ) from None
+        finally:
+            os.umask(old)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
+            async for line in reader:
+                writer.write(json.dumps(self._command(line)).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    def _command(self, line: bytes) -> dict[str, Any]:
+        try:
+            asked = json.loads(line)
+            command = asked.get("command")
+        except (ValueError, AttributeError):
+            return {"error": "a command is a JSON object"}
+        if command == "status" and self._relay is not None:
+            return {**self._relay.status(), "recording": self.recording, "messages": self._warnings}
+        if command == "stop":
+            self._asked_to_stop()
+            return {"stopping": True}
+        return {"error": f"unknown command {command!r}"}
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> FailedError:
+    where = shown(settings.listen_host, settings.listen_port)
+    if isinstance(error, PermissionError):
+        return FailedError(f"cannot listen on {where}: {error.strerror}", EXIT_PERMISSION)
+    return FailedError(f"cannot listen on {where}: {error.strerror or error}", EXIT_CONNECT)
+
+
+def raise_file_limit() -> None:
+    """As many descriptors as the hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _run(settings: Settings) -> int:
+    return await Process(settings).run()
+
+
+def main() -> int:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    settings = Settings.from_json(line.decode())
+    raise_file_limit()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_run(settings))
+    return uvloop.run(_run(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

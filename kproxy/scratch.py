@@ -1,0 +1,106 @@
+"""Where a run keeps its files: the recording's ring, the index, the run's state. All 0600 in 0700 directories.
+
+A directory belongs to a living run as long as its `lock` is held; others are removed by the next run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (the directories made in it are 0700 and have random names)
+MARGIN = 16 << 20
+PREFIX = "kproxy-"
+LOCK = "lock"
+
+
+def cache_dir() -> Path:
+    """The user's cache directory for recordings and indexes."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("kproxy", appauthor=False)) / "spool"
+
+
+def runs_dir() -> Path:
+    """Where the states of this user's runs are: the runtime directory where there is one, else the state directory."""
+    import platformdirs
+
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK) and Path(runtime).stat().st_uid == os.getuid():
+        return Path(runtime) / "kproxy"
+    return Path(platformdirs.user_state_dir("kproxy", appauthor=False)) / "runs"
+
+
+def private(directory: Path) -> Path:
+    """Makes a directory 0700 that is the user's own. Raises OSError."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise PermissionError(f"{directory} belongs to somebody else")
+    directory.chmod(0o700)
+    return directory
+
+
+def _room(directory: Path) -> int:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize if os.access(directory, os.W_OK) else 0
+
+
+def new(parent: Path, label: str) -> Path:
+    """A fresh 0700 directory; what dead runs left beside it is removed."""
+    if parent != SHARED_MEMORY:
+        private(parent)
+    remove_stale(parent)
+    made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
+    made.chmod(0o700)
+    return made
+
+
+def ring(size: int, spool: Path | None) -> Path:
+    """A fresh directory for a ring of `size` bytes: in shared memory where it has room, else spool or cache."""
+    if _room(SHARED_MEMORY) >= size + MARGIN:
+        return new(SHARED_MEMORY, "ring")
+    return new(spool or cache_dir(), "ring")
+
+
+def hold(directory: Path) -> int:
+    """Marks a directory as a living process's; the descriptor is the claim and closes with the process."""
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def is_live(directory: Path) -> bool:
+    """Whether some process holds the directory."""
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def remove_stale(parent: Path) -> None:
+    """Removes this user's directories that nobody holds any more."""
+    with contextlib.suppress(OSError):
+        for directory in parent.glob(f"{PREFIX}*-*"):
+            with contextlib.suppress(OSError):
+                if directory.stat().st_uid == os.getuid() and (directory / LOCK).exists() and not is_live(directory):
+                    shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)

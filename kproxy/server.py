@@ -1,0 +1,436 @@
+"""The relay with its sockets: listeners, dialling, and a pair of transports for each connection.
+
+Everything that is decided is decided in `kproxy.core`; here bytes are moved, back-pressure and ends are handed from
+one side to the other, and the recorder gets its copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from decoders.schema import definitions
+from kproxy import ports, probe
+from kproxy.core.brokers import Advertise, Book, Node
+from kproxy.core.connection import (
+    Budget,
+    Changed,
+    Command,
+    Connection,
+    Notice,
+    Plans,
+    Shared,
+    ToBroker,
+    ToClient,
+)
+from kproxy.recorder import Flow, Recorder
+from kproxy.settings import Settings, shown
+
+Event = dict[str, Any]
+Address = tuple[str, int]
+
+HIGH_WATER = 1 << 20
+"""Bytes waiting for a slow reader before the other side is read no more."""
+DIAL_SECONDS = 30.0
+DRAIN_SECONDS = 2.0
+
+_LINGER_RESET = struct.pack("ii", 1, 0)
+
+
+class Relay:
+    """All listeners and connections; `tell` gets events for the user (see `kproxy.relay`)."""
+
+    def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
+        self.settings = settings
+        self.recorder = recorder
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._told: dict[str, int] = {}
+        self._used: set[int] = set()
+        self.port = 0
+        self.book = Book(self._open_listener, Advertise(settings.advertise), self._node_changed)
+        self.shared = Shared(
+            Plans(definitions(settings.release)),
+            self.book,
+            hold_max=settings.hold_max,
+            budget=Budget(settings.memory_max),
+        )
+        self.links: set[Link] = set()
+        self.connections = 0
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.draining = False
+
+    # --- listeners ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listens for bootstrap connections. Raises OSError where the port cannot be had."""
+        sockets = ports.bind(self.settings.listen_host, self.settings.listen_port)
+        self.port = sockets[0].getsockname()[1]
+        self._used.add(self.port)
+        for host, port in self.settings.upstream:
+            self.book.remember(host, port)
+        await self._serve(sockets, None)
+
+    async def _serve(self, sockets: list[socket.socket], node_id: int | None) -> None:
+        for listener in sockets:
+            server = await self._loop.create_server(lambda: Link(self, node_id).client, sock=listener, backlog=1024)
+            self._servers.append(server)
+
+    def _open_listener(self, node_id: int) -> int:
+        base = self.port + 1 if self.settings.port_base is None else self.settings.port_base
+        port, sockets = ports.bind_next(self.settings.listen_host, base + node_id, base, self._used)
+        self._used.add(port)
+        self.spawn(self._serve(sockets, node_id))
+        return port
+
+    def _node_changed(self, node: Node) -> None:
+        self._tell(
+            {
+                "event": "broker",
+                "node": node.node_id,
+                "upstream": shown(node.host, node.port),
+                "listener": shown(self.settings.listen_host, node.listener),
+            }
+        )
+
+    def spawn(self, work: Any) -> asyncio.Task[Any]:
+        """A task that is kept until it is done."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # --- what connections need ---------------------------------------------------------------------------------------
+
+    def targets(self, node_id: int | None) -> list[Address]:
+        """Where a connection through a listener goes: the bootstrap servers in order, or one broker."""
+        if node_id is None:
+            return list(self.settings.upstream)
+        node = self.book.nodes[node_id]
+        return [(node.host, node.port)]
+
+    def warn(self, topic: str, text: str) -> None:
+        """Tells the user once a topic; repetitions are counted in the status."""
+        times = self._told[topic] = self._told.get(topic, 0) + 1
+        if len(self._told) > 1000:
+            self._told.clear()
+        if times == 1:
+            self._tell({"event": "warning", "topic": topic, "message": text})
+
+    async def check(self) -> list[str]:
+        """What is wrong with the bootstrap servers, one line each; empty where one of them is a Kafka broker."""
+        wrong = []
+        for host, port in self.settings.upstream:
+            found = await probe.problem(host, port)
+            if found is None:
+                return []
+            wrong.append(f"upstream {shown(host, port)} {found}")
+        return wrong
+
+    def status(self) -> Event:
+        """Counters for whoever asks through the control socket."""
+        recorded = None if self.recorder is None else self.recorder.counters
+        counters = self.shared.counters
+        return {
+            "connections": len(self.links),
+            "connections_total": self.connections,
+            "bytes_from_clients": self.bytes_up,
+            "bytes_from_brokers": self.bytes_down,
+            "brokers": {
+                str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
+                for node in self.book.nodes.values()
+            },
+            "recorder": None
+            if recorded is None
+            else {
+                "packets": recorded.packets,
+                "bytes": recorded.bytes,
+                "dropped": recorded.dropped,
+                "failed": recorded.failed,
+            },
+            "responses": {name: getattr(counters, name) for name in counters.__slots__},
+            "held_bytes": self.shared.budget.held,
+            "warnings": dict(self._told),
+        }
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Accepts no more; ends each connection once nothing is owed on it, all after DRAIN_SECONDS."""
+        self.draining = True
+        for server in self._servers:
+            server.close()
+        deadline = self._loop.time() + DRAIN_SECONDS
+        while self.links and self._loop.time() < deadline:
+            for link in list(self.links):
+                if link.idle:
+                    link.close()
+            await asyncio.sleep(0.02)
+        self.close()
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        for link in list(self.links):
+            link.close()
+
+
+class Link:
+    """A client's connection and the one to its broker."""
+
+    __slots__ = ("_core", "_early", "_ended", "_flow", "_relay", "broker", "client", "node_id", "since", "target")
+
+    def __init__(self, relay: Relay, node_id: int | None) -> None:
+        self._relay = relay
+        self.node_id = node_id
+        self.client = _Side(self, 0)
+        self.broker = _Side(self, 1)
+        self._core: Connection | None = None
+        self._flow: Flow | None = None
+        self._ended = [False, False]
+        self._early: list[bytes] = []
+        """What the client sent before the broker was reached; one read at most, then it is paused."""
+        self.target: Address = ("", 0)
+        self.since = time.time()
+
+    @property
+    def idle(self) -> bool:
+        return self._core is None or self._core.idle
+
+    def sides(self, side: int) -> tuple[_Side, _Side]:
+        """(that side, the other)"""
+        return (self.client, self.broker) if side == 0 else (self.broker, self.client)
+
+    # --- beginning ---------------------------------------------------------------------------------------------------
+
+    def connected(self, side: int) -> None:
+        if side == 0:
+            self._relay.links.add(self)
+            self._relay.connections += 1
+            self._relay.spawn(self._dial())
+
+    async def _dial(self) -> None:
+        relay = self._relay
+        failures = []
+        for host, port in relay.targets(self.node_id):
+            loop = asyncio.get_running_loop()
+            try:
+                async with asyncio.timeout(DIAL_SECONDS):
+                    await loop.create_connection(lambda: self.broker, host, port)
+            except TimeoutError:
+                failures.append((host, port, f"did not accept within {DIAL_SECONDS:g} seconds"))
+            except OSError as error:
+                failures.append((host, port, probe.reason(error)))
+                self._attempt(host, port)
+            else:
+                self.target = (host, port)
+                self._begin()
+                break
+        for host, port, why in failures:
+            relay.warn(f"dial-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
+        if self.broker.transport is None:
+            self.client.reset()
+            relay.links.discard(self)
+
+    def _attempt(self, host: str, port: int) -> None:
+        """Records a connection that a broker did not accept, where its address is one."""
+        if self._relay.recorder is not None and self.client.peer is not None:
+            with contextlib.suppress(ValueError):
+                self._relay.recorder.connection(self.client.peer, (host, port), accepted=False)
+
+    def _begin(self) -> None:
+        client, broker = self.client, self.broker
+        if client.transport is None or client.transport.is_closing() or broker.transport is None:
+            broker.reset()
+            self._relay.links.discard(self)
+            return
+        own = client.transport.get_extra_info("sockname")
+        listen = self._relay.settings.listen_host
+        wildcard = listen in {ports.ANY, "0.0.0.0", "::"}  # noqa: S104 (a comparison)
+        self._core = Connection(self._relay.shared, own[0] if wildcard else listen)
+        if self._relay.recorder is not None and client.peer is not None and broker.peer is not None:
+            self._flow = self._relay.recorder.connection(client.peer, broker.peer)
+        early, self._early = self._early, []
+        for data in early:
+            self.received(0, data)
+        if self._ended[0]:
+            self._ended[0] = False
+            self.ended(0)
+        client.pause(False)
+
+    # --- bytes -------------------------------------------------------------------------------------------------------
+
+    def received(self, side: int, data: bytes) -> None:
+        core, flow = self._core, self._flow
+        if core is None:
+            self._early.append(data)
+            self.client.pause(True)
+            return
+        if side == 0:
+            self._relay.bytes_up += len(data)
+            self._carry_out(core.from_client(data))
+            if flow is not None:
+                flow.data(0, data)
+            return
+        self._relay.bytes_down += len(data)
+        changed = self._carry_out(core.from_broker(data))
+        if flow is not None:
+            if changed is None:
+                flow.data(1, data)
+            else:
+                _record_changed(flow, data, changed)
+
+    def _carry_out(self, commands: list[Command]) -> list[Changed] | None:
+        """Carries out commands; returns what they say about changed frames, if anything."""
+        changed: list[Changed] | None = None
+        for command in commands:
+            kind = type(command)
+            if kind is ToClient:
+                self.client.write(command.data)  # type: ignore[union-attr]  # as its type says
+            elif kind is ToBroker:
+                self.broker.write(command.data)  # type: ignore[union-attr]  # as its type says
+            elif isinstance(command, Changed):
+                changed = [*(changed or ()), command]
+            elif isinstance(command, Notice):
+                self._notice(command)
+        return changed
+
+    def _notice(self, notice: Notice) -> None:
+        target = shown(*self.target)
+        client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
+        where = client if notice.topic.startswith("not-kafka-0") else f"upstream {target}"
+        self._relay.warn(f"{notice.topic}-{where}", f"{where}: {notice.text}")
+
+    # --- back-pressure and ends --------------------------------------------------------------------------------------
+
+    def full(self, side: int, full: bool) -> None:
+        """The buffer towards a side is full, or no longer so: the other side is read accordingly."""
+        _, other = self.sides(side)
+        other.pause(full)
+
+    def ended(self, side: int) -> None:
+        """A side sends no more (FIN): the other learns of it after all that was sent before."""
+        if self._core is not None and side == 1 and not self._ended[1]:
+            self._carry_out(self._core.broker_ended())
+        _, other = self.sides(side)
+        self._ended[side] = True
+        if self._core is None:
+            return
+        if self._flow is not None:
+            self._flow.end(side)
+        other.write_eof()
+        if all(self._ended):
+            self.close()
+
+    def lost(self, side: int, error: Exception | None) -> None:
+        """A side's connection is gone: the other's goes too, in the same way."""
+        _, other = self.sides(side)
+        if error is not None:
+            if self._flow is not None:
+                self._flow.reset(side)
+            other.reset()
+        elif not self._ended[side] or other.transport is None:
+            other.close()
+        if self.client.transport is None and self.broker.transport is None:
+            self._finished()
+
+    def close(self) -> None:
+        """Ends both sides after what is still to be written; the broker hears it first."""
+        self.broker.close()
+        self.client.close()
+
+    def _finished(self) -> None:
+        if self._flow is not None:
+            self._flow.end(0)
+            self._flow.end(1)
+        if self._core is not None:
+            self._core.dropped()
+        self._relay.links.discard(self)
+
+
+def _record_changed(flow: Flow, data: bytes, changed: list[Changed]) -> None:
+    """Records bytes of a broker so that each changed frame's last packet is its own and carries its comment."""
+    view = memoryview(data)
+    at = 0
+    for one in changed:
+        flow.data(1, view[at : one.start])
+        flow.data(1, view[one.start : one.end], one.comment)
+        at = one.end
+    flow.data(1, view[at:])
+
+
+class _Side(asyncio.Protocol):
+    """One of the two transports of a link; `peer` is the other end's (host, port)."""
+
+    __slots__ = ("_link", "_paused", "_side", "peer", "transport")
+
+    def __init__(self, link: Link, side: int) -> None:
+        self._link = link
+        self._side = side
+        self._paused = 0
+        self.transport: asyncio.Transport | None = None
+        self.peer: Address | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self.peer = None if peer is None else (peer[0], peer[1])
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._link.connected(self._side)
+
+    def data_received(self, data: bytes) -> None:
+        self._link.received(self._side, data)
+
+    def eof_received(self) -> bool:
+        self._link.ended(self._side)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._link.lost(self._side, exc)
+
+    def pause_writing(self) -> None:
+        self._link.full(self._side, True)
+
+    def resume_writing(self) -> None:
+        self._link.full(self._side, False)
+
+    def pause(self, paused: bool) -> None:
+        """Stops or resumes reading."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        with contextlib.suppress(RuntimeError):
+            if paused:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def write(self, data: bytes | memoryview) -> None:
+        if self.transport is not None:
+            self.transport.write(data)
+
+    def write_eof(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            with contextlib.suppress(OSError, RuntimeError):
+                self.transport.write_eof()
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def reset(self) -> None:
+        """Ends the connection with RST."""
+        transport = self.transport
+        if transport is None:
+            return
+        raw = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError, TypeError):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        transport.abort()

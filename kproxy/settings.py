@@ -1,0 +1,83 @@
+"""What a relay is told: one value that travels as JSON from the launcher to the relay's process."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+from kproxy.core.brokers import split_address
+
+LISTEN_HOST = "127.0.0.1"
+LISTEN_PORT = 19092
+BROKER_PORT = 9092
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`upstream` are (host, port) tried in order; sizes are bytes; paths are absolute or None.
+
+    `port_base` + node id is a broker's port, listen port + 1 where it is None. `record_to` is `-w FILE`; `run_dir`
+    holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`.
+    """
+
+    upstream: tuple[tuple[str, int], ...]
+    listen_host: str = LISTEN_HOST
+    listen_port: int = LISTEN_PORT
+    port_base: int | None = None
+    advertise: str = ""
+    hold_max: int = 1 << 20
+    memory_max: int = 256 << 20
+    record: bool = True
+    record_to: str | None = None
+    scratch: int = 256 << 20
+    scratch_dir: str | None = None
+    run_dir: str | None = None
+    release: str | None = None
+    probe: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        values = json.loads(text)
+        values["upstream"] = tuple((host, port) for host, port in values["upstream"])
+        return cls(**values)
+
+
+def upstream(text: str) -> tuple[tuple[str, int], ...]:
+    """Reads "HOST[:9092][,…]" as (host, port) pairs. Raises ValueError."""
+    found = []
+    for part in text.split(","):
+        host, port = split_address(part.strip())
+        if not host:
+            raise ValueError(f"no host in {text!r}")
+        found.append((host, BROKER_PORT if port is None else port))
+    return tuple(found)
+
+
+def listen(text: str) -> tuple[str, int]:
+    """Reads "[HOST:]PORT" as (host, port); "*" listens on every address. Raises ValueError."""
+    if text.isdecimal():
+        host, port = split_address(f"{LISTEN_HOST}:{text}")
+    else:
+        host, port = split_address(text)
+        if port is None:
+            raise ValueError(f"no port in {text!r}")
+    return host or LISTEN_HOST, LISTEN_PORT if port is None else port
+
+
+def size(text: str) -> int:
+    """Reads "1048576", "256M", "256MiB" or "1g" as bytes (powers of 1024). Raises ValueError."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"no size: {text!r}")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def shown(host: str, port: int) -> str:
+    """Writes "host:port", with brackets round an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
