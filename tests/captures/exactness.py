@@ -1,0 +1,62 @@
+"""Comparing exported exchanges with what Kafka's own classes read in the same capture."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict, deque
+from pathlib import Path
+from typing import Any
+
+Message = tuple[str, str, int, str]
+"""client, broker, correlation id, "request" or "response"."""
+
+
+def expected(path: Path) -> dict[Message, deque[dict[str, Any]]]:
+    """The expected frames of a capture, in order for each message."""
+    frames: dict[Message, deque[dict[str, Any]]] = defaultdict(deque)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for text in lines:
+            line = json.loads(text)
+            frames[line["client"], line["broker"], line["correlation_id"], line["kind"]].append(line)
+    return frames
+
+
+def plain(value: Any) -> Any:
+    """Our body in the form of the expectation: without what we add to the form of Kafka's converters."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"base64", "decoded"}:
+        return value["base64"]
+    shown = {}
+    for name, item in value.items():
+        if isinstance(item, dict) and "sizeInBytes" in item and "batches" in item:
+            shown[f"{name}SizeInBytes"] = item["sizeInBytes"]
+        else:
+            shown[name] = plain(item)
+    return shown
+
+
+def differences(lines: list[dict[str, Any]], frames: dict[Message, deque[dict[str, Any]]]) -> list[str]:
+    """What differs between exported lines and expected frames, each message once; consumes `frames`."""
+    found = []
+    exchanges = [line for line in lines if line["schema"] == "kproxy.exchange/1"]
+    for line in sorted(exchanges, key=lambda line: line["exchange"]):
+        for kind in ("request", "response"):
+            side = line[kind]
+            if side is None or (side["body"] is None and line["status"] == "cut"):
+                continue
+            name: Message = (line["client"], line["broker"], line["correlation_id"], kind)
+            waiting = frames.get(name)
+            if not waiting:
+                found.append(f"exchange {line['exchange']}: {kind} that is not expected")
+                continue
+            frame = waiting.popleft()
+            ours = (line["api_key"], line["api_version"], plain(side["body"]))
+            theirs = (frame["api_key"], frame["api_version"], frame["body"])
+            if ours != theirs:
+                found.append(f"exchange {line['exchange']}: {kind}\n  ours   {ours}\n  theirs {theirs}")
+    found += [f"expected {name} is missing" for name, waiting in frames.items() for _ in waiting]
+    return found
