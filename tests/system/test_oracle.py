@@ -25,18 +25,18 @@ from decoders.layout import layout
 from decoders.schema import Definitions, definitions
 from decoders.writer import write
 from tests.support.java import oracle_classpath
+from tests.support.judge import DEFINITIONS, differences
 from tests.support.plain import plain
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
+DATA = Path(__file__).parent.parent / "data"
 MESSAGES = int(os.environ.get("KPROXY_ORACLE_MESSAGES", "30"))
 # What the jars of a release hold: kinds of messages, and versions of them all together.
 RELEASES = {
     "4.4.0": ({"data": 11, "header": 2, "request": 91, "response": 91}, 640),
     "3.9.2": ({"data": 8, "header": 2, "request": 88, "response": 88}, 666),
 }
-# The newest release rules; an older one is read with its own names and layouts.
-DEFINITIONS: dict[str, str | None] = {"4.4.0": None, "3.9.2": "3.9"}
 
 canonical = partial(json.dumps, sort_keys=True)
 
@@ -199,3 +199,18 @@ def test_our_definitions_know_no_version_that_kafka_does_not(judged: Judged, kno
     theirs = {(line["name"], line["version"]) for line in judged.lines()}
     assert ours
     assert ours <= theirs
+
+
+@pytest.mark.parametrize(
+    ("release", "capture"),
+    [
+        ("4.4.0", "captures/kafka-4.4.0-librdkafka.pcap"),
+        ("3.9.2", "captures/kafka-1.1.1.pcap"),
+        ("4.4.0", "golden/golden-4.4.0.pcap"),
+        ("3.9.2", "golden/golden-3.9.2.pcap"),
+    ],
+)
+def test_recorded_traffic_is_read_as_kafka_does(release: str, capture: str) -> None:
+    count, wrong = differences(DATA / capture, release)
+    assert count > 300
+    assert not wrong, wrong[:5]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.brokers import Cluster
 from tests.support.java import oracle_classpath
+from tests.support.judge import differences
 from tests.support.proxy import Proxy, export, tcp_connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -125,6 +126,9 @@ def test_every_call_succeeds_and_no_connection_leaves_the_proxy(
         assert proxy.stop() in {0, 130}, proxy.said()
     lines = export(proxy.recording, tmp_path)
     statuses = check_recording(lines, brokers)
+    judged, wrong = differences(proxy.recording, JAVA_RELEASES[brokers.release])
+    assert judged > len(lines)
+    assert not wrong, wrong[:5]
     apis = {line["api"] for line in lines if "api" in line}
     assert {"ApiVersions", "Metadata", "Produce", "FindCoordinator"} <= apis
     assert {"Fetch", "ShareFetch"} & apis

@@ -1,0 +1,71 @@
+"""Kafka's own classes beside ours on recorded traffic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from base64 import b64encode
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from captures.reader import read
+from decoders.exchange import Exchange
+from decoders.jsonform import body_json
+from decoders.message import Decoded, decode_request, decode_response
+from decoders.schema import definitions
+from tests.support.java import oracle_classpath
+from tests.support.plain import plain
+
+# The newest release rules; an older one is read with its own names and layouts.
+DEFINITIONS: dict[str, str | None] = {"4.4.0": None, "3.9.2": "3.9"}
+
+
+def bodies(recording: Path, release: str) -> list[tuple[Decoded, bytes]]:
+    """Every frame with a Kafka header: what we read in it, and its bytes after the header."""
+    known = definitions(DEFINITIONS[release])
+    found = []
+    with closing(read([recording], release=DEFINITIONS[release])) as reader:
+        for exchange in reader:
+            if not isinstance(exchange, Exchange) or exchange.api_key is None or exchange.api_version is None:
+                continue
+            if exchange.request is not None:
+                data = bytes(exchange.request.data(reader.source))
+                decoded = decode_request(data, known)
+                found.append((decoded, data[decoded.body_start :]))
+            if exchange.response is not None:
+                data = bytes(exchange.response.data(reader.source))
+                decoded = decode_response(data, exchange.api_key, exchange.api_version, known)
+                found.append((decoded, data[decoded.body_start :]))
+    return found
+
+
+def judge(release: str, asked: list[tuple[str, int, bytes]]) -> list[Any]:
+    """The body that Kafka reads in each (name, version, bytes), or a string that says what is wrong."""
+    lines = "".join(f"{name}\t{version}\t{b64encode(data).decode()}\n" for name, version, data in asked)
+    run = subprocess.run(
+        ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", oracle_classpath(release), "kproxy.oracle.Judge"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def differences(recording: Path, release: str) -> tuple[int, list[str]]:
+    """Number of bodies compared, and what is wrong with our reading of any."""
+    ours = bodies(recording, release)
+    wrong = [f"{decoded.header}: {decoded.problems}" for decoded, _ in ours if decoded.message is None]
+    asked = [
+        (decoded.message, decoded.version, decoded.body, data) for decoded, data in ours if decoded.message is not None
+    ]
+    answers = judge(release, [(message.name, version, data) for message, version, _, data in asked])
+    for (message, version, body, _), theirs in zip(asked, answers, strict=True):
+        if body is None and isinstance(theirs, str):
+            continue  # cut by the end of the capture: neither reads it
+        shown = None if body is None else plain(body_json(body, message, version, show_secrets=True))
+        if json.loads(json.dumps(shown)) != theirs:
+            wrong.append(f"{message.name} v{version}: {shown!s:.500} is not Kafka's {theirs!s:.500}")
+    return len(asked), wrong
