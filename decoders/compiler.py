@@ -313,7 +313,6 @@ def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
     head = (
         "def decode(b, p, e, problems=None, T=None):\n"
         "    s = p\n"
-        "    lenient = T is not None\n"
         "    if T is None: T = D if type(b) is bytes else X\n"
         "    V = b if type(b) is memoryview else memoryview(b)\n"
         "    try:\n"
@@ -322,7 +321,7 @@ def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
         "        if p <= e: return d, p\n"
         "    except (Failed, Bad, IndexError, Error, UnicodeDecodeError):\n"
         "        pass\n"
-        "    return recover(b, s, e, problems, lenient)\n"
+        "    return recover(b, s, e, problems, T is J)\n"
     )
     body = "\n".join(lines) + "\n"
     if not re.search(r"\bV\[", body):
@@ -333,6 +332,7 @@ def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
 _SHARED: dict[str, Any] = {
     "D": bytes.decode,
     "X": text,
+    "J": text_as_java,
     "U": _varint,
     "W": _lone_varint,
     "F": _fail,
