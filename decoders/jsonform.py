@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from binascii import b2a_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from decoders import secrets
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
-from decoders.records.batches import records_json
+from decoders.records.batches import RecordsForm, Trouble, records_json
 from decoders.schema.model import Message
 
 
@@ -168,3 +168,33 @@ def _open(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
 @per_version
 def _closed(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
     return _compile(message, version, show_secrets=False)
+
+
+def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str, Trouble]]:
+    """What is wrong in the records of a body that `body_json` made: the field's path, and the trouble."""
+    layout = _with_records(message, version)
+    return [] if layout is None else list(_troubles(body, layout, ""))
+
+
+def _holds_records(layout: Layout) -> bool:
+    return any(slot.type == "records" or (slot.layout and _holds_records(slot.layout)) for slot in layout.every())
+
+
+@per_version
+def _with_records(message: Message, version: int) -> Layout | None:
+    layout = layout_of(message, version)
+    return layout if _holds_records(layout) else None
+
+
+def _troubles(body: Any, layout: Layout, path: str) -> Iterator[tuple[str, Trouble]]:
+    for slot in layout.every():
+        value = body.get(slot.name)
+        if not value:
+            continue
+        if isinstance(value, RecordsForm):
+            yield from ((path + slot.name, trouble) for trouble in value.troubles)
+        elif slot.shape is Shape.ARRAY and slot.layout is not None:
+            for index, element in enumerate(value):
+                yield from _troubles(element, slot.layout, f"{path}{slot.name}[{index}].")
+        elif slot.shape is Shape.STRUCT:
+            yield from _troubles(value, slot.struct, f"{path}{slot.name}.")

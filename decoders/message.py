@@ -11,10 +11,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from decoders.compiler import Decode, Values, decoder
 from decoders.conversation.stream import Side
 from decoders.errorcodes import error_codes
+from decoders.jsonform import record_troubles
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.problems import Code, DecodeError, Problem
@@ -23,7 +25,7 @@ from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message
 from decoders.tree import Node, tree
 
-__all__ = ["Decoded", "decode_request", "decode_response", "error_codes", "frame_tree"]
+__all__ = ["Decoded", "decode_request", "decode_response", "error_codes", "frame_tree", "record_problems"]
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 _SIZE = 4
@@ -240,6 +242,22 @@ def _partial_header(data: Buffer, plan: _Plan, end: int) -> Values:
     names = {slot.name for slot in layout_of(plan.header, plan.header_version).slots}
     node = tree(plan.header, plan.header_version, data, _SIZE, end)
     return {child.name: child.value for child in node.children if child.name in names and child.problem is None}
+
+
+def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> list[Problem]:
+    """What is wrong in the records of a frame: `body` is what `body_json` made of what was `decoded` from `data`."""
+    if decoded.message is None:
+        return []
+    troubles = record_troubles(body, decoded.message, decoded.version)
+    if not troubles:
+        return []
+    node = tree(decoded.message, decoded.version, data, decoded.body_start, len(data))
+    places = {
+        one.path: one.end - len(one.value) for one in node.walk() if one.type == "records" and one.value is not None
+    }
+    return [
+        Problem(where, places[path] + trouble.offset, path, trouble.message, trouble.code) for path, trouble in troubles
+    ]
 
 
 def frame_tree(

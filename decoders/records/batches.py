@@ -152,11 +152,19 @@ def _legacy(records: Buffer, position: int, end: int) -> dict[str, Any]:
     return header
 
 
-def records_json(records: Buffer) -> dict[str, Any]:
+class RecordsForm(dict[str, Any]):
+    """The JSON form of a records field; `troubles` are for the exchange's problems."""
+
+    troubles: list[Trouble]
+
+
+def records_json(records: Buffer) -> RecordsForm:
     """The JSON form of a records field, as far as the batches' headers go."""
     parsed = parse(records)
-    return {
-        "sizeInBytes": len(records),
-        "batches": [batch.header for batch in parsed.batches],
-        "truncatedTail": parsed.truncated_tail,
-    }
+    form = RecordsForm(
+        sizeInBytes=len(records),
+        batches=[batch.header for batch in parsed.batches],
+        truncatedTail=parsed.truncated_tail,
+    )
+    form.troubles = parsed.troubles
+    return form

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from decoders.conversation.stream import Side
 from decoders.jsonform import body_json
-from decoders.message import Decoded, decode_request, decode_response, error_codes, frame_tree
+from decoders.message import Decoded, decode_request, decode_response, error_codes, frame_tree, record_problems
 from decoders.problems import Code
 from decoders.schema import Message, definitions
 from decoders.tree import Node
 from decoders.writer import write
+from tests.decoders.records.test_batches import batch
 from tests.decoders.support import RELEASES, decoded, eyes, smallest
 from tests.support.golden import golden, plain
 
@@ -191,6 +192,29 @@ def test_large_frames_are_read_without_a_copy() -> None:
     view = read.body["responses"][0]["partitions"][0]["records"]
     data[-1] = 1
     assert view[-1] == 1
+
+
+def test_records_whose_crc_does_not_match_are_a_problem_in_their_place() -> None:
+    good, bad = batch(), bytearray(batch())
+    bad[-1] ^= 1
+    partitions: list[dict[str, Any]] = [
+        {"index": 1, "records": good},
+        {"index": 2, "records": bytes(good + bad)},
+        {"index": 3},
+    ]
+    values = {"acks": 1, "topicData": [{"name": "t", "partitionData": partitions}]}
+    data = request(0, 9, write(named("ProduceRequest", 9), 9, values))
+    read = decode_request(data, NEWEST)
+    assert read.message is not None
+    body = body_json(read.body or {}, read.message, read.version)
+    (problem,) = record_problems(data, read, body, "request")
+    assert (problem.code, problem.where) == (Code.CRC_MISMATCH, "request")
+    assert problem.path == "topicData[0].partitionData[1].records"
+    assert data[problem.offset :].startswith(bytes(bad))
+    partitions[1]["records"] = good
+    clean = request(0, 9, write(named("ProduceRequest", 9), 9, values))
+    read = decode_request(clean, NEWEST)
+    assert record_problems(clean, read, body_json(read.body or {}, read.message, 9), "request") == []  # type: ignore[arg-type]
 
 
 def problems_of(node: Node) -> list[Code]:
