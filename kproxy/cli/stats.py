@@ -60,6 +60,8 @@ def command(
                 summary.add(ExchangeRow(item, reader.source, known))
     except CaptureError as error:
         failure = error
+    finally:
+        reader.close()
     show(summary)
     if not summary.apis() and failure is None:
         settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
