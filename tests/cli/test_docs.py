@@ -1,0 +1,36 @@
+"""The reference pages say what the code does."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from kproxy.cli.main import COMMANDS, load, main
+from tools import docs
+
+
+@pytest.mark.parametrize("name", docs.PAGES)
+def test_a_page_is_what_the_code_makes(name: str) -> None:
+    assert (docs.DOCS / name).read_text(encoding="utf-8") == docs.PAGES[name](), "run `make docs`"
+
+
+def leaves(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        return [leaf for sub, found in command.commands.items() for leaf in leaves(f"{name} {sub}", found)]
+    return [(name, command)]
+
+
+def test_every_command_and_option_is_on_the_page() -> None:
+    """Against click's own tree, without the generator's help."""
+    page = (docs.DOCS / "cli.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^#+ (kproxy [^\n]+)\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL))
+    for name, entry in COMMANDS.items():
+        for path, command in leaves(f"kproxy {name}", load(entry.target)):
+            for option in command.params:
+                if isinstance(option, click.Option) and not option.hidden:
+                    assert all(f"`{spelling}`" in sections[path] for spelling in option.opts), (path, option.opts)
+    top = page[: page.index("\n## kproxy ")]
+    for option in main.params:
+        assert all(f"`{spelling}`" in top for spelling in option.opts)
