@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -51,7 +52,8 @@ class Frame:
     time: int
     at: int
     spans: list[tuple[int, int]]
-    comments: list[str] = field(default_factory=list)
+    comments: Sequence[str] = ()
+    """Packet comments: what kproxy changed in the frame, or what somebody wrote beside it."""
     missing: int = 0
     """Bytes that the capture does not hold (snap length, a gap, or the end of the capture)."""
 

@@ -15,7 +15,7 @@ from decoders import secrets
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.jsonform import base64, body_json
-from decoders.message import Decoded, decode_request, decode_response, error_codes
+from decoders.message import Decoded, decode_request, decode_response, error_codes, record_problems
 from decoders.problems import Code, Problem
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
@@ -128,7 +128,7 @@ class _View:
             "body": None,
         }
         if frame.comments:
-            shown["comments"] = frame.comments
+            shown["comments"] = list(frame.comments)
         exchange = self.exchange
         if exchange.status is Status.TLS:
             return shown
@@ -147,6 +147,7 @@ class _View:
             shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
             return shown
         shown["body"] = body_json(decoded.body, decoded.message, decoded.version, show_secrets=self.show_secrets)
+        self.problems += record_problems(data, decoded, shown["body"], _where(frame))
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version
         if frame.side is Side.BROKER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from decoders.layout import Layout, Shape, layout
@@ -13,17 +14,55 @@ from decoders.schema.lookup import Definitions
 ENOUGH = 1 << 16
 """Bytes of a frame that are looked at; a transactional id is at most 32 KiB."""
 
+STRING, COMPACT_STRING, TAGS = -1, -2, -3
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to come to `acks`: bytes to skip, or a string, or tagged fields, from the frame's start on."""
+
+    steps: tuple[int, ...]
+    unanswered: frozenset[int]
+    """Values of `acks` with which no reply comes."""
+
 
 @lru_cache(maxsize=256)
-def _layouts(definitions: Definitions, key: int, version: int) -> tuple[Layout | None, Layout | None]:
-    """Layouts of the header and of the body of a request; None where the version is unknown."""
+def way(definitions: Definitions, key: int, version: int) -> Way | None:
+    """The way to a request's `acks`, None where it has none or it lies behind what cannot be skipped."""
     if version not in definitions.versions(key):
-        return None, None
+        return None
     header_version = definitions.request_header_version(key, version)
     header, body = definitions.message("RequestHeader", header_version), definitions.request(key, version)
     if header is None or body is None:
-        return None, None
-    return layout(header, header_version), layout(body, version)
+        return None
+    steps: list[int] = [4]
+    if not _skip(layout(header, header_version), steps) or _skip(layout(body, version), steps):
+        return None
+    merged: list[int] = []
+    for step in steps:
+        if step > 0 and merged and merged[-1] > 0:
+            merged[-1] += step
+        else:
+            merged.append(step)
+    unanswered = frozenset(acks for acks in range(-1, 2) if irregular.expects_no_reply(key, version, acks))
+    return Way(tuple(merged), unanswered)
+
+
+def _skip(fields: Layout, steps: list[int]) -> bool:
+    """Add the steps over a struct's fields; False where `acks`, or what cannot be skipped, comes first."""
+    for slot in fields.slots:
+        if slot.name == "acks":
+            return False
+        if slot.shape is Shape.FIXED:
+            steps.append(slot.minimum)
+        elif slot.shape is Shape.STRING:
+            steps.append(COMPACT_STRING if slot.compact else STRING)
+        else:
+            steps.append(1 << 30)
+            return False
+    if fields.flexible:
+        steps.append(TAGS)
+    return True
 
 
 def wants_no_reply(frame: bytes, key: int, version: int, definitions: Definitions) -> bool | None:
@@ -31,44 +70,35 @@ def wants_no_reply(frame: bytes, key: int, version: int, definitions: Definition
 
     Reads no further than the `acks` field; None where `frame` ends before it.
     """
-    header, body = _layouts(definitions, key, version)
-    if header is None or body is None:
+    found = way(definitions, key, version)
+    if found is None:
         return False
+    position = 0
     try:
-        position = _skip(header, frame, 4)
-        for slot in body.slots:
-            if slot.name == "acks":
-                if position + 2 > len(frame):
-                    return None
-                acks = int.from_bytes(frame[position : position + 2], "big", signed=True)
-                return irregular.expects_no_reply(key, version, acks)
-            position = _skip_slot(slot.shape, slot.minimum, frame, position, compact=slot.compact)
+        for step in found.steps:
+            if step > 0:
+                position += step
+            elif step == STRING:
+                length = frame[position] << 8 | frame[position + 1]
+                position += 2 + (length if length < 0x8000 else 0)
+            elif step == COMPACT_STRING:
+                length, position = read_unsigned_varint(frame, position)
+                position += length - 1 if length else 0
+            else:
+                position = _skip_tags(frame, position)
     except IndexError:
         return None
     except DecodeError:
         return False
-    return irregular.expects_no_reply(key, version, None)
+    if position + 2 > len(frame):
+        return None
+    return int.from_bytes(frame[position : position + 2], "big", signed=True) in found.unanswered
 
 
-def _skip(fields: Layout, frame: bytes, position: int) -> int:
-    for slot in fields.slots:
-        position = _skip_slot(slot.shape, slot.minimum, frame, position, compact=slot.compact)
-    if fields.flexible:
-        count, position = read_unsigned_varint(frame, position)
-        for _ in range(min(count, len(frame))):
-            _, position = read_unsigned_varint(frame, position)
-            length, position = read_unsigned_varint(frame, position)
-            position += length
-    return position
-
-
-def _skip_slot(shape: Shape, minimum: int, frame: bytes, position: int, *, compact: bool) -> int:
-    """Position after a string or a value of one size, the only kinds before `acks`."""
-    if shape is Shape.FIXED:
-        return position + minimum
-    if shape is not Shape.STRING:
-        raise IndexError(position)
-    if compact:
+def _skip_tags(frame: bytes, position: int) -> int:
+    count, position = read_unsigned_varint(frame, position)
+    for _ in range(count):
+        _, position = read_unsigned_varint(frame, position)
         length, position = read_unsigned_varint(frame, position)
-        return position + max(length - 1, 0)
-    return position + 2 + max(int.from_bytes(frame[position : position + 2], "big", signed=True), 0)
+        position += length
+    return position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from decoders.conversation.framing import END, RESPONSE, WHOLE, Item, Requests, Responses
+from decoders.conversation.framing import BROKEN, END, RESPONSE, WHOLE, Item, Requests, Responses
 from decoders.conversation.limits import SECOND, Limits
 from decoders.conversation.pairing import Pairing
 from decoders.conversation.recognition import Verdict, known
@@ -165,6 +165,8 @@ class Conversation:
                     answer(key, frame[0], frame[1], correlation_id)
                 else:
                     answer(key, frame, None, correlation_id)
+            elif kind == BROKEN and correlation_id is not None:
+                pairing.broken[correlation_id] = frame
             else:
                 self._other(key, frame)
         for key, kind, exchange, correlation_id in asked[index:]:

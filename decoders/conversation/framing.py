@@ -9,7 +9,6 @@ looks for the next frame, and the caller steps it segment by segment.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import islice
 from operator import sub
 from struct import Struct
 from typing import Any, Final
@@ -43,6 +42,8 @@ PROBLEM: Final = 4
 END: Final = 5
 WHOLE: Final = 6
 """An exchange that needs no pairing (TLS)."""
+BROKEN: Final = 7
+"""A response that the connection's end left half sent; the item is how many of its bytes came."""
 
 Item = tuple[int, int, Any, "int | None"]
 
@@ -53,6 +54,9 @@ _HEAD = 96
 """Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
 _MOST_CLIENT_IDS = 1024
 _NEVER = 1 << 62
+
+CLOSED = frozenset({"FIN", "RST"})
+"""Reasons of an End that are the peers' doing and not the capture's."""
 
 NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
 
@@ -134,7 +138,7 @@ class Framer:
         key = max(stretch.key(stop - 1), self.floor)
         spans, missing = stretch.spans(start, end)
         frame = Frame(
-            self.side, start, end - start - 4, stretch.time(start), stretch.time(stop - 1), key, spans, [], missing
+            self.side, start, end - start - 4, stretch.time(start), stretch.time(stop - 1), key, spans, (), missing
         )
         if missing:
             self.health.cut += 1
@@ -182,7 +186,7 @@ class Framer:
             if offset < end:
                 text = self.comments.pop(offset)
                 if offset >= start:
-                    frame.comments.append(text)
+                    frame.comments = (*frame.comments, text)
         rest = []
         for low, high in self.overlaps:
             if high > start and low < end:
@@ -489,7 +493,7 @@ class Requests(Framer):
                                 frame_at = ats[j] + end - 1 - ends[j - 1]
                                 spans = [(at, room)]
                                 if j > k + 1:
-                                    lengths = map(sub, islice(ends, k + 1, j), islice(ends, k, j - 1))
+                                    lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
                                     spans += zip(ats[k + 1 : j], lengths, strict=True)
                                 spans.append((ats[j], end - ends[j - 1]))
                                 frame = Frame(Side.CLIENT, position, size, times[k], times[j], frame_at, spans)
@@ -747,7 +751,7 @@ class Responses(Framer):
                             frame_at = ats[j] + end - 1 - ends[j - 1]
                             spans = [(at, room)]
                             if j > k + 1:
-                                lengths = map(sub, islice(ends, k + 1, j), islice(ends, k, j - 1))
+                                lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
                                 spans += zip(ats[k + 1 : j], lengths, strict=True)
                             spans.append((ats[j], end - ends[j - 1]))
                             frame = Frame(Side.BROKER, position, size, times[k], times[j], frame_at, spans)
@@ -838,6 +842,10 @@ class Responses(Framer):
         if self.search is None and stretch.end - self.position >= 8:
             head = stretch.gather(self.position, 8)
             if len(head) == 8 and 4 <= (size := _SIZE.unpack_from(head)[0]) <= self.limit:
+                correlation_id = _RESPONSE.unpack(head)[1]
+                if event.reason in CLOSED and stretch.have is None and correlation_id in self.outstanding:
+                    out.append((self.floor, BROKEN, stretch.end - self.position, correlation_id))
+                    return
                 self._complete(head, self.position + 4 + size, out)
                 return
         self.unread(out, event.at, event.time)

@@ -47,6 +47,8 @@ class Pairing:
         self.tokens: deque[Exchange] = deque()
         self.early: dict[int, Frame] = {}
         self.early_problems: dict[int, list[Problem]] = {}
+        self.broken: dict[int, int] = {}
+        """How many bytes of a response came before its connection ended."""
         self.deadline = _NEVER
         """Nothing is overdue before this capture time."""
         self.seen = opened
@@ -255,7 +257,10 @@ class Pairing:
             if id(exchange) in unanswered:
                 self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
             else:
-                self._finish(key, exchange, Status.NO_RESPONSE, reason)
+                came = self.broken.get(exchange.correlation_id) if exchange.correlation_id is not None else None
+                more = "" if came is None else f" {came} bytes into the response"
+                self._finish(key, exchange, Status.NO_RESPONSE, reason + more)
+        self.broken.clear()
 
 
 def _request(exchange: Exchange) -> Frame:

@@ -8,7 +8,6 @@ segment from `have[k]` on; `have` is None while there are none.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import islice
 from operator import sub
 
 from decoders.conversation.stream import Gap, Run, Source
@@ -202,7 +201,7 @@ class Stretch:
             if j == k:
                 return [(at, end - start)], 0
             spans = [(at, ends[k] - start)]
-            spans += zip(ats[k + 1 : j], map(sub, islice(ends, k + 1, j), islice(ends, k, j - 1)), strict=True)
+            spans += zip(ats[k + 1 : j], map(sub, ends[k + 1 : j], ends[k : j - 1]), strict=True)
             spans.append((ats[j], end - ends[j - 1]))
             return spans, 0
         spans = []

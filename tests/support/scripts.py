@@ -132,6 +132,7 @@ class Script:
 
 
 Batches = Iterable[list[Event]]
+Cut = Callable[[list[Event]], Batches]
 
 
 def packets(events: list[Event]) -> Iterator[list[Event]]:
@@ -199,7 +200,7 @@ def whole(events: list[Event]) -> Iterator[list[Event]]:
     yield joined(events)
 
 
-def at_random(seed: int) -> Callable[[list[Event]], Iterator[list[Event]]]:
+def at_random(seed: int) -> Cut:
     """Packets cut anywhere and joined to batches of any size."""
 
     def cut(events: list[Event]) -> Iterator[list[Event]]:
@@ -286,7 +287,7 @@ def facts(item: Exchange | StreamProblem, tape: Tape) -> tuple[Any, ...]:
 
 def play(
     script: Script,
-    cut: Callable[[list[Event]], Batches] = whole,
+    cut: Cut = whole,
     *,
     opened: bool = True,
     limits: Limits | None = None,
