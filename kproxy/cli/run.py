@@ -1,0 +1,299 @@
+"""`kproxy run`: clients on one side, a cluster on the other, everything that passes in view."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import FILTER, RELEASE
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from decoders.filters import Expression
+    from kproxy.launcher import Event, RelayProcess
+    from kproxy.settings import Settings
+
+
+PROBE_SECONDS = 0.3
+"""How long the UI waits for the first word on upstream; it often says at once what is wrong."""
+
+
+class _Parsed(click.ParamType[Any]):
+    """A value that a function of `kproxy.settings` reads."""
+
+    def __init__(self, name: str, function: str) -> None:
+        self.name = name
+        self._function = function
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        from kproxy import settings
+
+        try:
+            return getattr(settings, self._function)(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return FILTER.shell_complete(ctx, param, incomplete)
+
+
+@click.command()
+@click.option(
+    "--upstream",
+    required=True,
+    type=_Parsed("address", "upstream"),
+    metavar="HOST[:9092][,...]",
+    help="Bootstrap servers of the cluster, tried in order.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:19092",
+    show_default=True,
+    type=_Parsed("address", "listen"),
+    metavar="[HOST:]PORT",
+    help="Where clients connect; * as host is every address.",
+)
+@click.option(
+    "-w", "--write", "record_to", type=click.Path(path_type=Path), metavar="FILE", help="Record to this pcapng file."
+)
+@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
+@click.option(
+    "--port-base",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Broker N is served on PORT + N (listen port + 1 unless given).",
+)
+@click.option(
+    "--advertise", default="", metavar="HOST", help="What clients are told: a host, or a template ({broker}, {port})."
+)
+@click.option(
+    "--hold-max",
+    default="1M",
+    show_default=True,
+    type=_Parsed("size", "size"),
+    metavar="SIZE",
+    help="Longer Produce and Fetch responses are rewritten as they stream.",
+)
+@click.option(
+    "--scratch",
+    default="256M",
+    show_default=True,
+    type=_Parsed("size", "size"),
+    metavar="SIZE",
+    help="Size of the recording that is kept without -w.",
+)
+@click.option(
+    "--spool-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where recording and index go when shared memory has no room.",
+)
+@click.option("--no-record", is_flag=True, help="Record nothing; there is no list then.")
+@click.option("--check", is_flag=True, help="First ask upstream whether it is a Kafka broker; exit 4 if not.")
+@click.option(
+    "-Y", "--filter", "filter_text", default="", metavar="EXPR", help="Show only exchanges that match.",
+    shell_complete=_complete_filter,
+)  # fmt: skip
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+def command(
+    upstream: tuple[tuple[str, int], ...],
+    listen: tuple[str, int],
+    record_to: Path | None,
+    headless: bool,
+    port_base: int | None,
+    advertise: str,
+    hold_max: int,
+    scratch: int,
+    spool_dir: Path | None,
+    no_record: bool,
+    check: bool,
+    filter_text: str,
+    show_secrets: bool,
+    release: str | None,
+) -> int:
+    """Forward clients to a cluster and watch what passes.
+
+    Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
+    Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
+    """
+    from kproxy.settings import Settings
+
+    expression = FILTER.convert(filter_text, None, click.get_current_context()) if filter_text else None
+    if no_record and record_to is not None:
+        raise Failure("--no-record and -w exclude each other", Exit.USAGE)
+    chosen = Settings(
+        upstream=upstream,
+        listen_host=listen[0],
+        listen_port=listen[1],
+        port_base=port_base,
+        advertise=advertise,
+        hold_max=hold_max,
+        record=not no_record,
+        record_to=None if record_to is None else str(record_to),
+        scratch=max(scratch, 1 << 20),
+        release=release,
+        probe=not check,
+    )
+    if check:
+        _check(chosen)
+    relay = _start(chosen, spool_dir)
+    messages = _Messages()
+    try:
+        relay.on_event(messages.take)
+        click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
+        as_json = cli.current().json
+        if relay.recording is None:
+            _wait(relay)
+        elif headless or as_json or not sys.stdout.isatty() or not sys.stdin.isatty():
+            _follow(relay, expression, release=release, as_json=as_json, show_secrets=show_secrets)
+        else:
+            _show(relay, chosen, messages, filter_text, release=release, show_secrets=show_secrets)
+    finally:
+        relay.stop()
+        messages.release()
+        relay.clean_up()
+    return Exit.OK
+
+
+def _check(chosen: Settings) -> None:
+    """Raises Failure (exit 4) where no upstream is a Kafka broker."""
+    import asyncio
+
+    from kproxy import probe
+    from kproxy.settings import shown
+
+    wrong = []
+    for host, port in chosen.upstream:
+        found = asyncio.run(probe.problem(host, port))
+        if found is None:
+            return
+        wrong.append(f"upstream {shown(host, port)} {found}")
+    raise Failure("; ".join(wrong), Exit.CONNECT)
+
+
+def _start(chosen: Settings, spool_dir: Path | None) -> RelayProcess:
+    from kproxy.launcher import RelayProcess, StartError
+
+    try:
+        return RelayProcess(chosen, spool=spool_dir)
+    except StartError as error:
+        raise Failure(str(error), Exit(error.exit_code)) from None
+
+
+class _Messages:
+    """What the relay says, for standard error; held back while the terminal UI has the screen.
+
+    `take` is called from a thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[str] | None = None
+        self.warnings: list[str] = []
+
+    def take(self, event: Event) -> None:
+        if event["event"] == "warning":
+            self.warnings.append(event["message"])
+            self._say(f"kproxy: warning: {event['message']}")
+        elif event["event"] == "broker":
+            self._say(f"broker {event['node']} ({event['upstream']}) is served on {event['listener']}")
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._held.append(line)
+            elif not cli.current().quiet:
+                click.echo(line, err=True)
+
+    def hold(self) -> None:
+        with self._lock:
+            self._held = []
+
+    def release(self) -> None:
+        with self._lock:
+            held, self._held = self._held or [], None
+        for line in held:
+            self._say(line)
+
+
+def _wait(relay: RelayProcess) -> None:
+    from kproxy.following import IDLE_SECONDS, Stopping
+
+    with Stopping() as stopping:
+        while relay.alive and not stopping.event.wait(IDLE_SECONDS * 4):
+            pass
+    _ended(relay, stopping.event)
+
+
+def _follow(
+    relay: RelayProcess, expression: Expression | None, *, release: str | None, as_json: bool, show_secrets: bool
+) -> None:
+    from kproxy.following import Follower, Stopping
+
+    with Stopping() as stopping:
+        follower = Follower(
+            relay, sys.stdout, as_json=as_json, expression=expression, release=release, show_secrets=show_secrets
+        )
+        follower.run(stopping.event)
+    if follower.unknown:
+        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    _ended(relay, stopping.event)
+
+
+def _ended(relay: RelayProcess, stopping: threading.Event) -> None:
+    if not stopping.is_set():
+        raise Failure(f"the relay (process {relay.pid}) has ended", Exit.BUG)
+
+
+def _show(
+    relay: RelayProcess,
+    chosen: Settings,
+    messages: _Messages,
+    filter_text: str,
+    *,
+    release: str | None,
+    show_secrets: bool,
+) -> None:
+    """The terminal UI in this process, the indexer in another; the relay ends when the UI is left."""
+    import tui
+    from kproxy.launcher import Indexer, wait_until
+    from kproxy.settings import shown
+
+    assert relay.recording is not None  # noqa: S101 (the caller asked)
+    arguments = ("--follow", "--with-parent", *(("--release", release) if release else ()))
+    indexer = Indexer(relay.recording, relay.index_dir, arguments)
+    wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
+    messages.hold()
+    try:
+        tui.run(
+            relay.index_dir,
+            live=tui.RunInfo(
+                bootstrap=relay.bootstrap,
+                upstream=",".join(shown(host, port) for host, port in chosen.upstream),
+                listening=(relay.bootstrap,),
+                recording=None if chosen.record_to is None else relay.recording,
+                notes=tuple(messages.warnings),
+            ),
+            filter_text=filter_text,
+            release=release,
+            show_secrets=show_secrets,
+        )
+    except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
+        messages.release()
+        cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
+        _wait(relay)
+    finally:
+        indexer.stop()

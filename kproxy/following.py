@@ -1,0 +1,130 @@
+"""Prints what a relay records while it records it: the headless form of `kproxy run` and `kproxy demo`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from decoders.exchange import Exchange, Health
+
+if TYPE_CHECKING:
+    from captures.reader import Reader
+    from decoders.filters import Expression
+    from kproxy.launcher import RelayProcess
+
+IDLE_SECONDS = 0.05
+
+
+class Stopping:
+    """An event that SIGINT and SIGTERM set; a context manager that puts the old handlers back."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._old: dict[int, Any] = {}
+
+    def _set(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.event.set()
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, self._set)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+class Follower:
+    """Follows a recording until told to stop, handing every selected line to `write`."""
+
+    def __init__(
+        self,
+        relay: RelayProcess,
+        out: IO[str],
+        *,
+        as_json: bool = False,
+        expression: Expression | None = None,
+        release: str | None = None,
+        show_secrets: bool = False,
+        observe: Callable[[Exchange, Reader], None] | None = None,
+    ) -> None:
+        """`observe` sees every exchange that the filter lets pass, in order."""
+        from captures.reader import read
+
+        assert relay.recording is not None  # noqa: S101 (callers record)
+        self._relay = relay
+        self._out = out
+        self._expression = expression
+        self._observe = observe
+        self._as_json = as_json
+        self.reader = read(relay.recording, release=release, follow=True)
+        self._text = self._printer(as_json=as_json, show_secrets=show_secrets)
+        self.unknown = 0
+        """Exchanges that the filter could not tell."""
+
+    def _printer(self, *, as_json: bool, show_secrets: bool) -> Callable[[Any], str]:
+        if as_json:
+            from captures.export.jsonl import JsonLines
+
+            lines = JsonLines(self.reader, show_secrets=show_secrets)
+            return lambda item: lines.lines([item])
+        from kproxy.lines import OneLine
+
+        one = OneLine(self.reader)
+        return lambda item: one.line(item) + "\n"
+
+    def run(self, stopping: threading.Event) -> None:
+        """Until `stopping` is set or the relay ends; then drains the relay and prints what is left.
+
+        Raises BrokenPipeError where nobody reads the output any more.
+        """
+        from captures.errors import CaptureError
+
+        while not stopping.is_set() and self._relay.alive and not self.reader.finished:
+            self._print(self.reader.poll())
+            self._out.flush()
+            if self.reader.idle:
+                stopping.wait(IDLE_SECONDS)
+        self._relay.stop()
+        while not self.reader.finished:
+            self._print(self.reader.poll())
+            if self.reader.idle:
+                self._print(self.reader.finish())
+        if self._as_json:
+            self._out.write(self._text(self.reader.health))
+        self._out.flush()
+        error = self.reader.error
+        if isinstance(error, CaptureError):
+            raise error
+
+    @property
+    def health(self) -> Health:
+        return self.reader.health
+
+    def _print(self, items: list[Any]) -> None:
+        for item in self._selected(items):
+            if self._observe is not None and isinstance(item, Exchange):
+                self._observe(item, self.reader)
+            self._out.write(self._text(item))
+
+    def _selected(self, items: list[Any]) -> Iterator[Any]:
+        if self._expression is None:
+            yield from items
+            return
+        from decoders.filters import ExchangeRow, Unavailable
+
+        matches = self._expression.compile()
+        for item in items:
+            if isinstance(item, Exchange):
+                try:
+                    if not matches(ExchangeRow(item, self.reader.source, self.reader.definitions)):
+                        continue
+                except Unavailable:
+                    self.unknown += 1
+                    continue
+            yield item
