@@ -21,8 +21,11 @@ ALWAYS: Mapping[str, frozenset[str]] = {
     "ExpireDelegationTokenRequest": frozenset({"hmac"}),
     "DescribeDelegationTokenResponse": frozenset({"hmac"}),
     "AlterUserScramCredentialsRequest": frozenset({"saltedPassword"}),
+    "EnvelopeRequest": frozenset({"requestData"}),
+    "EnvelopeResponse": frozenset({"responseData"}),
 }
-"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords."""
+"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords; and the
+bytes of a message inside an Envelope, which may be any of these."""
 
 BY_FLAG: Mapping[str, frozenset[str]] = {
     "DescribeConfigsResponse": frozenset({"value"}),

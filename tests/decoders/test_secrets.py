@@ -28,6 +28,8 @@ def shown(name: str, version: int, values: dict[str, Any], *, show_secrets: bool
     [
         ("SaslAuthenticateRequest", 2, {"authBytes": b"secret"}, ["authBytes"]),
         ("SaslAuthenticateResponse", 2, {"authBytes": b"secret"}, ["authBytes"]),
+        ("EnvelopeRequest", 0, {"requestData": b"secret"}, ["requestData"]),
+        ("EnvelopeResponse", 0, {"responseData": b"secret"}, ["responseData"]),
         ("CreateDelegationTokenResponse", 3, {"hmac": b"secret"}, ["hmac"]),
         ("RenewDelegationTokenRequest", 2, {"hmac": b"secret"}, ["hmac"]),
         ("ExpireDelegationTokenRequest", 2, {"hmac": b"secret"}, ["hmac"]),
