@@ -70,6 +70,7 @@ class View:
 
     def __init__(self, index: IndexReader, expression: Expression | None = None, text: str = "") -> None:
         self._index = index
+        self.expression = expression
         self.text = text
         self.scanned = 0
         self.unknown = 0

@@ -76,6 +76,11 @@ class Opener:
         ]
         return opened
 
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
     def bytes_of(self, frame: Frame) -> tuple[bytes, str]:
         """The bytes of a frame and, where some are not there, a note that says so."""
         try:

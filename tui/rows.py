@@ -6,22 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from captures.export.oneline import RESULTS, api_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
 from decoders.schema import Definitions, errors
 
-RESULT = {
-    State.EMPTY: "",
-    State.WAITING: "waiting",
-    State.NO_REPLY_EXPECTED: "no reply due",
-    State.NO_RESPONSE: "no response",
-    State.ORPHAN_RESPONSE: "no request",
-    State.UNDECODABLE: "undecoded",
-    State.CUT: "cut",
-    State.TLS: "TLS",
-}
-"""The result of an exchange that is not simply answered."""
+RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
+"""What became of an exchange."""
 
 STATE_LETTER = {
     State.WAITING: ">",
@@ -58,7 +50,7 @@ COLUMNS = (
     Column("response", "rsp B", 6, 6, right=True),
     Column("records", "Rec", 5, 5, right=True),
 )
-DROPPED_FIRST = ("records", "response", "request", "broker", "client", "connection", "time")
+DROPPED_FIRST = ("records", "response", "request", "broker", "client", "connection", "time", "number")
 """The order in which columns go where the width does not hold them."""
 _GROW = ("result", "label", "label", "api", "client", "result")
 
@@ -130,13 +122,11 @@ class RowText:
 
     def api(self, row: Row) -> str:
         """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)"."""
-        if row.flags & Flag.TOKEN:
-            return "SaslToken"
-        if row.api_key == layout.NO_NUMBER:
-            return "TLS" if row.state == State.TLS else "(unmatched)"
-        known = self._definitions.api(row.api_key)
-        name = f"Key {row.api_key}" if known is None else known.name
-        return name if row.api_version == layout.NO_NUMBER else f"{name} v{row.api_version}"
+        if row.state == State.TLS:
+            return "TLS"
+        key = None if row.api_key == layout.NO_NUMBER else row.api_key
+        version = None if row.api_version == layout.NO_NUMBER else row.api_version
+        return api_text(self._definitions, key, version, token=bool(row.flags & Flag.TOKEN))
 
     def api_class(self, row: Row) -> str:
         known = None if row.api_key == layout.NO_NUMBER else self._definitions.api(row.api_key)
@@ -194,7 +184,7 @@ class RowText:
         if row.error:
             more = f" +{row.more_errors}" if row.more_errors else ""
             return f"{row.error} {self.error(row)}{more}"
-        return RESULT.get(State(row.state), "ok")
+        return RESULT[State(row.state)]
 
     def _latency(self, _number: int, row: Row) -> str:
         if row.latency != layout.NO_LATENCY:

@@ -13,6 +13,9 @@ An index is a directory:
 exchange wait before it sees its answer. `strings`, `details` and `problems` are only appended to. A row is written
 after everything that it points at.
 
+A writer never cuts or reuses the files of another: it makes new ones, and `generation` in meta.json tells a reader to
+map those.
+
 Extending the format: the reserved bytes are zero and mean "not known" in whatever they become; a further column is a
 further file with the same row numbering; details carry a JSON object in which a reader ignores unknown members. A
 change that an old reader would misread raises VERSION, and an index of another version is built again.

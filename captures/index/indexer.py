@@ -2,40 +2,235 @@
 
 from __future__ import annotations
 
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from captures import reader as captures_reader
+from captures.errors import CaptureError
+from captures.index.format import NO_NODE
 from captures.index.summary import Summariser
-from captures.index.writer import IndexWriter
-from decoders import schema
+from captures.index.writer import IndexWriter, Summary
+from captures.source import STANDARD_INPUT
+from decoders.exchange import Exchange, Status, StreamProblem
+from decoders.exchange_json import problem_json
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
-META_SECONDS = 0.5
+META_SECONDS = 0.25
+"""How often progress and health are written while rows come."""
+PARENT_SECONDS = 1.0
+BEGIN_SECONDS = 10.0
+UNREADABLE = 3
+"""Exit code for a capture that could not be read to its end."""
 
 
 class Indexer:
-    """One reading on its way into an index; `step` takes in what the capture holds now."""
+    """One reading on its way into an index; `step` takes in a batch of what the capture holds.
+
+    Raises CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
+    """
 
     def __init__(
         self,
-        captures: list[Path],
+        captures: list[Path | str],
         directory: Path,
         *,
         ports: str | None = None,
         release: str | None = None,
         follow: bool = False,
     ) -> None:
-        from captures import reader
-
-        self._definitions = schema.definitions(release)
-        self.reader: Any = reader.read(captures, ports=ports, release=release, follow=follow)
+        self.reader = captures_reader.read(captures, ports=ports, release=release, follow=follow)
+        source = self.reader.source
+        self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
+        # what came through a pipe lies in a spool: a viewer reads the bytes there
+        given = [part.path for part in source.parts] if self.streaming else [Path(path) for path in captures]
+        paths = [str(path.absolute()) for path in given]
+        self._follow = follow
         self.writer = IndexWriter(
-            directory,
-            [str(path) for path in captures],
-            release=release,
-            state="following" if follow else "indexing",
+            directory, paths, release=release, state="following" if follow or self.streaming else "indexing"
         )
-        self._summaries = Summariser(self.reader.source, self._definitions)
+        self._summaries = Summariser(source, self.reader.definitions)
+        self._headers_only: dict[int, Exchange] = {}
         self._connections: dict[int, str] = {}
-        self._nodes_known = 0
+        self._nodes = 0
+        self._meta_written = time.monotonic()
+
+    @property
+    def finished(self) -> bool:
+        return self.reader.finished
+
+    def step(self, *, wait: bool = False) -> bool:
+        """Take in a batch; False where there was nothing new. `wait` lets a pipe block until there is."""
+        self._take(self.reader.poll(wait=wait))
+        if self.reader.idle and not self._follow and not self.reader.finished:
+            self._take(self.reader.finish())
+        now = time.monotonic()
+        if self.reader.finished or now - self._meta_written >= META_SECONDS:
+            self._write_meta()
+        return not self.reader.idle
+
+    def stop(self) -> None:
+        """Take in what is left and end the reading where it is."""
+        while not self.reader.finished and self.step():
+            pass
+        if not self.reader.finished:
+            self._take(self.reader.finish())
+        self._write_meta()
+
+    def close(self) -> None:
+        self.writer.close()
+        self.reader.close()
+
+    def _take(self, done: list[Exchange | StreamProblem]) -> None:
+        complete = {item.number for item in done if isinstance(item, Exchange)}
+        for exchange in self.reader.started:
+            if exchange.number not in complete:
+                self._put(exchange)
+        for item in done:
+            if isinstance(item, StreamProblem):
+                self.writer.problem(problem_json(item, precision=self.reader.precision))
+            else:
+                self._headers_only.pop(item.number, None)
+                self._put(item)
+        for exchange in [each for each in self._headers_only.values() if each.request is not None]:
+            del self._headers_only[exchange.number]
+            self._put(exchange)
+        if len(self._summaries.nodes) != self._nodes:
+            self._nodes = len(self._summaries.nodes)
+            for number in self._connections:
+                self._name_broker(number)
+        self.writer.flush()
+
+    def _put(self, exchange: Exchange) -> None:
+        if exchange.number < 1:
+            return
+        if exchange.status is Status.WAITING and exchange.request is None:
+            self._headers_only[exchange.number] = exchange
+            summary = Summary()
+        else:
+            summary = self._summaries.of(exchange)
+            if exchange.status is not Status.WAITING:
+                self.reader.health.undecoded += summary.undecoded
+        self.writer.put(exchange, summary)
+        connection = exchange.connection
+        if connection.number not in self._connections:
+            self._connections[connection.number] = connection.broker
+            self._name_broker(connection.number)
+
+    def _name_broker(self, connection: int) -> None:
+        node = self._summaries.node(self._connections[connection])
+        if node is not None and node != NO_NODE:
+            self.writer.node(connection, node)
+
+    def _write_meta(self) -> None:
+        self._meta_written = time.monotonic()
+        error = self.reader.error
+        state = self.writer.meta["state"]
+        if self.reader.finished:
+            state = "complete" if error is None else "failed"
+        self.writer.write_meta(
+            state=state,
+            bytes_read=self.reader.position,
+            bytes_total=None if self.streaming or self._follow else self.reader.source.size,
+            health=asdict(self.reader.health),
+            precision=self.reader.precision,
+            error=None if error is None else {"message": str(error), "path": str(error.path), "offset": error.offset},
+        )
+
+
+def run(
+    captures: list[Path | str],
+    directory: Path,
+    *,
+    ports: str | None = None,
+    release: str | None = None,
+    follow: bool = False,
+    stopping: threading.Event | None = None,
+) -> CaptureError | None:
+    """Index until the capture ends (following: until `stopping` is set); the error that ended it early, if one did.
+
+    A pipe blocks between steps. The spool of a pipe is kept while this runs. Raises as `Indexer` does.
+    """
+    stopping = stopping or threading.Event()
+    indexer = _open(captures, directory, ports, release, stopping, follow=follow)
+    try:
+        while not indexer.finished and not stopping.is_set():
+            if not indexer.step(wait=indexer.streaming):
+                stopping.wait(POLL_SECONDS)
+        indexer.stop()
+        if indexer.streaming:
+            # bytes are read from the spool as long as somebody looks
+            stopping.wait()
+    finally:
+        indexer.close()
+    return indexer.reader.error
+
+
+def _open(
+    captures: list[Path | str],
+    directory: Path,
+    ports: str | None,
+    release: str | None,
+    stopping: threading.Event,
+    *,
+    follow: bool,
+) -> Indexer:
+    """An indexer; one that follows waits a while for a recording that is about to begin."""
+    deadline = time.monotonic() + BEGIN_SECONDS
+    while True:
+        try:
+            return Indexer(captures, directory, ports=ports, release=release, follow=follow)
+        except CaptureError:
+            if not follow or time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
+                raise
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The process's command line; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="captures.index.indexer", description=__doc__)
+    parser.add_argument("captures", nargs="+", metavar="CAPTURE")
+    parser.add_argument("directory", metavar="INDEX_DIR")
+    parser.add_argument("--follow", action="store_true", help="the capture grows: go on until told to stop")
+    parser.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
+    parser.add_argument("--release", help="read with the names and layouts of this release")
+    parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
+    options = parser.parse_args(arguments)
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    # ctrl+c in the terminal is for whoever started us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if options.with_parent:
+        threading.Thread(target=_watch_parent, args=(stopping,), daemon=True).start()
+    try:
+        error = run(
+            options.captures,
+            Path(options.directory),
+            ports=options.port,
+            release=options.release,
+            follow=options.follow,
+            stopping=stopping,
+        )
+    except (CaptureError, ValueError) as problem:
+        error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), options.captures[0])
+    if error is None:
+        return 0
+    sys.stderr.write(f"kproxy: {error}\n")
+    return UNREADABLE
+
+
+def _watch_parent(stopping: threading.Event) -> None:
+    parent = os.getppid()
+    while not stopping.wait(PARENT_SECONDS):
+        if os.getppid() != parent:
+            # a read from a pipe would not notice `stopping`
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

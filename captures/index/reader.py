@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from captures.index import format as layout
 from captures.index.format import ConnectionEntry, Row
@@ -97,15 +97,26 @@ class IndexReader:
         self._entries: dict[int, ConnectionEntry] = {}
         self.refresh()
         if not self.meta:
+            self.close()
             raise IndexUnreadableError(f"{directory}: no index here")
         if self.meta.get("format") != layout.VERSION:
+            self.close()
             raise IndexUnreadableError(
                 f"{directory}: index format {self.meta.get('format')}, this version reads {layout.VERSION}"
             )
 
+    @property
+    def generation(self) -> str | None:
+        """Which writing of the index this is: another one numbers its rows anew."""
+        generation = self.meta.get("generation")
+        return None if generation is None else str(generation)
+
     def refresh(self) -> bool:
         """Take in what was written since; True where rows were added or changed or the state is another."""
+        generation = self.generation
         meta_changed = self._read_meta()
+        if generation is not None and self.generation != generation:
+            self._forget()
         self._rows.grow()
         if not self._rows.size:
             return meta_changed
@@ -196,9 +207,22 @@ class IndexReader:
                 if line.endswith(b"\n"):
                     yield json.loads(line)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         for mapped in (self._rows, self._strings, self._connections, self._details):
             mapped.close()
+
+    def _forget(self) -> None:
+        """The files are a new writer's: map those."""
+        self.close()
+        self.count = self.changes = 0
+        self._cache = {0: ""}
+        self._entries.clear()
 
     def _frame(self, side: Side, position: int, end: int) -> tuple[Frame | None, int]:
         if position + layout.SIDE.size > end:

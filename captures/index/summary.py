@@ -10,8 +10,8 @@ from captures.index import labels
 from captures.index.format import Flag
 from captures.index.writer import Summary
 from decoders import message as messages
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Status
+from decoders.conversation.stream import Side, Source
+from decoders.exchange import Exchange, Frame, Status
 from decoders.schema import Definitions
 
 FETCH = 1
@@ -38,31 +38,18 @@ class Summariser:
         self.nodes: dict[str, int] = {}
 
     def of(self, exchange: Exchange) -> Summary:
-        """Label, errors and counts of an exchange as far as it is known; never raises on bad bytes."""
+        """Label, errors, counts and problems of an exchange as far as it is known; never raises on bad bytes."""
         summary = Summary()
         if exchange.token or exchange.status is Status.TLS:
             return summary
-        request = response = None
-        if exchange.request is not None:
-            request = messages.decode_request(exchange.request.data(self._source), self._definitions)
-        if exchange.response is not None and exchange.api_key is not None and exchange.api_version is not None:
-            response = messages.decode_response(
-                exchange.response.data(self._source), exchange.api_key, exchange.api_version, self._definitions
-            )
+        request = self._decode(exchange, exchange.request, summary)
+        response = self._decode(exchange, exchange.response, summary)
         asked = request.body if request else None
         answered = response.body if response else None
-        for decoded in (request, response):
-            if decoded is None:
-                continue
-            if decoded.problems:
-                summary.flags |= Flag.PROBLEMS
-            if decoded.guessed_version is not None:
-                summary.flags |= Flag.GUESSED
-            if decoded.definitions is not None:
-                summary.flags |= Flag.OLDER_LAYOUT
-        if answered is not None and response is not None and response.message is not None:
+        if answered is not None and response is not None:
             self._learn(exchange, answered)
-            summary.errors = messages.error_codes(answered, response.message, response.version)
+            if response.message is not None:
+                summary.errors = messages.error_codes(answered, response.message, response.version)
             throttle = answered.get("throttleTimeMs")
             if isinstance(throttle, int) and throttle > 0:
                 summary.throttle_ms = throttle
@@ -74,6 +61,30 @@ class Summariser:
         if exchange.api_key == FETCH and asked is not None and _waited(exchange, asked):
             summary.flags |= Flag.WAITED
         return summary
+
+    def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> messages.Decoded | None:
+        """A side's frame decoded, its troubles noted in `summary`; None where there is nothing to decode."""
+        key, version = exchange.api_key, exchange.api_version
+        if frame is None or frame.missing or key is None or version is None:
+            return None
+        data = frame.data(self._source)
+        if len(data) < frame.size + 4:
+            summary.status = Status.CUT
+            return None
+        if frame.side is Side.CLIENT:
+            decoded = messages.decode_request(data, self._definitions)
+        else:
+            decoded = messages.decode_response(data, key, version, self._definitions)
+        summary.problems += decoded.problems
+        if decoded.body is None:
+            summary.undecoded += 1
+            if summary.status is None:
+                summary.status = Status.UNDECODABLE
+        if decoded.guessed_version is not None:
+            summary.flags |= Flag.GUESSED
+        if decoded.definitions is not None:
+            summary.flags |= Flag.OLDER_LAYOUT
+        return decoded
 
     def node(self, broker: str) -> int | None:
         """The node id of the broker at "host:port", where Metadata has named it.

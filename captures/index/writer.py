@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, Self
 
 from captures.index import format as layout
 from captures.index.format import Flag
-from decoders.exchange import Connection, Exchange, Frame
+from decoders.exchange import Connection, Exchange, Frame, Status
+from decoders.problems import Problem
 
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
@@ -27,13 +29,19 @@ class Summary:
     records: int | None = None
     flags: Flag = field(default_factory=lambda: Flag(0))
     throttle_ms: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    """Of the bodies; those of the exchange itself come with it."""
+    undecoded: int = 0
+    """Frames whose body no definition fits."""
+    status: Status | None = None
+    """What an exchange that is otherwise ok turned out to be."""
 
 
 class _Appended:
     """A file that only grows, buffered until flush; `end` counts what is buffered too."""
 
     def __init__(self, path: Path, header: bytes) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._fd = _create(path)
         self._pending = bytearray(header)
         self.end = len(header)
 
@@ -57,7 +65,7 @@ class _Table:
     """A file of fixed entries: new ones are appended, old ones overwritten, both at flush."""
 
     def __init__(self, path: Path, header: bytes, entry: int) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._fd = _create(path)
         self._header = len(header)
         self._entry = entry
         self._written = 0
@@ -130,6 +138,7 @@ class IndexWriter:
         self._changes = 0
         self.meta: dict[str, Any] = {
             "format": layout.VERSION,
+            "generation": f"{os.getpid()}-{time.time_ns()}",
             "state": state,
             "sources": sources,
             "release": release,
@@ -157,7 +166,10 @@ class IndexWriter:
         summary = summary or Summary()
         request, response = exchange.request, exchange.response
         first = request or response
-        flags = summary.flags | _flags(exchange)
+        flags = summary.flags | _flags(exchange, summary)
+        status = exchange.status
+        if status is Status.OK and summary.status is not None:
+            status = summary.status
         latency = exchange.latency_ns
         row = layout.ROW.pack(
             first.time if first else 0,
@@ -174,7 +186,7 @@ class IndexWriter:
             self._detail(exchange, summary),
             summary.errors[0] if summary.errors else 0,
             min(max(len(summary.errors) - 1, 0), 255),
-            layout.STATE_OF[exchange.status],
+            layout.STATE_OF[status],
             flags,
             0,
             0,
@@ -224,7 +236,11 @@ class IndexWriter:
         """Replace meta.json as a whole with `members` changed (state, bytes_read, health, error …)."""
         self.meta.update(members, rows=self._rows.count, connections=self._connections.count)
         partial = self.directory / f"{layout.META}.part"
-        partial.write_text(json.dumps(self.meta, indent=1), encoding="utf-8")
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write_all(fd, json.dumps(self.meta, indent=1).encode())
+        finally:
+            os.close(fd)
         partial.replace(self.directory / layout.META)
 
     def close(self) -> None:
@@ -271,8 +287,9 @@ def _side(frame: Frame) -> bytes:
 
 def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
     extra: dict[str, Any] = {}
-    if exchange.problems:
-        extra["problems"] = [problem.to_json() for problem in exchange.problems]
+    problems = [*exchange.problems, *summary.problems]
+    if problems:
+        extra["problems"] = [problem.to_json() for problem in problems]
     comments = {
         side: frame.comments
         for side, frame in (("request", exchange.request), ("response", exchange.response))
@@ -289,9 +306,9 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
     return extra
 
 
-def _flags(exchange: Exchange) -> Flag:
+def _flags(exchange: Exchange, summary: Summary) -> Flag:
     flags = Flag(0)
-    if exchange.problems:
+    if exchange.problems or summary.problems:
         flags |= Flag.PROBLEMS
     if exchange.token:
         flags |= Flag.TOKEN
@@ -301,6 +318,12 @@ def _flags(exchange: Exchange) -> Flag:
         if frame is not None and frame.comments:
             flags |= Flag.COMMENTED
     return flags
+
+
+def _create(path: Path) -> int:
+    """A new file, never the old one cut: who has that one mapped would die of reading beyond its end."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _write_all(fd: int, data: bytes | bytearray) -> None:

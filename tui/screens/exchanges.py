@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from pathlib import Path
@@ -94,7 +95,9 @@ class ExchangesScreen(Screen[None]):
         self._started = time.monotonic()
         self._rates: deque[tuple[float, int]] = deque()
         self._interrupted = 0.0
-        self._shown_rows = 0
+        self._generation: str | None = None
+        self._looked_for_writer = 0.0
+        self._writer_gone = False
 
     def compose(self) -> ComposeResult:
         with Container(id="root"):
@@ -116,6 +119,13 @@ class ExchangesScreen(Screen[None]):
             self.query_one(FilterBar).set_text(self._first_filter)
         self._tick()
         self.set_interval(TICK, self._tick)
+
+    def on_unmount(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        if self._opener is not None:
+            self._opener.close()
 
     # what the rest asks
 
@@ -163,6 +173,8 @@ class ExchangesScreen(Screen[None]):
         except IndexUnreadableError as error:
             self._error = str(error)
             fresh = False
+        if index.generation != self._generation:
+            self._begin_again(index)
         view = pane.view
         if view is not None and not self._paused:
             old = view.count
@@ -180,6 +192,13 @@ class ExchangesScreen(Screen[None]):
                 self.call_later(self._scan_on, view)
         self._show_chrome()
 
+    def _begin_again(self, index: IndexReader) -> None:
+        """The indexer was started again: its rows are the same exchanges, written anew."""
+        self._generation = index.generation
+        self._paused = False
+        old = self.pane.view
+        self.pane.show(View(index, old.expression if old else None, old.text if old else ""))
+
     def _open_index(self) -> bool:
         try:
             index = IndexReader(self._directory)
@@ -188,6 +207,7 @@ class ExchangesScreen(Screen[None]):
             self._error = str(error) if (self._directory / "meta.json").exists() else ""
             return False
         self._index = index
+        self._generation = index.generation
         now = time.time_ns if self._live is not None else None
         self._text = RowText(index, self._definitions, now=now)
         self._opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
@@ -253,7 +273,7 @@ class ExchangesScreen(Screen[None]):
         number = row_number + 1
         node = text.node(row)
         client = text.cell("client", number, row) or "client"
-        latency = text.cell("latency", number, row)
+        latency = text.cell("latency", number, row).rstrip("wt")
         parts = [
             f"{number} {text.api(row)}",
             client + (f" > {node}" if node else ""),
@@ -386,7 +406,7 @@ class ExchangesScreen(Screen[None]):
             parts.append((f"  PAUSED, {behind:,} not shown (ctrl+e)", look.SEVERITY["W"]))
         elif pane.tail:
             parts.append(("  TAIL", look.BOLD))
-        elif pane.unseen and pane.following():
+        elif self._live is not None and pane.unseen:
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
         if pane.view is not None and pane.view.filtered:
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
@@ -407,11 +427,28 @@ class ExchangesScreen(Screen[None]):
         error = meta.get("error")
         if error:
             return [(f"  {error.get('message', error) if isinstance(error, dict) else error}", look.SEVERITY["E"])]
+        if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
+            return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
         if meta.get("state") != "indexing":
             return []
         read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
         percent = f" {100 * read // total} %" if total else ""
         return [(f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else ""), look.PLAIN)]
+
+    def _writer_lives(self, pid: int | None) -> bool:
+        """Whether the process that writes the index is there; looked at once a second."""
+        now = time.monotonic()
+        if pid and now - self._looked_for_writer > 1.0:
+            self._looked_for_writer = now
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                self._writer_gone = True
+            except OSError:
+                self._writer_gone = False
+            else:
+                self._writer_gone = False
+        return not self._writer_gone
 
     def _counts(self) -> str:
         view = self.pane.view

@@ -17,6 +17,8 @@ from tui.matching import View
 from tui.rows import Column, RowText, fit_columns
 from tui.widgets.lines import Lines
 
+KEEP_LAST_WORD = frozenset({"api", "label", "result"})
+
 
 class ExchangeList(Lines):
     """Shows a `View` of an index; `tail` keeps the cursor on the newest row.
@@ -157,7 +159,11 @@ class ExchangeList(Lines):
         for column, cells in self.columns(width):
             if segments:
                 segments.append(Segment(" "))
-            text = self.cells.fit(self.text.cell(column.name, number, row), cells, right=column.right)
+            text = self.text.cell(column.name, number, row)
+            if column.name in KEEP_LAST_WORD:
+                text = self.cells.fit_keeping_last_word(text, cells)
+            else:
+                text = self.cells.fit(text, cells, right=column.right)
             segments.append(Segment(text, self._style(column.name, row)))
         return segments
 

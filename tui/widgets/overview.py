@@ -93,7 +93,7 @@ def _class(row: Row, text: RowText) -> str:
 def _result(row: Row, text: RowText) -> str:
     if row.error:
         return f"{row.error} {text.error(row)}" + (" (retriable)" if errors.retriable(row.error) else "")
-    return RESULT.get(State(row.state), "ok")
+    return RESULT[State(row.state)]
 
 
 def _latency(row: Row, detail: Detail) -> str:

@@ -1,0 +1,121 @@
+"""Exchanges as one line each, for people who watch without the terminal interface.
+
+06:11:10.537     18 127.0.0.1:43146       > 127.0.0.1:19092       Produce v10            ok   19.4 ms  shop-orders-0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.export import Reading
+from captures.export.text import escape
+from captures.index.format import Flag
+from captures.index.summary import Summariser
+from captures.index.writer import Summary
+from decoders.exchange import Exchange, Health, Status, StreamProblem
+from decoders.exchange_json import timestamp
+from decoders.schema import Definitions, errors
+
+RESULTS: dict[Status, str] = {
+    Status.WAITING: "waiting",
+    Status.OK: "ok",
+    Status.NO_REPLY_EXPECTED: "no reply due",
+    Status.NO_RESPONSE: "no response",
+    Status.ORPHAN_RESPONSE: "no request",
+    Status.UNDECODABLE: "undecoded",
+    Status.CUT: "cut",
+    Status.TLS: "TLS",
+}
+"""What became of an exchange, in a word or two."""
+
+
+def api_text(definitions: Definitions, key: int | None, version: int | None, *, token: bool = False) -> str:
+    """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)" where no request was seen."""
+    if token:
+        return "SaslToken"
+    if key is None:
+        return "(unmatched)"
+    api = definitions.api(key)
+    name = f"Key {key}" if api is None else api.name
+    return name if version is None else f"{name} v{version}"
+
+
+def result_text(status: Status, codes: Sequence[int], key: int | None, version: int | None, *, more: int = 0) -> str:
+    """The first error code with its name and how many more, or what became of the exchange."""
+    if not codes:
+        return RESULTS[status]
+    known = key is not None and version is not None
+    name = errors.name_in(key, version, codes[0]) if known else errors.name(codes[0])  # type: ignore[arg-type]
+    more = more or len(codes) - 1
+    return f"{codes[0]} {name}" + (f" +{more}" if more else "")
+
+
+class OneLine:
+    """Turns the items of a reading into lines; a problem that belongs to no exchange is one too, health is none."""
+
+    def __init__(self, reader: Reading) -> None:
+        self._definitions = reader.definitions
+        self._health = reader.health
+        self._summaries = Summariser(reader.source, reader.definitions)
+
+    def begin(self) -> str:
+        return ""
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+        return "".join([f"{self.line(item)}\n" for item in items if not isinstance(item, Health)])
+
+    def end(self) -> str:
+        return ""
+
+    def line(self, item: Exchange | StreamProblem) -> str:
+        """One item without its line end; nothing in it can drive a terminal."""
+        if isinstance(item, StreamProblem):
+            connection = item.connection
+            ends = f"{connection.client:<21} > {connection.broker:<21}"
+            return escape(f"{_clock(item.time)} {'!':>6} {ends} {item.code.value}: {item.message}")
+        summary = self._summaries.of(item)
+        self._health.undecoded += summary.undecoded
+        return escape(self._exchange(item, summary))
+
+    def _exchange(self, exchange: Exchange, summary: Summary) -> str:
+        connection, key, version = exchange.connection, exchange.api_key, exchange.api_version
+        frame = exchange.request or exchange.response
+        status = exchange.status
+        if status is Status.OK and summary.status is not None:
+            status = summary.status
+        latency = exchange.latency_ns
+        waited = " (long poll)" if summary.flags & Flag.WAITED else ""
+        parts = [
+            f"{_clock(frame.time if frame else connection.first_time)} {exchange.number:>6}",
+            f"{connection.client:<21} > {connection.broker:<21}",
+            f"{api_text(self._definitions, key, version, token=exchange.token):<22}",
+            f"{result_text(status, summary.errors, key, version):<14}",
+            f"{'-' if latency is None else f'{latency / 1e6:.1f} ms':>10}{waited}",
+            summary.label,
+            f"[{exchange.client_id}]" if exchange.client_id else "",
+        ]
+        if exchange.problems or summary.problems:
+            first = (*exchange.problems, *summary.problems)[0]
+            parts.append(f"! {first.code.value}: {first.message}")
+        return " ".join(part for part in parts if part).rstrip()
+
+
+def health_note(health: Health) -> str | None:
+    """What a reading could not give, in words; None where it gave everything."""
+    counts = (
+        (health.recorder_dropped, "packets dropped by the recorder"),
+        (health.lost, "bytes lost"),
+        (health.gaps, "gaps"),
+        (health.resyncs, "resynchronisations"),
+        (health.cut, "frames cut"),
+        (health.undecoded, "frames undecoded"),
+        (health.not_kafka, "connections that are not Kafka"),
+        (health.tls, "connections in TLS"),
+    )
+    told = [f"{count:,} {what}" for count, what in counts if count]
+    return ", ".join(told) or None
+
+
+def _clock(time: int) -> str:
+    """Time of day in UTC, to the millisecond."""
+    return timestamp(time)[11:23]

@@ -1,0 +1,228 @@
+"""`kproxy replay`: a capture in the terminal interface, or as one line an exchange where there is no terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
+
+if TYPE_CHECKING:
+    from captures.export import Lines
+    from captures.ports import Ports
+    from captures.reader import Reader
+    from decoders.exchange import Exchange, Health, StreamProblem
+    from decoders.filters import Expression
+
+FIRST_ROWS_SECONDS = 0.5
+"""How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
+
+
+@click.command()
+@click.argument(
+    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
+)
+@click.option(
+    "--headless", is_flag=True, help="Print one line an exchange, even on a terminal (exchange JSON: --json)."
+)
+@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+@selecting
+def command(
+    captures: tuple[Path, ...],
+    headless: bool,
+    ports: Ports | None,
+    release: str | None,
+    show_secrets: bool,
+    expression: Expression | None,
+    count: int | None,
+    since: int | None,
+    until: int | None,
+) -> None:
+    """Look at captures in the terminal interface.
+
+    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
+    files are read as one, in the order given. Without a terminal, with --headless, --json or -c, exchanges are printed
+    as they complete, one line each. Where a capture cannot be read to its end, what could be read is shown first and
+    the exit code is 3.
+    """
+    if headless or settings.current().json or count is not None or not sys.stdout.isatty():
+        _print(captures, ports, release, Selection(expression, count, since, until), show_secrets=show_secrets)
+        return
+    text = _filter_text(expression, since, until)
+    with _indexed(captures, ports, release) as index:
+        import tui
+
+        if str(captures[0]) == "-":
+            _keys_from_terminal()
+        tui.run(index.directory, filter_text=text, release=release, show_secrets=show_secrets)
+        index.raise_failure()
+
+
+# --- without a terminal ----------------------------------------------------------------------------------------------
+
+
+def _print(
+    captures: tuple[Path, ...], ports: Ports | None, release: str | None, selection: Selection, *, show_secrets: bool
+) -> None:
+    from captures.export.jsonl import JsonLines
+    from captures.export.oneline import OneLine, health_note
+    from captures.reader import read
+
+    reader = read(list(captures), ports=ports, release=release)
+    as_json = settings.current().json
+    lines: Lines = JsonLines(reader, show_secrets=show_secrets) if as_json else OneLine(reader)
+    try:
+        _write(reader, lines, selection, health=as_json)
+        if selection.note:
+            settings.warn(selection.note)
+        note = health_note(reader.health)
+        if note and not as_json:
+            settings.warn(note)
+        if reader.error is not None:
+            raise reader.error
+    finally:
+        reader.close()
+
+
+def _write(reader: Reader, lines: Lines, selection: Selection, *, health: bool) -> None:
+    """Write the lines of what is selected; after each batch they leave, so that a live stream is seen as it passes."""
+    out = sys.stdout.buffer
+    held: list[Exchange | StreamProblem | Health] = []
+    for item in selection.of(_stepwise(reader), reader.source, reader.definitions):
+        if item is not None:
+            held.append(item)
+            continue
+        out.write(lines.lines(held).encode("utf-8", "replace"))
+        out.flush()
+        held.clear()
+    out.write(lines.lines([*held, reader.health] if health else held).encode("utf-8", "replace"))
+    out.flush()
+
+
+def _stepwise(reader: Reader) -> Iterator[Any]:
+    """Everything of a reading, None after each batch."""
+    for batch in reader.batches():
+        yield from batch
+        yield None
+
+
+# --- in the terminal -------------------------------------------------------------------------------------------------
+
+
+def _filter_text(expression: Expression | None, since: int | None, until: int | None) -> str:
+    """-Y, --since and --until as one filter, which the filter bar then shows."""
+    parts = [] if expression is None else [str(expression)]
+    for operator, moment in ((">=", since), ("<", until)):
+        if moment is not None:
+            second, rest = divmod(moment, 1_000_000_000)
+            clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            parts.append(f'time {operator} "{clock}.{rest:09d}Z"')
+    return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+
+
+class _Index:
+    """An index that another process writes."""
+
+    def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
+        self.directory = directory
+        self._process = process
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        try:
+            meta: dict[str, Any] = json.loads((self.directory / "meta.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return meta
+
+    def wait_for_rows(self) -> None:
+        """Wait a moment for what decides whether there is anything to show. Raises Failure where there is not."""
+        deadline = time.monotonic() + FIRST_ROWS_SECONDS
+        while time.monotonic() < deadline:
+            meta = self.meta
+            if meta.get("rows"):
+                return
+            if meta.get("state") == "failed":
+                self.raise_failure()
+            if meta.get("state") == "complete":
+                return
+            if self._process.poll() is not None and not meta:
+                raise Failure(self._said() or "the capture cannot be indexed")
+            time.sleep(0.01)
+
+    def raise_failure(self) -> None:
+        """Raise Failure (exit code 3) where the capture could not be read to its end."""
+        error = self.meta.get("error")
+        if error:
+            raise Failure(str(error["message"]), Exit.INPUT)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _said(self) -> str:
+        said = b"" if self._process.stderr is None else self._process.stderr.read()
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1].removeprefix("kproxy: ") if lines else ""
+
+
+@contextmanager
+def _indexed(captures: tuple[Path, ...], ports: Ports | None, release: str | None) -> Iterator[_Index]:
+    """Captures while a process of its own indexes them; the index goes with the block."""
+    from captures.source import open_source
+    from kproxy import scratch
+
+    if not any(str(path) == "-" for path in captures):
+        open_source(list(captures)).close()  # what cannot be opened is told before the screen is taken
+    parent = scratch.new(scratch.cache_dir(), "replay")
+    held = scratch.hold(parent)
+    arguments = ["--port", ",".join(f"{low}-{high}" for low, high in ports.ranges)] if ports else []
+    arguments += ["--release", release] if release else []
+    directory = parent / "index"
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
+         *map(str, captures), str(directory)],
+        stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    index = _Index(directory, process)
+    try:
+        index.wait_for_rows()
+        yield index
+    finally:
+        index.stop()
+        scratch.remove(parent)
+        os.close(held)
+
+
+def _keys_from_terminal() -> None:
+    """Standard input is the capture: take keys from the terminal itself."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError as error:
+        raise Failure(f"no terminal to take keys from: {error.strerror} (--headless prints)", Exit.USAGE) from None
+    os.dup2(terminal, 0)
+    os.close(terminal)

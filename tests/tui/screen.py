@@ -1,0 +1,46 @@
+"""A screen as text: the grid of characters that a person would see, and the styles that matter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from textual.app import App
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = "UPDATE_SNAPSHOTS"
+"""Environment variable that writes the snapshots instead of comparing with them."""
+
+
+def grid(app: App[None]) -> list[str]:
+    """The lines of what is painted now, without trailing blanks."""
+    width, height = app.size
+    lines = []
+    for strip in app.screen._compositor.render_strips():
+        assert strip.cell_length == width
+        lines.append("".join(segment.text for segment in strip).rstrip())
+    assert len(lines) == height
+    return lines
+
+
+def styled(app: App[None], attribute: str) -> list[str]:
+    """The texts on screen that are painted with an attribute ("reverse", "underline") or a colour ("red")."""
+    found = []
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            style = segment.style
+            if style is None or not segment.text.strip():
+                continue
+            if getattr(style, attribute, False) or (style.color is not None and style.color.name == attribute):
+                found.append(segment.text.strip())
+    return found
+
+
+def assert_snapshot(app: App[None], name: str) -> None:
+    """Compare the grid with tests/tui/snapshots/NAME.txt."""
+    seen = "\n".join(grid(app)) + "\n"
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get(UPDATE):
+        path.write_text(seen, encoding="utf-8")
+    assert path.exists(), f"{path} is missing; {UPDATE}=1 writes it"
+    assert seen.splitlines() == path.read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from tui import actions
+from tui.screens.exchanges import ExchangesScreen
+from tui.screens.help import HelpLines
+from tui.widgets.exchange_list import ExchangeList
+from tui.widgets.field_tree import FieldTree
+from tui.widgets.filter_bar import FilterInput
+from tui.widgets.hex_view import HexView
+from tui.widgets.overview import Overview
+
+HANDLERS = {
+    "list": ExchangeList,
+    "tree": FieldTree,
+    "hex": HexView,
+    "overview": Overview,
+    "filter": FilterInput,
+    "help": HelpLines,
+    "app": ExchangesScreen,
+}
+
+
+def test_every_context_has_actions_and_a_title() -> None:
+    assert {action.context for action in actions.ACTIONS} == set(actions.CONTEXTS) == set(HANDLERS)
+
+
+def test_ids_are_unique() -> None:
+    ids = [action.id for action in actions.ACTIONS]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("action", actions.ACTIONS, ids=lambda action: action.id)
+def test_an_action_has_title_help_keys_and_a_handler(action: actions.Action) -> None:
+    assert action.title
+    assert action.help.endswith(".")
+    assert action.keys
+    name = action.handler.partition("(")[0]
+    widget = HANDLERS[action.context]
+    if name.startswith("screen."):
+        widget, name = ExchangesScreen, name.removeprefix("screen.")
+    assert callable(getattr(widget, f"action_{name}"))
+
+
+@pytest.mark.parametrize("context", [name for name in actions.CONTEXTS if name != "app"])
+def test_a_key_means_one_thing_in_a_pane(context: str) -> None:
+    own = [key for action in actions.of(context) for key in action.keys]
+    assert len(own) == len(set(own))
+    if context in {"filter", "help"}:
+        return  # a line that is typed into, and a screen of its own, take their keys first
+    everywhere = {key for action in actions.of("app") for key in action.keys}
+    assert not everywhere & set(own)
+
+
+def test_keys_that_terminals_cannot_send_are_not_needed() -> None:
+    keys = {key for action in actions.ACTIONS for key in action.keys}
+    assert not keys & {"ctrl+m", "ctrl+i", "ctrl+full_stop", "ctrl+slash", "ctrl+z", "ctrl+s", "ctrl+q"}
+
+
+def test_every_action_has_a_key_without_control() -> None:
+    only_control = {
+        action.id for action in actions.ACTIONS if all(key.startswith(("ctrl+", "shift+")) for key in action.keys)
+    }
+    # pause, redraw and their like become commands of the command line, which is for later
+    assert only_control <= {
+        "app.pause", "app.redraw", "app.filter-clear", "app.interrupt", "app.pane-previous", "filter.clear",
+        *(action.id for action in actions.ACTIONS if action.id.endswith(("half-up", "half-down"))),
+    }  # fmt: skip

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.indexes import IndexBuilder, heartbeat
+from tests.tui.screen import assert_snapshot, grid, styled
+from tui.app import KproxyApp
+from tui.live import RunInfo
+
+SIZES = [(80, 24), (120, 40)]
+LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ("127.0.0.1:19092", "127.0.0.1:19093"))
+
+
+def name(what: str, size: tuple[int, int]) -> str:
+    return f"{what}-{size[0]}x{size[1]}"
+
+
+@pytest.mark.parametrize("size", [*SIZES, (200, 60)])
+async def test_list(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert_snapshot(app, name("list", size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_detail(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("j", "j", "j", "enter", "j", "j", "j")
+        await pilot.pause()
+        assert_snapshot(app, name("detail", size))
+        assert "00" in " ".join(styled(app, "reverse"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_overview(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("j", "enter", "left_curly_bracket", "left_curly_bracket")
+        await pilot.pause()
+        assert_snapshot(app, name("overview", size))
+
+
+async def test_undecodable_response_shows_where_it_stopped(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "j", "j", "j", "j", "enter")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "✖ stopped at byte" in text
+        assert "unparsed 2 B" in text
+
+
+async def test_ascii_and_small_and_growing(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=True)
+    async with app.run_test(size=(59, 20)) as pilot:
+        await pilot.pause()
+        assert grid(app)[0] == "terminal too small (59x20, needs 60x15)"
+        assert not any(grid(app)[1:])
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert_snapshot(app, "list-ascii-80x24")
+        assert "".join(grid(app)).isascii()
+        await pilot.resize_terminal(120, 14)
+        await pilot.pause()
+        assert grid(app)[0].startswith("terminal too small (120x14")
+
+
+async def test_a_record_cannot_drive_the_terminal(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "j", "j", "j", "enter")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "evil\\x1b[31m\\u202etopic" in text
+        assert "\x1b" not in text
+        assert "tab\\there" in text
+
+
+async def test_a_broken_filter_is_marked_and_changes_nothing(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f", *"api == Metadata", "enter")
+        await pilot.pause()
+        before = grid(app)[2:20]
+        assert "2 of 60" in grid(app)[1]
+        await pilot.press("f", *" and latenzy > 1ms", "enter")
+        await pilot.pause()
+        assert_snapshot(app, "filter-error-80x24")
+        assert "latenzy" in styled(app, "underline")
+        assert app.main.pane.count == 2
+        await pilot.press("escape")
+        await pilot.pause()
+        assert grid(app)[2:20] == before
+        await pilot.press("ctrl+x")
+        await pilot.pause()
+        assert app.main.pane.count == 60
+
+
+async def test_a_filter_that_matches_nothing_says_how_to_go_on(index: Path) -> None:
+    app = KproxyApp(index, filter_text="api == Produce", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "0 of 60 match" in "\n".join(grid(app))
+
+
+async def test_errors_beyond_the_row_are_filtered_too(index: Path) -> None:
+    app = KproxyApp(index, filter_text="error == REBALANCE_IN_PROGRESS", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert app.main.pane.count == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_help(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert_snapshot(app, name("help", size))
+        await pilot.press("q")
+        await pilot.pause()
+        assert grid(app)[0].startswith(" kproxy")
+
+
+async def test_tree_and_bytes_follow_each_other(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "j", "j", "enter", "G")
+        await pilot.pause()
+        detail = app.main.detail
+        assert detail.fields.node is not None
+        assert detail.fields.node.name == "errorCode"
+        assert detail.hex.marked == (12, 14)
+        await pilot.press("enter")
+        assert app.focused is detail.hex
+        await pilot.press("left")
+        await pilot.pause()
+        assert detail.hex.byte == 11
+        assert detail.fields.node.name == "throttleTimeMs"
+        assert detail.hex.marked == (8, 12)
+        await pilot.press("enter")
+        assert app.focused is detail.fields
+
+
+async def test_next_exchange_without_leaving_the_pane(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter", "space", "space", "space")
+        await pilot.pause()
+        assert grid(app)[2].startswith(" 4 EndTxn v1")
+        assert app.focused is app.main.detail.fields
+        await pilot.press("q")
+        assert app.focused is app.main.pane
+
+
+async def test_live_without_clients_says_what_to_paste(tmp_path: Path) -> None:
+    app = KproxyApp(tmp_path / "none-yet", live=LIVE, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "bootstrap.servers=127.0.0.1:19092" in text
+        assert "listening  127.0.0.1:19093" in text
+
+
+async def test_live_leaving_asks_first(index: Path) -> None:
+    app = KproxyApp(index, live=LIVE, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("q")
+        await pilot.pause()
+        assert "Stop the proxy?" in "\n".join(grid(app))
+        await pilot.press("n")
+        await pilot.pause()
+        assert app.is_running
+        await pilot.press("q", "y")
+        await pilot.pause()
+        assert app._exit
+
+
+async def test_a_growing_index_is_followed(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path, state="following")
+    waiting = builder.exchange(
+        "Heartbeat", 3, {"groupId": "late", "generationId": 1, "memberId": "m", "groupInstanceId": None}
+    )
+    builder.flush()
+    app = KproxyApp(builder.path, live=LIVE, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "waiting" in grid(app)[3]
+        builder.answer(waiting, {"throttleTimeMs": 0, "errorCode": 27})
+        builder.put(waiting)
+        for _ in range(40):
+            heartbeat(builder)
+        builder.flush()
+        app.main._tick()
+        await pilot.pause()
+        assert app.main.pane.count == 41
+        assert app.main.pane.cursor == 40
+        await pilot.press("k")
+        for _ in range(5):
+            heartbeat(builder)
+        builder.flush()
+        app.main._tick()
+        await pilot.pause()
+        assert app.main.pane.cursor == 39
+        assert "5 new" in grid(app)[21]
+        await pilot.press("g")
+        await pilot.pause()
+        assert "27 REBAL" in grid(app)[3]
+        await pilot.press("ctrl+e")
+        heartbeat(builder)
+        builder.flush()
+        app.main._tick()
+        await pilot.pause()
+        assert "PAUSED, 1 not shown" in grid(app)[21]
+        assert app.main.pane.count == 46
+        await pilot.press("ctrl+e", "G")
+        await pilot.pause()
+        assert app.main.pane.count == 47
+        assert app.main.pane.cursor == 46
+    builder.writer.close()
