@@ -280,9 +280,13 @@ class Reader:
             return []
         self._ticked = time
         done: Done = []
+        started: list[tuple[int, Exchange]] = []
         for talk in self._talks.values():
             if talk.conversation is not None and not talk.conversation.ignored:
                 done += talk.conversation.tick(time, self.position)
+                started += talk.conversation.take_started()
+        self._numbering.assign(started)
+        self.started += (exchange for _, exchange in started)
         return done
 
     def _deliver(self, done: Done) -> list[Item]:
