@@ -150,7 +150,9 @@ class RingSource(FileSource):
     def _take_segments(self) -> bool:
         try:
             names = sorted(
-                (int(match[1]), name) for name in os.listdir(self.directory) if (match := SEGMENT.fullmatch(name))
+                (int(match[1]), file.name)
+                for file in self.directory.iterdir()
+                if (match := SEGMENT.fullmatch(file.name))
             )
         except OSError as error:
             raise CaptureError(error.strerror or str(error), self.directory) from None

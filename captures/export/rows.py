@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from captures.export import Reading
-from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.exchange import Exchange, Frame, Health, StreamProblem
 from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
 
 NEEDS_QUOTES = re.compile(r'[",\r\n]').search
@@ -60,8 +60,8 @@ class CsvLines:
         self._reader = reader
         self._precision = 6
         self._lines = _writer(self.columns)
-        self._names = {
-            "time": lambda frame: "" if frame is None else timestamp(frame.time, self._precision),
+        self._names: dict[str, Callable[..., Any]] = {
+            "time": self._time,
             "number": lambda value: "" if value is None else value,
             "text": quoted,
             "api": self._api,
@@ -79,6 +79,9 @@ class CsvLines:
 
     def end(self) -> str:
         return ""
+
+    def _time(self, frame: Frame | None) -> str:
+        return "" if frame is None else timestamp(frame.time, self._precision)
 
     def _api(self, exchange: Exchange) -> str:
         if exchange.token:

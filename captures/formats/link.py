@@ -40,8 +40,10 @@ SHORTEST_TCP = 14
 MOST_TAGS = 4
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Found: TypeAlias = "tuple[Ints, list[bytes], Ints, Ints, Ints, Ints, Ints]"
-"""Positions among the records, keys, seq, ack, flags, payload offset, payload length."""
+Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints]"
+"""Keys, seq, ack, flags, payload offset, payload length."""
+Found: TypeAlias = "tuple[Ints, Tcp]"
+"""Positions among the records, and what is there."""
 
 
 class LinkLayers:
@@ -96,7 +98,7 @@ class LinkLayers:
             plain, strange, result = read(held, layer3[mine], end[mine], wire)
             odd[mine[strange]] = True
             if result is not None:
-                found.append((which[mine[plain]], *result))
+                found.append((which[mine[plain]], result))
         for i in np.flatnonzero(odd).tolist():
             self._plain.read(view, int(layer3[i]), int(protocol[i]), _record(records, int(which[i]), base), rows)
 
@@ -147,7 +149,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
     return layer3, protocol
 
 
-def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, tuple[list[bytes], *tuple[Ints, ...]] | None]:
+def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp | None]:
     """TCP over IPv4: which packets are plain, which need a closer look, and the plain ones' columns."""
     u8, u16 = held.view("u1"), held.view(">u2")
     first = u8[at].astype(np.int64)
@@ -177,7 +179,7 @@ def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, tup
     return plain, strange, (keys, *_tcp(held, layer4, ends))
 
 
-def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, tuple[list[bytes], *tuple[Ints, ...]] | None]:
+def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp | None]:
     """As _ipv4, for IPv6 without extension headers."""
     u8 = held.view("u1")
     is_ip = (u8[at] >> 4) == 6
@@ -218,7 +220,7 @@ def _record(records: Records, position: int, base: int) -> Record:
 def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> Packets:
     """One batch in capture order from what the paths found."""
     whole: list[tuple[Ints, list[bytes], list[Ints]]] = []
-    for which, keys, seq, ack, flags, payload, length in found:
+    for which, (keys, seq, ack, flags, payload, length) in found:
         stored = np.minimum(np.maximum(records.data[which] + records.captured[which] - payload, 0), length)
         whole.append((which, keys, [records.time[which], seq, ack, flags, payload + base, length, stored]))
     if rows:
@@ -239,4 +241,5 @@ def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -
     comments: dict[int, str] = {}
     if records.comments:
         comments = {i: records.comments[n] for i, n in enumerate(which.tolist()) if n in records.comments}
-    return Packets(keys, *columns, comments=comments)
+    time, seq, ack, flags, at, length, stored = columns
+    return Packets(keys, time, seq, ack, flags, at, length, stored, comments)

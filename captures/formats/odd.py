@@ -10,8 +10,8 @@ from captures.formats.plain import IPV4, IPV6
 
 @lru_cache(maxsize=64)
 def _layer(link: int) -> Any:
-    """scapy's packet class of a link-layer type, None where it has none."""
-    import scapy.layers.all
+    """The packet class in scapy of a link-layer type, None where it has none."""
+    import scapy.layers.all  # noqa: F401  # fills the table
     from scapy.config import conf
 
     return conf.l2types.num2layer.get(link)

@@ -32,8 +32,11 @@ Row: TypeAlias = "tuple[int, bytes, int, int, int, int, int, int, int]"
 
 @dataclass(slots=True)
 class Record:
-    """One packet: its position among the records, time, the address of the file's first byte and the span
-    [start, end) of what was captured of it, `beyond` bytes of which were not."""
+    """One packet: its position among the records, its time, and where it lies.
+
+    `base` is the address of the file's first byte, `end` the offset in the file where what was captured of the packet
+    ends, `beyond` how many bytes of it were not.
+    """
 
     position: int
     time: int
@@ -183,7 +186,7 @@ class Plain:
         name: bytes,
         span: tuple[int, int, int],
         offset: int,
-        last: bool,  # noqa: FBT001
+        last: bool,
         record: Record,
         rows: list[Row],
     ) -> None:
@@ -202,8 +205,7 @@ class Plain:
                 return
             whole.key = name[: len(name) - (2 if len(name) == 10 else 4)] + bytes(view[at : at + 4])
             whole.header = (*_tcp(view, at), (view[at + 12] >> 4) * 4)
-            for each in (piece, *whole.pieces):
-                rows.append(_row(whole, each, record.position))
+            rows.extend(_row(whole, each, record.position) for each in (piece, *whole.pieces))
             whole.pieces = []
         elif whole.key is not None:
             rows.append(_row(whole, piece, record.position))

@@ -238,7 +238,9 @@ class Direction:
             if start >= end:
                 break
             first, last = max(start, piece.start), min(self.recent_ends[i], end)
-            if last > first and not same(self.recent_at[i] + first - start, piece.at + first - piece.start, last - first):
+            if last > first and not same(
+                self.recent_at[i] + first - start, piece.at + first - piece.start, last - first
+            ):
                 found.append((first, last))
         if found:
             out.append(Run(self.side, self.next, [], [], [], overlaps=found, released=now))

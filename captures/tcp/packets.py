@@ -39,12 +39,16 @@ class Packets:
 
     def part(self, start: int, end: int) -> Packets:
         """The segments [start, end) as a batch of their own."""
+        span = slice(start, end)
         return Packets(
-            self.keys[start:end],
-            *(
-                column[start:end]
-                for column in (self.time, self.seq, self.ack, self.flags, self.at, self.length, self.stored)
-            ),
+            self.keys[span],
+            self.time[span],
+            self.seq[span],
+            self.ack[span],
+            self.flags[span],
+            self.at[span],
+            self.length[span],
+            self.stored[span],
             {i - start: text for i, text in self.comments.items() if start <= i < end},
         )
 

@@ -12,6 +12,7 @@ the same events, and so does any division into batches (runs may be cut elsewher
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -48,7 +49,7 @@ class TcpConnection:
 
     @property
     def endpoints(self) -> tuple[str, str]:
-        """"host:port" of side 0 and of side 1."""
+        """Addresses ("host:port") of side 0 and of side 1."""
         return endpoints(self.key)
 
 
@@ -64,7 +65,10 @@ class Flow:
 
 @dataclass(slots=True)
 class _Columns:
-    """A batch's columns, flow after flow; `order` is the position in the batch, `reached` the address reached by then."""
+    """A batch's columns, flow after flow.
+
+    `order` is the position in the batch, `reached` the highest address up to then.
+    """
 
     order: Ints
     way: Ints
@@ -103,7 +107,7 @@ class Reassembler:
         order = np.argsort(flows, kind="stable")
         flows = flows[order]
         borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
-        spans = sorted((int(order[a]), a, b) for a, b in zip(borders, borders[1:], strict=False))
+        spans = sorted((int(order[a]), a, b) for a, b in pairwise(borders))
         reached = np.maximum.accumulate(np.maximum(packets.at, self._now))
         columns = _Columns(
             order,

@@ -31,7 +31,7 @@ def export(name: str, release: str | None) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "release"), CAPTURES.items())
-def test_bodies_equal_those_of_kafkas_classes(name: str, release: str | None):
+def test_bodies_equal_those_of_kafkas_classes(name: str, release: str | None) -> None:
     lines = export(name, release)
 
     assert differences(lines, expected(DATA / f"{name}.jsonl.gz")) == []
@@ -40,10 +40,14 @@ def test_bodies_equal_those_of_kafkas_classes(name: str, release: str | None):
     assert lines[-1]["schema"] == "kproxy.health/1"
 
 
-def test_kafka_0_8_unanswered():
+def test_kafka_0_8_unanswered() -> None:
     lines = [line for line in export("captures/kafka-0.8.2.2", None) if line["schema"] == "kproxy.exchange/1"]
 
-    assert Counter(line["status"] for line in lines) == {"ok": len(lines) - 20, "no_reply_expected": 18, "no_response": 2}
+    assert Counter(line["status"] for line in lines) == {
+        "ok": len(lines) - 20,
+        "no_reply_expected": 18,
+        "no_response": 2,
+    }
     silent = [line for line in lines if line["status"] == "no_reply_expected"]
     assert {(line["api"], line["reason"], line["request"]["body"]["acks"]) for line in silent} == {
         ("Produce", "acks=0", 0)
@@ -51,17 +55,19 @@ def test_kafka_0_8_unanswered():
     assert sorted(line["api"] for line in lines if line["status"] == "no_response") == ["Fetch", "StopReplica"]
 
 
-def test_kafka_0_8_code_13_means_stale_leader_epoch():
+def test_kafka_0_8_code_13_means_stale_leader_epoch() -> None:
     lines = export("captures/kafka-0.8.2.2", None)
 
-    stale = [line for line in lines if line.get("api") == "LeaderAndIsr" and "STALE_LEADER_EPOCH" in line["error_codes"]]
+    stale = [
+        line for line in lines if line.get("api") == "LeaderAndIsr" and "STALE_LEADER_EPOCH" in line["error_codes"]
+    ]
     assert len(stale) == 1
     assert 13 in (stale[0]["response"]["body"]["errorCode"], *(
         partition["errorCode"] for partition in stale[0]["response"]["body"]["partitionErrors"]
     ))  # fmt: skip
 
 
-def test_golden_acks_0_that_are_answered_are_paired():
+def test_golden_acks_0_that_are_answered_are_paired() -> None:
     lines = [line for line in export("golden/golden-3.9.2", "3.9") if line["schema"] == "kproxy.exchange/1"]
 
     answered = [line for line in lines if line["api"] == "Produce" and line["request"]["body"]["acks"] == 0]
