@@ -19,9 +19,12 @@ from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
 from decoders.problems import Code, DecodeError, Problem
 from decoders.schema.model import Message
-from decoders.tree import first_error
+from decoders.tree import TooLong, first_error
 
 Values = dict[str, Any]
+
+PLACING = 200_000
+"""Fields that the slow walk visits to place what is wrong (about half a second); beyond, the place is less exact."""
 
 _SMALL = 32
 """Arrays of numbers up to this length have their struct ready."""
@@ -65,6 +68,17 @@ def _lone_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Read the varint at `position`; returns (value, position of its last byte)."""
     value, position = read_unsigned_varint(buffer, position)
     return value, position - 1
+
+
+def _unplaced(cause: Exception | None, reached: int) -> DecodeError | None:
+    """What a fast function met, where the slow walk is too slow to say it better; None for text that isn't UTF-8."""
+    if isinstance(cause, UnicodeDecodeError):
+        return None
+    if isinstance(cause, DecodeError):
+        return DecodeError(cause.code, cause.message, cause.offset)
+    if isinstance(cause, _Failed):
+        return DecodeError(Code.BAD_LENGTH, "a length or count that does not fit, at or before this byte", reached)
+    return DecodeError(Code.TRUNCATED, "the bytes end before the message does", reached)
 
 
 def _small(code: str) -> list[Callable[..., tuple[Any, ...]]]:
@@ -319,9 +333,9 @@ def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
     )
     tail = (
         "        if p <= e: return d, p\n"
-        "    except (Failed, Bad, IndexError, Error, UnicodeDecodeError):\n"
-        "        pass\n"
-        "    return recover(b, s, e, problems, T is J)\n"
+        "    except (Failed, Bad, IndexError, Error, UnicodeDecodeError) as x:\n"
+        "        return recover(b, s, e, problems, T is J, p, x)\n"
+        "    return recover(b, s, e, problems, T is J, p, None)\n"
     )
     body = "\n".join(lines) + "\n"
     if not re.search(r"\bV\[", body):
@@ -353,12 +367,22 @@ def decoder(message: Message, version: int) -> Decode:
     names.update(constants)
 
     def recover(
-        buffer: Buffer, start: int, end: int, problems: list[Problem] | None, lenient: bool
+        buffer: Buffer,
+        start: int,
+        end: int,
+        problems: list[Problem] | None,
+        lenient: bool,
+        reached: int,
+        cause: Exception | None,
     ) -> tuple[Values, int]:
         found: list[Problem] = []
-        error = first_error(message, version, buffer, start, end, found)
+        try:
+            error = first_error(message, version, buffer, start, end, found, limit=PLACING)
+        except TooLong:
+            error = _unplaced(cause, min(reached, end))
+            found = [Problem("", min(reached, end), "", "text before this byte is not UTF-8", Code.BAD_UTF8)]
         if error is not None:
-            raise error
+            raise error from None
         if lenient:
             raise DecodeError(Code.BAD_LENGTH, f"{message.name} v{version} cannot be read", start)
         values, position = names["decode"](buffer, start, end, None, text_as_java)

@@ -261,13 +261,20 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
 
 
 def frame_tree(
-    data: Buffer, side: Side, api_key: int | None, api_version: int | None, definitions: Definitions
+    data: Buffer,
+    side: Side,
+    api_key: int | None,
+    api_version: int | None,
+    definitions: Definitions,
+    *,
+    limit: int | None = 200_000,
 ) -> Node:
     """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
 
     Offsets count from the frame's first byte. What was read before an error is kept; bytes that nothing reads are
     nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
-    without them has its correlation id and its bytes.
+    without them has its correlation id and its bytes. After `limit` nodes of the body the rest is "unread", with `more`
+    in the last of them.
     """
     view = memoryview(data)
     end = len(view)
@@ -292,9 +299,9 @@ def frame_tree(
     header = _adopt(root, "header", tree(plan.header, plan.header_version, data, _SIZE, end))
     position = header.end
     if decoded.message is not None and not any(node.problem for node in header.walk() if _stops(node)):
-        body = _adopt(root, "body", tree(decoded.message, decoded.version, data, position, end))
+        body = _adopt(root, "body", tree(decoded.message, decoded.version, data, position, end, limit=limit))
         position = body.end
-        stopped = any(_stops(node) for node in body.walk())
+        stopped = any(node.more or _stops(node) for node in body.walk())
         if position < end:
             rest = _bytes(root, "unread" if stopped else "trailing", view, position, end)
             if not stopped:

@@ -25,11 +25,25 @@ class Node:
     `value` is a leaf's value (uuid: 16 bytes; bytes and records: memoryview), the number of elements of an array, None
     of a struct and of whatever is null (`null` tells these two apart). `type` is as the definition writes it
     ("[]int32", "string", a struct's name). `problem` is what stopped the reading here, or is odd about the field; its
-    `where` is empty. `secret` fields are to be withheld where values become text.
+    `where` is empty. `secret` fields are to be withheld where values become text. `more` says that the walk was ended
+    here because it had made as many nodes as it was allowed.
     """
 
-    __slots__ = ("_children", "_fixed", "end", "field", "name", "null", "parent", "problem", "secret", "start", "type",
-                 "value")  # fmt: skip
+    __slots__ = (
+        "_children",
+        "_fixed",
+        "end",
+        "field",
+        "more",
+        "name",
+        "null",
+        "parent",
+        "problem",
+        "secret",
+        "start",
+        "type",
+        "value",
+    )
 
     def __init__(
         self, name: str, type_: str, start: int, parent: Node | None = None, field: Field | None = None
@@ -42,6 +56,7 @@ class Node:
         self.parent = parent
         self.field = field
         self.null = False
+        self.more = False
         self.secret = False
         self.problem: Problem | None = None
         self._children: list[Node] | None = None
@@ -97,15 +112,22 @@ class _Stop(Exception):  # noqa: N818
 
 
 class _Walk:
-    """One reading. Without `keep` the nodes of what was read are let go, so that only a path remains."""
+    """One reading. Without `keep` the nodes of what was read are let go, so that only a path remains.
 
-    def __init__(self, message: Message, buffer: Buffer, position: int, end: int, *, keep: bool) -> None:
+    It ends after `limit` nodes; `ended` then is the node that it had come to.
+    """
+
+    def __init__(
+        self, message: Message, buffer: Buffer, position: int, end: int, *, keep: bool, limit: int | None
+    ) -> None:
         self.message = message
         self.buffer = buffer
         self.view = memoryview(buffer)
         self.position = position
         self.end = end
         self.keep = keep
+        self.left = -1 if limit is None else limit
+        self.ended: Node | None = None
         self.problems: list[Problem] = []
         self.error: Problem | None = None
 
@@ -144,6 +166,11 @@ class _Walk:
         return value
 
     def open(self, name: str, type_: str, parent: Node, field: Field | None = None) -> Node:
+        if self.left == 0:
+            parent.more = True
+            self.ended = parent
+            raise _Stop
+        self.left -= 1
         node = Node(name, type_, self.position, parent, field)
         children = parent.children
         if not self.keep:
@@ -295,18 +322,37 @@ def _run(message: Message, version: int, walk: _Walk) -> Node:
     return root
 
 
-def tree(message: Message, version: int, buffer: Buffer, position: int, end: int) -> Node:
-    """Read `buffer[position:end]` into nodes; what was read before an error is kept, with the problem in its node."""
-    return _run(message, version, _Walk(message, buffer, position, end, keep=True))
+def tree(message: Message, version: int, buffer: Buffer, position: int, end: int, *, limit: int | None = None) -> Node:
+    """Read `buffer[position:end]` into nodes; what was read before an error is kept, with the problem in its node.
+
+    After `limit` nodes (numbers in an array count as one) the reading ends, with `more` in its last node.
+    """
+    return _run(message, version, _Walk(message, buffer, position, end, keep=True, limit=limit))
+
+
+class TooLong(Exception):  # noqa: N818
+    """The slow walk was given up."""
 
 
 def first_error(
-    message: Message, version: int, buffer: Buffer, position: int, end: int, problems: list[Problem]
+    message: Message,
+    version: int,
+    buffer: Buffer,
+    position: int,
+    end: int,
+    problems: list[Problem],
+    *,
+    limit: int | None = None,
 ) -> DecodeError | None:
-    """What stops the reading of `buffer[position:end]`, if anything; text that is not UTF-8 goes to `problems`."""
-    walk = _Walk(message, buffer, position, end, keep=False)
+    """What stops the reading of `buffer[position:end]`, if anything; text that is not UTF-8 goes to `problems`.
+
+    Raises TooLong where it is not found within `limit` nodes.
+    """
+    walk = _Walk(message, buffer, position, end, keep=False, limit=limit)
     _run(message, version, walk)
     problems.extend(walk.problems)
+    if walk.ended is not None:
+        raise TooLong
     if walk.error is None:
         return None
     return DecodeError(walk.error.code, walk.error.message, walk.error.offset, walk.error.path)

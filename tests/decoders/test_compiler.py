@@ -239,3 +239,39 @@ def test_bytes_are_slices_of_the_buffer() -> None:
     read = decoder(message(Field("a", "bytes")), 0)(memoryview(data), 0, 6)[0]
     data[4:] = b"xy"
     assert read["a"] == b"xy"
+
+
+def long_message() -> tuple[Message, bytes]:
+    inner = Struct("S", ALL, (Field("s", "string"),))
+    definition = message(Field("a", "S", array=True, struct=inner), Field("z", "string"))
+    return definition, write(definition, 0, {"a": [{"s": "é"}] * 500, "z": "end"})
+
+
+def test_a_long_message_is_placed_less_exactly_but_never_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decoders.compiler.PLACING", 100)
+    definition, data = long_message()
+    function = decoder(definition, 0)
+    cases = [
+        (data[:-1], Code.TRUNCATED),
+        (data[:2004], Code.TRUNCATED),
+        (data[:-5] + b"\xff" + data[-4:], Code.BAD_LENGTH),
+    ]
+    for broken, code in cases:
+        with pytest.raises(DecodeError) as caught:
+            function(broken, 0, len(broken))
+        assert (caught.value.code, caught.value.path) == (code, "")
+        assert 2000 <= caught.value.offset <= len(broken)
+    text = bytearray(data)
+    text[-1] = 0xFF
+    problems: list[Problem] = []
+    assert function(bytes(text), 0, len(text), problems)[0]["z"] == "en\ufffd"
+    assert [(p.code, p.offset) for p in problems] == [(Code.BAD_UTF8, len(text))]
+
+
+def test_a_tree_ends_at_its_limit() -> None:
+    definition, data = long_message()
+    node = tree(definition, 0, data, 0, len(data), limit=100)
+    assert sum(1 for _ in node.walk()) == 101
+    assert [one.path for one in node.walk() if one.more] == ["a[49]"]
+    assert node.end < len(data)
+    assert not any(one.more for one in tree(definition, 0, data, 0, len(data)).walk())
