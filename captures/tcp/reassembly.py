@@ -336,7 +336,7 @@ class Reassembler:
                 side.soft = False
                 return
             if not connection.over:
-                if side.base is None and not other.next and not other.pending:
+                if side.base is None and (connection.opened or not (other.next or other.pending)):
                     side.begin(first)
                     if flags & ACK and other.base is None:
                         other.begin(ack)

@@ -1,0 +1,184 @@
+"""Link layers, IP and tunnels, built by scapy, which also says what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scapy.config import conf
+from scapy.contrib.geneve import GENEVE
+from scapy.contrib.mpls import MPLS
+from scapy.layers.inet import IP, TCP, UDP, fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, fragment6
+from scapy.layers.l2 import ARP, GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
+from scapy.layers.ppp import PPP, PPPoE
+from scapy.layers.vxlan import VXLAN
+
+from captures.formats.detect import walker
+from captures.formats.link import LinkLayers
+from captures.tcp.packets import endpoints, turned
+from tests.captures import files
+
+PAYLOAD = bytes(range(200))
+TCP4 = IP(src="10.1.2.3", dst="10.9.8.7") / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA") / PAYLOAD
+TCP6 = IPv6(src="fd00::1", dst="fd00::2") / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA") / PAYLOAD
+OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1, 2)), ("NOP", None), ("WScale", 7)]
+MAC: dict[str, Any] = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
+BSD_INET6 = b"\x1e\x00\x00\x00"
+
+
+def ends(family: int) -> tuple[str, str]:
+    return ("10.1.2.3:51234", "10.9.8.7:9092") if family == 4 else ("[fd00::1]:51234", "[fd00::2]:9092")
+
+
+CASES: dict[str, tuple[int, Callable[[], Any], int]] = {
+    "ethernet": (1, lambda: Ether(**MAC) / TCP4, 4),
+    "ethernet 6": (1, lambda: Ether(**MAC) / TCP6, 6),
+    "tcp options": (
+        1,
+        lambda: (
+            Ether(**MAC)
+            / IP(src="10.1.2.3", dst="10.9.8.7")
+            / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA", options=OPTIONS)
+            / PAYLOAD
+        ),
+        4,
+    ),
+    "ip options": (
+        1,
+        lambda: (
+            Ether(**MAC)
+            / IP(src="10.1.2.3", dst="10.9.8.7", options=b"\x94\x04\x00\x00")
+            / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA")
+            / PAYLOAD
+        ),
+        4,
+    ),
+    "vlan": (1, lambda: Ether(**MAC) / Dot1Q(vlan=5) / TCP4, 4),
+    "qinq": (1, lambda: Ether(**MAC) / Dot1AD(vlan=5) / Dot1Q(vlan=6) / TCP6, 6),
+    "cooked": (113, lambda: CookedLinux(proto=0x0800) / TCP4, 4),
+    "cooked 6": (113, lambda: CookedLinux(proto=0x86DD) / TCP6, 6),
+    "cooked 2": (276, lambda: CookedLinuxV2(proto=0x0800) / TCP4, 4),
+    "null": (0, lambda: Loopback(type=2) / TCP4, 4),
+    "null of another byte order": (0, lambda: b"\x00\x00\x00\x02" + bytes(TCP4), 4),
+    "null 6": (0, lambda: BSD_INET6 + bytes(TCP6), 6),
+    "loop": (108, lambda: b"\x00\x00\x00\x18" + bytes(TCP6), 6),
+    "raw": (101, lambda: TCP4, 4),
+    "raw 6": (101, lambda: TCP6, 6),
+    "raw ipv4": (228, lambda: TCP4, 4),
+    "raw ipv6": (229, lambda: TCP6, 6),
+    "hop by hop": (
+        1,
+        lambda: (
+            Ether(**MAC)
+            / IPv6(src="fd00::1", dst="fd00::2")
+            / IPv6ExtHdrHopByHop()
+            / IPv6ExtHdrDestOpt()
+            / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA")
+            / PAYLOAD
+        ),
+        6,
+    ),
+    "vxlan": (1, lambda: Ether(**MAC) / IP() / UDP(dport=4789) / VXLAN(vni=4) / Ether(**MAC) / TCP4, 4),
+    "geneve": (
+        1,
+        lambda: Ether(**MAC) / IP() / UDP(dport=6081) / GENEVE(proto=0x6558, vni=4) / Ether(**MAC) / TCP6,
+        6,
+    ),
+    "gre": (1, lambda: Ether(**MAC) / IP() / GRE(key_present=1, key=5) / TCP4, 4),
+    "ip in ip": (1, lambda: Ether(**MAC) / IP(proto=4) / TCP4, 4),
+    "6 in 4": (1, lambda: Ether(**MAC) / IP(proto=41) / TCP6, 6),
+    "mpls": (1, lambda: Ether(**MAC, type=0x8847) / MPLS(s=0) / MPLS(s=1) / TCP4, 4),
+    "pppoe": (1, lambda: Ether(**MAC, type=0x8864) / PPPoE() / PPP() / TCP4, 4),
+    "ppp, through scapy": (9, lambda: PPP() / TCP4, 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_link_layers_and_tunnels(name: str) -> None:
+    link, build, family = CASES[name]
+    frame = bytes(build())
+    padded = frame + bytes(6) if link == 1 else frame
+    data = files.pcap([(5_000, padded), (6_000, padded)], link=link)
+
+    found = files.segments(data)
+
+    assert [endpoints(key) for key in found.keys] == [ends(family)] * 2
+    assert [row[1:] for row in files.rows(found, data)] == [(time, 7, 8, 0x18, 200, PAYLOAD) for time in (5_000, 6_000)]
+    if link in conf.l2types.num2layer and link not in {0, 108}:  # there scapy knows this system's families alone
+        second = conf.l2types.num2layer[link](frame).getlayer(TCP, nb=1)
+        assert bytes(second.payload)[:200] == PAYLOAD
+
+
+def test_what_is_no_tcp_is_passed_over() -> None:
+    others = [
+        Ether(**MAC) / ARP(),
+        Ether(**MAC) / IP() / UDP() / b"x",
+        Ether(**MAC, type=0x88CC) / b"lldp",
+        b"",
+        b"x" * 13,
+    ]
+    data = files.pcap([(1, bytes(frame)) for frame in [*others, Ether(**MAC) / TCP4]])
+
+    assert len(files.segments(data)) == 1
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
+def test_fragments_are_stretches_of_their_segment(family: int, order: tuple[int, ...]) -> None:
+    payload = bytes(range(256)) * 10
+    tcp = TCP(sport=51234, dport=9092, seq=0xFFFFFFF0, ack=8, flags="FPA") / payload
+    if family == 4:
+        pieces = fragment(IP(src="10.1.2.3", dst="10.9.8.7", id=77) / tcp, fragsize=800)
+    else:
+        whole = IPv6(src="fd00::1", dst="fd00::2") / IPv6ExtHdrFragment(id=77) / tcp
+        pieces = fragment6(whole, 900)
+    assert len(pieces) >= 3
+    chosen = [pieces[i] for i in order if i < len(pieces)]
+    data = files.pcap([(i, bytes(Ether(**MAC) / piece)) for i, piece in enumerate(chosen)])
+
+    for step in (1, 100):
+        found = files.segments(data, step=step)
+        stream = bytearray(len(payload))
+        for row in files.rows(found, data):
+            assert endpoints(row[0]) == ends(family)
+            offset = (row[2] - 0xFFFFFFF0) % (1 << 32)
+            stream[offset : offset + row[5]] = row[6]
+            assert bool(row[4] & 1) == (offset + row[5] == len(payload))
+        assert bytes(stream) == payload
+
+
+def test_snap_length_keeps_the_length_on_the_wire() -> None:
+    data = files.pcap([(1, bytes(Ether(**MAC) / TCP4))], snap=96)
+
+    (row,) = files.rows(files.segments(data), data)
+    assert row[5:] == (200, PAYLOAD[: 96 - 54])
+
+
+def test_segmentation_offload_leaves_no_ip_length() -> None:
+    frame = bytearray(bytes(Ether(**MAC) / TCP4))
+    frame[16:18] = b"\x00\x00"
+    data = files.pcap([(1, bytes(frame))])
+
+    (row,) = files.rows(files.segments(data), data)
+    assert row[5:] == (200, PAYLOAD)
+
+
+def test_an_unknown_link_layer_is_named() -> None:
+    data = files.pcap([(1, b"abcdef")], link=147)
+    view = memoryview(data)
+    found = walker(view, whole=True)
+    assert found is not None
+    links = LinkLayers()
+    records = found.walk(view, 10)
+    assert records is not None
+    assert len(links.segments(view, records, 0)) == 0
+    assert links.unknown == {147}
+
+
+def test_turned() -> None:
+    for frame in (TCP4, TCP6):
+        (key,) = files.segments(files.pcap([(1, bytes(frame))], link=101)).keys
+        assert endpoints(turned(key)) == endpoints(key)[::-1]
+        assert turned(turned(key)) == key
