@@ -19,6 +19,7 @@ from decoders.conversation.recognition import (
     LONGEST_CLIENT_ID,
     Known,
     Verdict,
+    decodes,
     is_tls,
     plausible_request,
     printable,
@@ -28,7 +29,7 @@ from decoders.conversation.resync import Search
 from decoders.conversation.stream import End, Gap, Run, Side, Source
 from decoders.conversation.stretch import Stretch
 from decoders.exchange import Connection, Exchange, Frame, Health, StreamProblem
-from decoders.message import decode_request, decode_response
+from decoders.message import decode_response
 from decoders.problems import Code, Problem
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
@@ -549,7 +550,7 @@ class Requests(Framer):
             if not 0 <= size <= self.limit:
                 self.absurd(out, size)
                 return False
-            exchange = self._header(head, size)
+            exchange = self._header(head[: size + 4], size)
             if exchange is None:
                 self.need = stretch.end + 1
                 return False
@@ -684,8 +685,7 @@ class Requests(Framer):
             return len(head) > 16 and plausible_request(head, end - start - 4, self.known)
         if not plausible_request(data[: 14 + LONGEST_CLIENT_ID], end - start - 4, self.known):
             return False
-        decoded = decode_request(data, self.definitions)
-        return decoded.body is not None and not decoded.problems and decoded.guessed_version is None
+        return decodes(data, self.definitions)
 
 
 class Responses(Framer):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from decoders.schema.lookup import Definitions
+from decoders.message import decode_request
+from decoders.schema.lookup import Definitions
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
@@ -117,8 +116,6 @@ def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
         return Verdict.WEAK if near else Verdict.OTHER
     if not 0 < length <= min(size - 10, LONGEST_CLIENT_ID) or key < 0 or not 0 <= version <= 100:
         return Verdict.OTHER
-    if not near and key in known_apis.versions:
-        return Verdict.OTHER
     if len(data) < 14 + length:
         return Verdict.MORE
     return Verdict.KAFKA if printable(data[14 : 14 + length]) else Verdict.OTHER
@@ -166,18 +163,28 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
     return printable(text)
 
 
-def _score(data: bytes, known_apis: Known) -> int:
-    """How much `data` looks like the asking side's: 2 certainly, 1 perhaps, 0 not at all."""
-    verdict = recognise(data, known_apis, 128 << 20)
-    if verdict in {Verdict.KAFKA, Verdict.SASL}:
+def _score(data: bytes, definitions: Definitions) -> int:
+    """How much `data` looks like the asking side's: 4 and 3 very much, 2 much, 1 perhaps, 0 not at all."""
+    verdict = recognise(data, known(definitions), 128 << 20)
+    if verdict in {Verdict.KAFKA, Verdict.WEAK}:
+        end = 4 + _SIZE.unpack_from(data)[0]
+        good = 2 if verdict is Verdict.KAFKA else 1
+        if end <= len(data) and decodes(data[:end], definitions):
+            good += 2
+        return good
+    if verdict is Verdict.SASL:
         return 2
     if verdict is Verdict.TLS:
         return 2 if data[0] == 0x16 and data[5:6] == b"\x01" else 0
     if verdict is Verdict.HTTP:
         return 0 if data[:4] == b"HTTP" else 2
-    if verdict is Verdict.WEAK:
-        return 1
     return 0
+
+
+def decodes(frame: bytes, definitions: Definitions) -> bool:
+    """Whether a request frame fits its definition to the last byte."""
+    decoded = decode_request(frame, definitions)
+    return decoded.body is not None and not decoded.problems and decoded.guessed_version is None
 
 
 def _request_inside(data: bytes, known_apis: Known) -> bool:
@@ -202,7 +209,9 @@ def which_side_asks(first: bytes, second: bytes, definitions: Definitions) -> in
     Returns 0 where `first` asks, 1 where `second` does, None where the bytes do not tell (look at the ports then).
     """
     known_apis = known(definitions)
-    one, two = _score(first, known_apis), _score(second, known_apis)
+    one, two = _score(first, definitions), _score(second, definitions)
+    if one == two and len(first) >= 12 and len(second) >= 12:
+        one, two = second[4:8] == first[8:12], first[4:8] == second[8:12]
     if one == two:
         one, two = _request_inside(first, known_apis), _request_inside(second, known_apis)
     if one == two:

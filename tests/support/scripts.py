@@ -148,7 +148,8 @@ def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
         return
     start, end, address, time = event.start, event.ends[0], event.at[0], event.times[0]
     held = None if event.stored is None else event.stored[0]
-    cuts = [*sorted(set(at)), end - start]
+    # What the snap length took from a packet is in no piece of its own.
+    cuts = [*sorted(cut for cut in set(at) if held is None or cut < held), end - start]
     low = 0
     for high in cuts:
         if low < high:
