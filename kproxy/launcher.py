@@ -113,6 +113,7 @@ class RelayProcess:
         if event["event"] != "listening":
             process.kill()
             code = process.wait()
+            self._close_pipes()
             raise StartError(event.get("message") or self._last_words(code), event.get("exit", 70))
         return event
 
@@ -154,6 +155,9 @@ class RelayProcess:
                 self._process.kill()
         self._process.wait()
         self._reader.join(2)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -277,6 +278,7 @@ def _show(
     indexer = Indexer(relay.recording, relay.index_dir, arguments)
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.OK))
     try:
         tui.run(
             relay.index_dir,
@@ -296,4 +298,5 @@ def _show(
         cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
         _wait(relay)
     finally:
+        signal.signal(signal.SIGTERM, before)
         indexer.stop()
