@@ -9,7 +9,9 @@ servers that the clients are to use; then they produce and consume until standar
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from kproxy.settings import LISTEN_HOST, LISTEN_PORT
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 BROKERS = 3
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
+GOODBYE_SECONDS = 2.0
 
 
 class DemoError(Exception):
@@ -67,21 +72,35 @@ class Traffic:
         self._process.stdin.write(f"{bootstrap}\n")
         self._process.stdin.flush()
 
+    def stop_clients(self) -> None:
+        """Let the clients leave their groups and end; the cluster ends with them."""
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECONDS)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._end()
 
     def _end(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        self.stop_clients()
+        if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def free_port() -> int:
+    """A port that nobody listens on, the usual one if possible."""
+    for port in (LISTEN_PORT, 0):
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind((LISTEN_HOST, port))
+            return int(listener.getsockname()[1])
+    raise DemoError("no port is free")
 
 
 # --- that side: cluster and clients ----------------------------------------------------------------------------------
@@ -107,9 +126,11 @@ def main() -> None:
             thread.start()
         sys.stdin.read()
         stop.set()
+        deadline = time.monotonic() + GOODBYE_SECONDS
         for thread in threads:
-            thread.join(STOP_SECONDS / 2)
+            thread.join(max(0.0, deadline - time.monotonic()))
     del cluster
+    os._exit(0)  # not every client can say goodbye where the proxy has gone before it
 
 
 def start_cluster() -> tuple[Producer, str]:
@@ -246,9 +267,9 @@ CLIENTS = (
     _transacting("payments", ("payments", "ledger")),
     _consuming("billing-1", "billing", ["orders", "payments"], "cooperative-sticky"),
     _consuming("billing-2", "billing", ["orders", "payments"], "cooperative-sticky"),
-    _consuming("billing-3", "billing", ["orders", "payments"], "cooperative-sticky", stay=12.0),
+    _consuming("billing-3", "billing", ["orders", "payments"], "cooperative-sticky", stay=9.0),
     _consuming("analytics-1", "analytics", ["clicks", "audit"], "range,roundrobin"),
-    _consuming("analytics-2", "analytics", ["clicks", "audit"], "range,roundrobin", stay=9.0),
+    _consuming("analytics-2", "analytics", ["clicks", "audit"], "range,roundrobin", stay=6.0),
     _looking("admin-ui"),
 )
 

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
-from kproxy.cli.tables import milliseconds, size, table
+from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
     from captures.analysis.summary import Summary
@@ -79,6 +79,8 @@ def show(summary: Summary) -> None:
         for api in summary.apis():
             click.echo(json.dumps({"schema": "kproxy.stats/1", **api.line()}))
         return
+    from kproxy.lines import size
+
     rows = []
     for api in summary.apis():
         line = api.line()

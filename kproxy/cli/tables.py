@@ -18,19 +18,5 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
     ]
 
 
-def size(count: int) -> str:
-    """Bytes in three or four characters: 812, 4.1k, 31M."""
-    if count < 1000:
-        return str(count)
-    value = float(count)
-    for unit in "kMGTP":
-        value /= 1000
-        if value < 9.95:
-            return f"{value:.1f}{unit}"
-        if value < 999.5:
-            return f"{value:.0f}{unit}"
-    return f"{value:.0f}E"
-
-
 def milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value < 1000 else f"{value:.0f}"

@@ -46,7 +46,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result
     ("error", "code", "message"),
     [
         (Failure("no such thing", Exit.CONNECT), Exit.CONNECT, "kproxy: no such thing"),
-        (click.UsageError("what?"), Exit.USAGE, "kproxy: what?"),
+        (click.UsageError("what?"), Exit.USAGE, "kproxy: what? (kproxy fail --help tells more)"),
         (CaptureError("cut", "a.pcap", 7), Exit.INPUT, "kproxy: a.pcap: byte 7: cut"),
         (PermissionError(13, "Permission denied", "x"), Exit.PERMISSION, "kproxy: x: Permission denied"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, ""),

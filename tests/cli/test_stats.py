@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
-from kproxy.cli.tables import milliseconds, size, table
+from kproxy.cli.tables import milliseconds, table
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-1.1.1.pcap"
 
@@ -98,15 +98,6 @@ def test_a_directory_that_is_no_recording(tmp_path: Path) -> None:
 
 def test_table() -> None:
     assert table(("a", "b"), [("xx", "1"), ("y", "22")]) == ["a    b", "xx   1", "y   22"]
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0"), (999, "999"), (1000, "1.0k"), (4123, "4.1k"), (9990, "10k"), (999_400, "999k"), (999_600, "1.0M"),
-     (5 * 10**12, "5.0T")],
-)  # fmt: skip
-def test_size(count: int, text: str) -> None:
-    assert size(count) == text
 
 
 def test_milliseconds() -> None:

@@ -1,0 +1,120 @@
+"""`kproxy demo`: real clients and an embedded cluster, with the proxy between them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from captures.analysis.summary import Summary
+    from captures.reader import Reader
+    from decoders.exchange import Exchange
+    from kproxy.demo import Traffic
+    from kproxy.launcher import RelayProcess
+
+
+@click.command()
+@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange, and a table at the end.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="N", help="End by itself after N seconds."
+)
+@click.option(
+    "-w", "--write", "record_to", type=click.Path(path_type=Path), metavar="FILE", help="Record to this pcapng file."
+)
+@click.option(
+    "--listen-port", type=click.IntRange(1, 65535), metavar="PORT", help="Where the proxy listens (free port)."
+)
+def command(headless: bool, seconds: float | None, record_to: Path | None, listen_port: int | None) -> None:
+    """Watch real clients talk to an embedded cluster.
+
+    The cluster is librdkafka's mock with three brokers; producers with several codecs, a transactional one and two
+    consumer groups that rebalance reach it through the proxy. Nothing leaves this machine. Without a terminal, with
+    --headless or with --json the exchanges are printed as they pass.
+    """
+    from kproxy.demo import DemoError, Traffic
+
+    try:
+        with Traffic() as traffic, _relay(traffic, record_to, listen_port) as relay:
+            click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
+            traffic.start_clients(relay.bootstrap)
+            painting = sys.stdout.isatty() and sys.stdin.isatty()
+            if headless or cli.current().json or seconds is not None or not painting:
+                _print(relay, traffic, seconds)
+            else:
+                _show(relay, traffic, record_to)
+    except DemoError as error:
+        raise Failure(str(error), Exit.CONNECT) from None
+
+
+def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
+    from kproxy.demo import free_port
+    from kproxy.launcher import RelayProcess, StartError
+    from kproxy.settings import Settings, upstream
+
+    chosen = Settings(
+        upstream=upstream(traffic.bootstrap),
+        listen_port=listen_port or free_port(),
+        record_to=None if record_to is None else str(record_to),
+    )
+    try:
+        return RelayProcess(chosen)
+    except StartError as error:
+        raise Failure(str(error), Exit(error.exit_code)) from None
+
+
+def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
+    """Print exchanges as they pass, then what they come to per API."""
+    from captures.analysis.summary import Summary
+    from decoders.filters import ExchangeRow
+    from decoders.schema import definitions
+    from kproxy.cli.stats import show
+    from kproxy.following import Follower, Stopping
+
+    summary: Summary = Summary(definitions())
+
+    def observe(exchange: Exchange, reader: Reader) -> None:
+        summary.add(ExchangeRow(exchange, reader.source, reader.definitions))
+
+    def enough() -> None:
+        traffic.stop_clients()
+        stopping.event.set()
+
+    with Stopping() as stopping:
+        timer = threading.Timer(seconds or 0, enough)
+        if seconds is not None:
+            timer.start()
+        try:
+            Follower(relay, sys.stdout, as_json=cli.current().json, observe=observe).run(stopping.event)
+        finally:
+            timer.cancel()
+    if not cli.current().json:
+        click.echo()
+        show(summary)
+
+
+def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
+    import tui
+    from kproxy.launcher import Indexer
+
+    assert relay.recording is not None  # noqa: S101 (the demo records)
+    indexer = Indexer(relay.recording, relay.index_dir, ("--follow", "--with-parent"))
+    try:
+        tui.run(
+            relay.index_dir,
+            live=tui.RunInfo(
+                bootstrap=relay.bootstrap,
+                upstream=traffic.bootstrap,
+                listening=(relay.bootstrap,),
+                recording=None if record_to is None else relay.recording,
+            ),
+        )
+    finally:
+        traffic.stop_clients()
+        indexer.stop()

@@ -1,0 +1,71 @@
+"""The demo as a user runs it: mock cluster, real clients, proxy and reader, each in its process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli.exits import Exit
+
+SECONDS = 6
+MOCK_QUIRKS = {("ApiVersions", "trailing_bytes"), ("Metadata", "trailing_bytes"), ("Fetch", "crc_mismatch")}
+"""librdkafka's mock ends two answers with a byte too many, and gives its transaction markers no checksum."""
+
+
+def demo(*args: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", "demo", "--seconds", str(SECONDS), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PATH": "", "HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_STATE_HOME": str(home)},
+    )
+
+
+def test_headless_prints_exchanges_and_a_table_per_api(tmp_path: Path) -> None:
+    result = demo("--headless", home=tmp_path)
+    assert result.returncode == Exit.OK, result.stderr
+    assert "bootstrap.servers=127.0.0.1:" in result.stderr
+    exchanges, _, closing = result.stdout.rpartition("\n\n")
+    counts = {row.split()[0]: int(row.split()[1]) for row in closing.splitlines()[1:]}
+    assert sum(counts.values()) == len(exchanges.splitlines())
+    assert {"Produce", "Fetch", "Metadata", "JoinGroup", "InitProducerId", "AddPartitionsToTxn", "EndTxn"} <= set(
+        counts
+    )
+    assert not list(tmp_path.rglob("*.pcapng"))
+
+
+def test_json_decodes_without_a_problem_and_records(tmp_path: Path) -> None:
+    recording = tmp_path / "demo.pcapng"
+    result = demo("--json", "-w", str(recording), home=tmp_path)
+    assert result.returncode == Exit.OK, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    *exchanges, health = lines
+    assert health["schema"] == "kproxy.health/1"
+    assert {line["schema"] for line in exchanges} == {"kproxy.exchange/1"}
+    found = {(line["api"], problem["code"]) for line in exchanges for problem in line["problems"]}
+    assert found <= MOCK_QUIRKS
+    assert {line["status"] for line in exchanges} <= {"ok", "no_response", "no_reply_expected"}
+    assert {"orders-svc", "web-clicks", "audit-log", "payments", "billing-1", "analytics-1"} <= {
+        line["client_id"] for line in exchanges
+    }
+    stats = subprocess.run(
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", "stats", "--json", str(recording)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert sum(json.loads(line)["count"] for line in stats.stdout.splitlines()) == len(exchanges)
+
+
+@pytest.mark.parametrize("option", ["--seconds=0", "--seconds=x", "--listen-port=70000"])
+def test_wrong_options(option: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", "demo", option],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert result.returncode == Exit.USAGE
+    assert len(result.stderr.splitlines()) == 1
