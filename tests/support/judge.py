@@ -58,13 +58,12 @@ def differences(recording: Path, release: str) -> tuple[int, list[str]]:
     """Number of bodies compared, and what is wrong with our reading of any."""
     ours = bodies(recording, release)
     wrong = [f"{decoded.header}: {decoded.problems}" for decoded, _ in ours if decoded.message is None]
-    asked = [
-        (decoded.message, decoded.version, decoded.body, data) for decoded, data in ours if decoded.message is not None
-    ]
+    asked = [(decoded.message, decoded.version, decoded, data) for decoded, data in ours if decoded.message is not None]
     answers = judge(release, [(message.name, version, data) for message, version, _, data in asked])
-    for (message, version, body, _), theirs in zip(asked, answers, strict=True):
-        if body is None and isinstance(theirs, str):
-            continue  # cut by the end of the capture: neither reads it
+    for (message, version, decoded, _), theirs in zip(asked, answers, strict=True):
+        if decoded.problems and isinstance(theirs, str):
+            continue  # both find fault with it
+        body = decoded.body
         shown = None if body is None else plain(body_json(body, message, version, show_secrets=True))
         if json.loads(json.dumps(shown)) != theirs:
             wrong.append(f"{message.name} v{version}: {shown!s:.500} is not Kafka's {theirs!s:.500}")

@@ -63,6 +63,7 @@ class Proxy:
         arguments = ["--upstream", upstream, "--listen", self.bootstrap, "--headless", "-w", str(self.recording)]
         self.out = directory / "kproxy.out"
         self.err = directory / "kproxy.err"
+        self._children: set[psutil.Process] = set()
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
                 [KPROXY, "run", *arguments, *options],
@@ -96,6 +97,7 @@ class Proxy:
             assert self.process.poll() is None, f"kproxy run ended with {self.process.returncode}: {self.said()}"
             assert time.monotonic() < deadline, f"kproxy run does not listen: {self.said()}"
             time.sleep(0.05)
+        self._children = self._now()
 
     def stop(self) -> int:
         """Interrupt it as a user would, and wait for its end; returns the exit code."""
@@ -103,9 +105,18 @@ class Proxy:
         return self.process.wait(SECONDS)
 
     def _kill(self) -> None:
+        """The relay has a session of its own, so it is found as a child, not by its process group."""
+        for process in {*self._children, *self._now()}:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
         self.process.wait()
+
+    def _now(self) -> set[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return set(psutil.Process(self.process.pid).children(recursive=True))
+        return set()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

@@ -182,18 +182,17 @@ public final class Client {
         poll(members, sent, read);
         for (KafkaConsumer<byte[], byte[]> member : members) {
             Set<TopicPartition> assigned = member.assignment();
-            if (!assigned.isEmpty()) {
-                member.commitSync();
-                check(!member.committed(assigned).isEmpty(), "nothing is committed");
-                member.endOffsets(assigned);
-            }
+            member.commitSync();
+            check(!member.committed(assigned).isEmpty(), "nothing is committed");
+            member.endOffsets(assigned);
         }
     }
 
     private static void poll(
             Collection<KafkaConsumer<byte[], byte[]>> members, Set<String> wanted, Set<String> read) {
         long deadline = System.nanoTime() + Duration.ofSeconds(90).toNanos();
-        while (!read.containsAll(wanted)) {
+        // Every member has its share: the group is then at rest, and takes commits.
+        while (!read.containsAll(wanted) || members.stream().anyMatch(member -> member.assignment().isEmpty())) {
             check(System.nanoTime() < deadline, "read only " + read.size() + " of " + wanted.size());
             for (KafkaConsumer<byte[], byte[]> member : members) {
                 for (ConsumerRecord<byte[], byte[]> found : member.poll(POLL)) {
@@ -210,6 +209,7 @@ public final class Client {
         KafkaProducer<byte[], byte[]> producer = producer("java-tx", Map.of("transactional.id", name + "-tx"));
         KafkaConsumer<byte[], byte[]> consumer = consumer("java-tx-reader", name + "-tx-group", Map.of());
         consumer.subscribe(List.of(topic));
+        poll(List.of(consumer), Set.of(), new TreeSet<>());
         producer.initTransactions();
         for (String round : List.of("first", "aborted", "second")) {
             producer.beginTransaction();
@@ -220,7 +220,6 @@ public final class Client {
                 producer.abortTransaction();
                 continue;
             }
-            consumer.poll(POLL);
             producer.sendOffsetsToTransaction(
                     Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(0)),
                     // Brokers before 2.5 take no member in it.
