@@ -38,7 +38,9 @@ AT_ONCE = 512
     metavar="OUT",
     help="Write here and not to standard output.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True, help="Form of the output."
+)
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
