@@ -82,15 +82,17 @@ class _Plans:
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
-        self.known: dict[tuple[Side, int, int], _Plan] = {}
+        self.requests: dict[tuple[int, int], _Plan] = {}
+        self.responses: dict[tuple[int, int], _Plan] = {}
 
     def get(self, side: Side, key: int, version: int) -> _Plan:
-        plan = self.known.get((side, key, version))
+        known = self.requests if side is Side.CLIENT else self.responses
+        plan = known.get((key, version))
         if plan is None:
             plan = self._make(side, key, version)
             # Unknown keys and versions come from the wire: 2^32 of them must not be kept.
             if plan.problem is None:
-                self.known[side, key, version] = plan
+                known[key, version] = plan
         return plan
 
     def _make(self, side: Side, key: int, version: int) -> _Plan:
@@ -155,14 +157,18 @@ def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
     if len(data) < _SIZE + _KEY_AND_VERSION.size:
         return _too_short(data, "request")
     key, version = _KEY_AND_VERSION.unpack_from(data, _SIZE)
-    return _decode(data, _plans(definitions).get(Side.CLIENT, key, version), version, "request")
+    plans = _plans(definitions)
+    plan = plans.requests.get((key, version)) or plans.get(Side.CLIENT, key, version)
+    return _decode(data, plan, version, "request")
 
 
 def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
     """Read the frame, its length field included, that answers a request of this key and version."""
     if len(data) < _SIZE:
         return _too_short(data, "response")
-    return _decode(data, _plans(definitions).get(Side.BROKER, api_key, api_version), api_version, "response")
+    plans = _plans(definitions)
+    plan = plans.responses.get((api_key, api_version)) or plans.get(Side.BROKER, api_key, api_version)
+    return _decode(data, plan, api_version, "response")
 
 
 def _too_short(data: Buffer, where: str) -> Decoded:
@@ -182,42 +188,57 @@ def _decode(data: Buffer, plan: _Plan, version: int, where: str) -> Decoded:
         message = plan.attempts[0].message if plan.attempts else None
         problems = [error.problem(where)] if plan.problem is None else [plan.problem, error.problem(where)]
         return Decoded(message, version, _partial_header(data, plan, end), None, problems, body_start=end)
-    if plan.problem is None and not found:
-        attempt = plan.attempts[0]
-        try:
-            body, position = attempt.decode(data, start, end, found)
-        except DecodeError:
-            pass
-        else:
-            if position == end and not found:
-                return Decoded(attempt.message, attempt.version, header, body, [], None, None, start)
-            found = []
-    return _attempt_all(data, plan, version, where, header, start, found)
-
-
-def _attempt_all(
-    data: Buffer, plan: _Plan, version: int, where: str, header: Values, start: int, found: list[Problem]
-) -> Decoded:
-    """Try each layout; the first that fits to the last byte, else the first that leaves bytes over, else none."""
-    end = len(data)
-    problems = [] if plan.problem is None else [plan.problem]
-    problems += (Problem(where, p.offset, p.path, p.message, p.code) for p in found)
     if not plan.attempts:
-        return Decoded(None, version, header, None, problems, body_start=start)
+        return Decoded(None, version, header, None, _problems(plan, found, where), body_start=start)
+    attempt = plan.attempts[0]
+    text: list[Problem] = []
+    outcome: _Outcome
+    try:
+        body, position = attempt.decode(data, start, end, text)
+    except DecodeError as error:
+        outcome = error
+    else:
+        if position == end and not text and not found and plan.problem is None:
+            return Decoded(attempt.message, attempt.version, header, body, text, None, None, start)
+        outcome = (body, position, text)
+    return _settle(data, plan, where, header, start, _problems(plan, found, where), outcome)
+
+
+_Outcome = tuple[Values, int, list[Problem]] | DecodeError
+"""Values, the position after them and their text that is not UTF-8; or what stopped the reading."""
+
+
+def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
+    text: list[Problem] = []
+    try:
+        body, position = attempt.decode(data, start, end, text)
+    except DecodeError as error:
+        return error
+    return body, position, text
+
+
+def _settle(
+    data: Buffer, plan: _Plan, where: str, header: Values, start: int, problems: list[Problem], outcome: _Outcome
+) -> Decoded:
+    """Take the first layout that fits to the last byte, else the one that leaves fewest over, else none.
+
+    `outcome` is that of the first attempt.
+    """
+    end = len(data)
     first_error: DecodeError | None = None
     loose: tuple[_Attempt, Values, int, list[Problem]] | None = None
     for attempt in plan.attempts:
-        if attempt.only_error is not None and bytes(data[start : start + 2]) != attempt.only_error:
+        if attempt is not plan.attempts[0]:
+            if attempt.only_error is not None and bytes(data[start : start + 2]) != attempt.only_error:
+                continue
+            outcome = _attempt(attempt, data, start, end)
+        if isinstance(outcome, DecodeError):
+            first_error = first_error or outcome
             continue
-        text: list[Problem] = []
-        try:
-            body, position = attempt.decode(data, start, end, text)
-        except DecodeError as error:
-            first_error = first_error or error
-            continue
+        body, position, text = outcome
         if position == end:
             return _decoded(attempt, header, body, [*problems, *_placed(text, where)], start)
-        if loose is None:
+        if loose is None or position > loose[2]:
             loose = (attempt, body, position, text)
     if loose is not None:
         attempt, body, position, text = loose
@@ -227,6 +248,11 @@ def _attempt_all(
     if first_error is not None:
         problems.append(first_error.problem(where))
     return _decoded(plan.attempts[0], header, None, problems, start)
+
+
+def _problems(plan: _Plan, found: list[Problem], where: str) -> list[Problem]:
+    """What is wrong before the body."""
+    return [*([] if plan.problem is None else [plan.problem]), *_placed(found, where)]
 
 
 def _decoded(attempt: _Attempt, header: Values, body: Values | None, problems: list[Problem], start: int) -> Decoded:
