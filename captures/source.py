@@ -12,6 +12,7 @@ import os
 import re
 import select
 import tempfile
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ class FileSource:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.parts: list[Part] = []
         self._bases: list[int] = []
-        self._files: dict[Path, BinaryIO] = {}
+        self._files: dict[Path, int] = {}
+        """File descriptors, closed by `close` or with the source."""
+        self._finalizer = weakref.finalize(self, _close, self._files)
         for path in paths:
             self._open(path)
         for part in self.parts[:-1]:
@@ -65,7 +68,7 @@ class FileSource:
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         """The bytes [start, end), without a copy; shorter where a file ends or is gone."""
-        if len(self._bases) == 1:
+        if len(self._bases) == 1 and not self._bases[0]:
             return self.parts[0].view[start:end]
         i = bisect_right(self._bases, start) - 1
         if i < 0:
@@ -87,15 +90,13 @@ class FileSource:
 
     def close(self) -> None:
         """Close the files; memory stays mapped as long as somebody holds a slice of it."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        _close(self._files)
         self.parts = []
         self._bases = []
 
     def _open(self, path: Path, base: int | None = None) -> Part:
         try:
-            file = path.open("rb")
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise CaptureError(error.strerror or str(error), path) from None
         self._files[path] = file
@@ -111,14 +112,14 @@ class FileSource:
         file = self._files.get(part.path)
         if file is None:
             return False
-        size = os.fstat(file.fileno()).st_size
+        size = os.fstat(file).st_size
         if size == part.size:
             return False
         if size < part.size:
             part.view = _NOTHING
             raise CaptureError(f"the file has shrunk from {part.size} to {size} bytes", part.name, size)
         try:
-            part.view = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+            part.view = memoryview(mmap.mmap(file, size, access=mmap.ACCESS_READ))
         except (OSError, ValueError) as error:
             raise CaptureError(f"cannot be mapped: {error}", part.name) from None
         part.size = size
@@ -143,7 +144,7 @@ class RingSource(FileSource):
         grown = self._take_segments()
         for part in self.parts:
             if part.final and part.path in self._files and not part.path.exists():
-                self._files.pop(part.path).close()
+                os.close(self._files.pop(part.path))
                 part.view = _NOTHING
         return grown
 
@@ -201,7 +202,8 @@ class SpoolSource(FileSource):
             descriptor, path = tempfile.mkstemp(prefix="stdin-", suffix=".spool", dir=place)
         except OSError as error:
             raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", name) from None
-        self._spool = os.fdopen(descriptor, "wb", buffering=0)
+        self._spool = descriptor
+        self._spool_finalizer = weakref.finalize(self, _remove, descriptor, path)
         self._open(Path(path)).name = name
 
     @property
@@ -218,20 +220,28 @@ class SpoolSource(FileSource):
         return self._remap(self.parts[-1])
 
     def close(self) -> None:
-        self._spool.close()
-        for part in self.parts:
-            part.path.unlink(missing_ok=True)
+        self._spool_finalizer()
         super().close()
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         try:
             while rest:
-                rest = rest[self._spool.write(rest) :]
+                rest = rest[os.write(self._spool, rest) :]
         except OSError as error:
             self._ended = True
             name = self.parts[-1].name
             raise CaptureError(f"cannot be spooled: {error.strerror}", name, self.parts[-1].size) from None
+
+
+def _close(files: dict[Path, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
+
+
+def _remove(descriptor: int, path: str) -> None:
+    os.close(descriptor)
+    Path(path).unlink(missing_ok=True)
 
 
 def spool_directory() -> Path:

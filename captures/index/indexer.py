@@ -55,6 +55,8 @@ class Indexer:
         self.writer = IndexWriter(
             directory, paths, release=release, state="following" if follow or self.streaming else "indexing"
         )
+        if self.streaming:
+            self.writer.meta["names"] = ["standard input"]
         self._summaries = Summariser(source, self.reader.definitions)
         self._headers_only: dict[int, Exchange] = {}
         self._connections: dict[int, str] = {}

@@ -232,7 +232,7 @@ class IndexReader:
         spans = min(spans, (end - position) // layout.SPAN.size)
         stop = position + spans * layout.SPAN.size
         pieces = list(layout.SPAN.iter_unpack(self._details.data[position:stop]))
-        return Frame(side, offset, size, first, last, at, pieces, [], missing), stop
+        return Frame(side, offset, size, first, last, at, pieces, (), missing), stop
 
     def _extra(self, detail: Detail, text: bytes) -> None:
         extra = json.loads(text)
@@ -242,9 +242,9 @@ class IndexReader:
             )
         comments = extra.get("comments", {})
         if detail.request is not None:
-            detail.request.comments = comments.get("request", [])
+            detail.request.comments = tuple(comments.get("request", ()))
         if detail.response is not None:
-            detail.response.comments = comments.get("response", [])
+            detail.response.comments = tuple(comments.get("response", ()))
         detail.reason = extra.get("reason")
         detail.throttle_ms = extra.get("throttle_ms", 0)
         detail.errors = extra.get("errors", [])

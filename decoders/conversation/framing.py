@@ -49,6 +49,7 @@ BROKEN: Final = 7
 Item = tuple[int, int, Any, "int | None"]
 
 _REQUEST = Struct(">ihhih")
+_SHORT_REQUEST = Struct(">ihhi")
 _RESPONSE = Struct(">ii")
 _SIZE = Struct(">i")
 _HEAD = 96
@@ -539,7 +540,7 @@ class Requests(Framer):
         position = self.position
         exchange = self.current
         if exchange is None:
-            head = stretch.gather(position, 14)
+            head = stretch.gather(position, 4)
             if len(head) < 4:
                 if position + len(head) < stretch.end:
                     self.lost(out, position + len(head))
@@ -550,7 +551,7 @@ class Requests(Framer):
             if not 0 <= size <= self.limit:
                 self.absurd(out, size)
                 return False
-            exchange = self._header(head[: size + 4], size)
+            exchange = self._header(size)
             if exchange is None:
                 self.need = stretch.end + 1
                 return False
@@ -562,51 +563,53 @@ class Requests(Framer):
         self._complete(exchange, end, out)
         return True
 
-    def _header(self, head: bytes, size: int) -> Exchange | None:
-        """The exchange of the frame that begins with `head`, None where its header is not there yet."""
-        stretch = self.stretch
-        position = self.position
+    def _header(self, size: int) -> Exchange | None:
+        """The exchange of the frame of `size` at `position`, None where its header is not there yet."""
         wanted = min(size + 4, 14)
-        client_id: str | None = None
-        header = key = version = correlation_id = None
-        if len(head) >= wanted or position + len(head) < stretch.end:
-            if len(head) >= 12:
-                _, key, version, correlation_id = Struct(">ihhi").unpack_from(head)
-                header = 12
-            elif len(head) < wanted:
-                header = len(head)
-        else:
+        head = self._first(wanted)
+        if head is None:
             return None
+        client_id: str | None = None
+        key = version = correlation_id = None
         token = False
         if self.sasl:
-            wide = stretch.gather(position, min(size + 4, 14 + LONGEST_CLIENT_ID)) if len(head) >= 14 else head
-            if len(wide) < min(size + 4, 14 + LONGEST_CLIENT_ID) and position + len(wide) >= stretch.end:
-                # A token is told from a request by its client id too.
+            # A token is told from a request by its client id too.
+            wanted = min(size + 4, 14 + LONGEST_CLIENT_ID)
+            wide = self._first(wanted)
+            if wide is None:
                 return None
-            if plausible_request(wide, size, self.known):
-                self.sasl = False
-            else:
-                token = True
-                key = version = correlation_id = None
+            head = wide
+            token = not plausible_request(head, size, self.known)
+            self.sasl = token
+        if not token and len(head) >= 12:
+            _, key, version, correlation_id = _SHORT_REQUEST.unpack_from(head)
         if not token and len(head) >= 14 and (key != CONTROLLED_SHUTDOWN or version):
             length = int.from_bytes(head[12:14], "big", signed=True)
-            header = 14
-            if 0 <= length <= size - 10 and (key in self.known.versions or length <= LONGEST_CLIENT_ID):
-                raw = stretch.gather(position + 14, length)
-                if len(raw) < length and position + 14 + len(raw) >= stretch.end:
+            named = key in self.known.versions
+            if 0 <= length <= size - 10 and (named or length <= LONGEST_CLIENT_ID):
+                wanted = max(wanted, 14 + length)
+                whole = self._first(wanted)
+                if whole is None:
                     return None
-                if len(raw) == length and (key in self.known.versions or printable(raw)):
+                raw = whole[14 : 14 + length]
+                if len(raw) == length and (named or printable(raw)):
                     client_id = self._client_id(raw)
-                header += len(raw)
+                head = whole
         exchange = Exchange(0, self.connection, key, version, correlation_id, client_id, token=token)
-        header = wanted if header is None else max(header, min(wanted, len(head)))
         if key is None and not token:
             self._headless(exchange, len(head), size)
-        self.floor = max(self.floor, stretch.key(position + max(header, 4) - 1))
-        if token:
-            self.floor = max(self.floor, stretch.key(position + len(wide) - 1))
+        decisive = self.position + min(len(head), wanted - 1)
+        if decisive < self.stretch.end:
+            self.floor = max(self.floor, self.stretch.key(decisive))
         self.started.append((self.floor, exchange))
         return exchange
+
+    def _first(self, size: int) -> bytes | None:
+        """The first `size` bytes of the frame, fewer where the rest will never be there; None where it still may."""
+        data = self.stretch.gather(self.position, size)
+        if len(data) < size and self.position + len(data) >= self.stretch.end and not self.over:
+            return None
+        return data
 
     def _headless(self, exchange: Exchange, there: int, size: int) -> None:
         if size < 8:
@@ -652,12 +655,16 @@ class Requests(Framer):
                 self._scan(out)
         elif not self.recognised and stretch.end - self.position >= 14:
             head = stretch.gather(self.position, 14 + LONGEST_CLIENT_ID)
-            if self.opened and plausible_request(head, _SIZE.unpack_from(head)[0], self.known):
+            if self.opened and len(head) >= 4 and plausible_request(head, _SIZE.unpack_from(head)[0], self.known):
                 self._recognised()
                 self.need = 0
                 self._scan(out)
         if not self.recognised:
             return
+        if self.current is None and self.search is None and stretch.end - self.position >= 12:
+            # What waited for more of a header must do with what there is.
+            self.need = 0
+            self._scan(out)
         if self.current is not None:
             self._complete(self.current, self.need, out)
         else:

@@ -64,8 +64,8 @@ class Script:
             if segment.comment:
                 comments[i] = segment.comment
         table = np.array(columns, np.int64).reshape(-1, 7)
-        time, seq, ack, flags, at, length, held = (table[:, i] for i in range(7))
-        self.packets = Packets(keys, time, seq, ack, flags, at, length, held, comments)
+        times, seq, ack, flags, at, length, held = (table[:, i] for i in range(7))
+        self.packets = Packets(keys, times, seq, ack, flags, at, length, held, comments)
 
     def same(self, a: int, b: int, length: int) -> bool:
         return self.memory[a : a + length] == self.memory[b : b + length]

@@ -1,0 +1,348 @@
+"""Readings: the same exchanges however a capture is stored, divided, followed or cut."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.errors import CaptureError
+from captures.reader import Reader, read
+from captures.source import SpoolSource, open_source
+from decoders import schema
+from decoders.exchange import Exchange
+from tests.captures import files, traffic
+
+SIDES = ("request", "response")
+
+
+def reading(path: Path, *, batch: int = 32_768, **more: Any) -> Reader:
+    return Reader(open_source(path), schema.definitions(None), batch=batch, **more)
+
+
+@pytest.mark.parametrize("path", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1])
+@pytest.mark.parametrize("batch", [1, 7, 100])
+def test_batches_do_not_matter(path: Path, batch: int) -> None:
+    assert traffic.lines(reading(path, batch=batch)) == traffic.exported(path)
+
+
+def test_numbers_follow_the_capture() -> None:
+    reader = reading(traffic.KAFKA_1_1, batch=5)
+    started: list[int] = []
+    connections: dict[int, str] = {}
+    while not reader.finished:
+        reader.poll()
+        started += [exchange.number for exchange in reader.started]
+        connections |= {exchange.connection.number: exchange.connection.client for exchange in reader.started}
+        if reader.idle and not reader.finished:
+            reader.finish()
+    assert started == list(range(1, 250))
+    assert sorted(connections) == list(range(1, len(connections) + 1))
+
+
+def test_pcapng_gives_what_pcap_gives(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "a.pcapng", traffic.pcapng(traffic.packets(traffic.KAFKA_1_1)))
+
+    assert traffic.exported(path) == traffic.exported(traffic.KAFKA_1_1)
+
+
+def test_nanoseconds_are_kept(tmp_path: Path) -> None:
+    taken = [(time + 123, frame) for time, frame in traffic.packets(traffic.LIBRDKAFKA)]
+    path = files.write(tmp_path / "a.pcap", files.pcap(taken, nano=True))
+
+    first = traffic.exchanges(traffic.exported(path))[0]
+    assert first["request"]["timestamp"].endswith("123Z")
+    assert len(first["request"]["timestamp"]) == len("2026-11-21T05:48:24.123456789Z")
+
+
+def test_several_files_are_one(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    whole = traffic.exported(traffic.KAFKA_1_1)
+    paths = [
+        files.write(tmp_path / "a.pcap", files.pcap(taken[:300])),
+        files.write(tmp_path / "b.pcapng", traffic.pcapng(taken[300:301])),
+        files.write(tmp_path / "c.pcap", files.pcap(taken[301:], order=">")),
+    ]
+    assert traffic.lines(read(paths)) == whole
+
+
+def test_ring_directory(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    for i in range(5):
+        files.write(tmp_path / f"seg-{i + 1:06}.pcapng", traffic.pcapng(taken[i * 300 : (i + 1) * 300]))
+    (tmp_path / "other.txt").write_text("not a segment")
+
+    assert traffic.exported(tmp_path) == traffic.exported(traffic.KAFKA_1_1)
+
+
+def test_following_a_ring_that_rolls(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    pieces = [traffic.pcapng(taken[i * 300 : (i + 1) * 300]) for i in range(5)]
+    reader: Reader | None = None
+    found: list[Any] = []
+    started = 0
+    for i, piece in enumerate(pieces):
+        path = tmp_path / f"seg-{i + 1:06}.pcapng"
+        for start in range(0, len(piece), 10_007):
+            with path.open("ab") as file:
+                file.write(piece[start : start + 10_007])
+            reader = reader or read(tmp_path, follow=True)
+            found += _drain(reader)
+        if i >= 2:
+            (tmp_path / f"seg-{i - 1:06}.pcapng").unlink()
+    assert reader is not None
+    assert not reader.finished
+    started = max(item.number for item in found if isinstance(item, Exchange))
+    found += reader.finish()
+    assert reader.error is None
+    whole = [item for item in read(traffic.KAFKA_1_1) if isinstance(item, Exchange)]
+    ours = [item for item in found if isinstance(item, Exchange)]
+    assert started <= 249
+    assert [(item.number, item.api_key, item.status, item.latency_ns) for item in ours] == [
+        (item.number, item.api_key, item.status, item.latency_ns) for item in whole
+    ]
+    first = next(item for item in ours if item.number == 1).request
+    last = next(item for item in ours if item.number == 240).request
+    assert first is not None
+    assert last is not None
+    assert len(first.data(reader.source)) == 0
+    assert len(last.data(reader.source)) == last.size + 4
+
+
+def _drain(reader: Reader) -> list[Any]:
+    found = []
+    while True:
+        found += reader.poll()
+        if reader.idle:
+            return found
+
+
+def test_a_ring_that_is_entered_late(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    files.write(tmp_path / "seg-000007.pcapng", traffic.pcapng(taken[:100]))
+    (tmp_path / "ring.json").write_text('{"bases": {"seg-000007.pcapng": 123456}}')
+
+    reader = read(tmp_path)
+    items = [item for item in reader if isinstance(item, Exchange)]
+    assert items[0].request is not None
+    assert items[0].request.at > 123456
+    assert len(items[0].request.data(reader.source)) == items[0].request.size + 4
+
+
+def test_a_pipe_is_followed_and_its_spool_removed(tmp_path: Path) -> None:
+    data = traffic.LIBRDKAFKA.read_bytes()
+    receiving, sending = os.pipe()
+
+    def feed() -> None:
+        with os.fdopen(sending, "wb") as pipe:
+            for start in range(0, len(data), 5_000):
+                pipe.write(data[start : start + 5_000])
+                pipe.flush()
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    with os.fdopen(receiving, "rb") as pipe:
+        source = SpoolSource(pipe, directory=tmp_path / "spool")
+        assert [path.stat().st_mode & 0o777 for path in (tmp_path / "spool").iterdir()] == [0o600]
+        reader = Reader(source, schema.definitions(None))
+        found = traffic.lines(reader)
+    thread.join()
+    assert found == traffic.exported(traffic.LIBRDKAFKA)
+    source.close()
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_cut_packet_comes_after_everything_before_it(tmp_path: Path) -> None:
+    data = traffic.LIBRDKAFKA.read_bytes()
+    path = files.write(tmp_path / "cut.pcap", data[: len(data) // 2])
+
+    reader = read(path)
+    found = traffic.lines(reader)
+    whole = {line["exchange"]: line for line in traffic.exchanges(traffic.exported(traffic.LIBRDKAFKA))}
+    same = [line for line in traffic.exchanges(found) if line == whole[line["exchange"]]]
+    assert len(same) > 40
+    assert found[-1]["schema"] == "kproxy.health/1"
+    assert reader.error is not None
+    assert "cut in a packet" in str(reader.error)
+    with pytest.raises(CaptureError, match="cut in a packet"):
+        list(read(path))
+
+
+def test_a_bad_file_among_several_does_not_hide_the_others(tmp_path: Path) -> None:
+    data = traffic.LIBRDKAFKA.read_bytes()
+    bad = files.write(tmp_path / "bad.txt", b"this is text\n")
+    reader = read([bad, traffic.LIBRDKAFKA])
+    found = traffic.exchanges(traffic.lines(reader))
+    assert len(found) == len(traffic.exchanges(traffic.exported(traffic.LIBRDKAFKA)))
+    assert "bad.txt" in str(reader.error)
+    assert len(data)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        (b"", "is empty"),
+        (b"some text that is no capture", "neither pcap nor pcapng"),
+        (files.pcap([])[:10], "cut in its pcap header"),
+        (b"\x1f\x8b\x08\x00rest of it", "compressed with gzip"),
+    ],
+)
+def test_what_cannot_be_read_says_why(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "x"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CaptureError, match=message):
+        list(read(path))
+
+
+def test_a_directory_without_segments(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="without recording segments"):
+        read(tmp_path)
+
+
+def test_standard_input_stands_alone(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="together with other captures"):
+        open_source([Path("-"), tmp_path])
+
+
+def test_ports_narrow() -> None:
+    both = traffic.exchanges(traffic.exported(traffic.KAFKA_1_1))
+    one = traffic.exchanges(traffic.exported(traffic.KAFKA_1_1, ports="23001"))
+    other = traffic.exchanges(traffic.exported(traffic.KAFKA_1_1, ports="100-200,23002-23009"))
+    assert len(one) + len(other) == len(both)
+    assert {line["broker"] for line in one} == {"127.0.0.1:23001"}
+    assert traffic.exported(traffic.KAFKA_1_1, ports=(range(1, 3),))[:-1] == []
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-", "9-1", "70000", "1,,2"])
+def test_bad_ports(text: str) -> None:
+    with pytest.raises(ValueError, match="port"):
+        read(traffic.KAFKA_1_1, ports=text)
+
+
+def test_overlap_with_other_bytes_is_reported(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    victim = next(i for i, (_, frame) in enumerate(taken) if traffic.payload(frame) > 60)
+    time, frame = taken[victim]
+    taken.insert(victim + 1, (time, frame[:-8] + bytes(byte ^ 0x55 for byte in frame[-8:])))
+    path = files.write(tmp_path / "overlap.pcap", files.pcap(taken))
+
+    found = traffic.exported(path)
+    clean = traffic.exchanges(traffic.exported(traffic.LIBRDKAFKA))
+    assert [line | {"problems": []} for line in traffic.exchanges(found)] == clean
+    codes = [line["code"] for line in traffic.problems(found)]
+    codes += [problem["code"] for line in traffic.exchanges(found) for problem in line["problems"]]
+    assert codes == ["overlap"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_duplicates_and_reordering_change_nothing(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    damaged: list[files.Packet] = []
+    for packet in taken:
+        damaged.append(packet)
+        if chance.random() < 0.05:
+            damaged.append(packet)
+    i = 0
+    while i < len(damaged) - 1:
+        a, b = damaged[i][1], damaged[i + 1][1]
+        # Packets of one direction only: a response before its request is another matter.
+        if a[26:38] == b[26:38] and traffic.payload(a) and traffic.payload(b) and chance.random() < 0.5:
+            damaged[i], damaged[i + 1] = damaged[i + 1], damaged[i]
+            i += 1
+        i += 1
+    path = files.write(tmp_path / "damaged.pcap", files.pcap(damaged))
+
+    def bodies(lines: list[dict[str, Any]]) -> list[Any]:
+        found = traffic.exchanges(lines)
+        found.sort(key=lambda line: (line["connection"], line["correlation_id"] or 0, line["exchange"]))
+        return [
+            (
+                line["api"],
+                line["correlation_id"],
+                line["status"],
+                *(line[side] and line[side]["body"] for side in SIDES),
+            )
+            for line in found
+        ]
+
+    whole = traffic.exported(path)
+    assert bodies(whole) == bodies(traffic.exported(traffic.LIBRDKAFKA))
+    assert traffic.problems(whole) == []
+    assert traffic.lines(reading(path, batch=1)) == whole
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lost_packets_cost_only_what_they_touch(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    kept = [packet for packet in taken if not traffic.payload(packet[1]) or chance.random() > 0.01]
+    path = files.write(tmp_path / "lossy.pcap", files.pcap(kept))
+    lost = len(taken) - len(kept)
+
+    whole = {_name(line): line for line in traffic.exchanges(traffic.exported(traffic.KAFKA_1_1))}
+    lines = traffic.exported(path)
+    found = traffic.exchanges(lines)
+    for line in found:
+        if line["status"] != "ok" or line["problems"]:
+            continue
+        original = whole[_name(line)]
+        assert line["request"]["body"] == original["request"]["body"]
+        assert line["response"]["body"] == original["response"]["body"]
+        assert line["latency_ms"] == original["latency_ms"]
+    good = [line for line in found if line["status"] in {"ok", "no_reply_expected"} and not line["problems"]]
+    touched = len(whole) - len(good)
+    assert touched <= 6 * lost + 5
+    if lost:
+        assert lines[-1]["gaps"] or touched
+    assert traffic.lines(reading(path, batch=1)) == lines
+
+
+def _name(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["client"], line["broker"], line["correlation_id"], line["api"]
+
+
+def test_a_capture_that_starts_in_the_middle(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    syn = [i for i, (_, frame) in enumerate(taken) if frame[47] & 2]
+    path = files.write(tmp_path / "late.pcap", files.pcap([packet for i, packet in enumerate(taken) if i not in syn]))
+
+    whole = traffic.exchanges(traffic.exported(traffic.KAFKA_1_1))
+    found = traffic.exchanges(traffic.exported(path))
+    assert {(line["client"], line["broker"]) for line in found} == {(line["client"], line["broker"]) for line in whole}
+    assert len(found) == len(whole)
+    assert traffic.lines(reading(path, batch=1)) == traffic.exported(path)
+
+
+def test_drop_counters_reach_health(tmp_path: Path) -> None:
+    data = traffic.pcapng(traffic.packets(traffic.LIBRDKAFKA)) + files.statistics(0, 17)
+    health = traffic.exported(files.write(tmp_path / "a.pcapng", data))[-1]
+    assert health["recorder_dropped"] == 17
+    assert health["packets"] == 679
+
+
+def test_packet_comments_reach_the_exchange(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    victim = next(i for i, (_, frame) in enumerate(taken) if traffic.payload(frame) > 0)
+    blocks = [
+        files.enhanced(0, time // 1000, frame, comments=["changed by hand"] if i == victim else [])
+        for i, (time, frame) in enumerate(taken)
+    ]
+    path = files.write(tmp_path / "a.pcapng", b"".join([files.section(), files.interface(), *blocks]))
+
+    first = traffic.exchanges(traffic.exported(path))[0]
+    assert first["request"]["comments"] == ["changed by hand"]
+
+
+def test_reading_needs_no_numpy_to_open_a_source() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, captures.source; assert not {'numpy', 'scapy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
