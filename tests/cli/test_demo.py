@@ -12,8 +12,14 @@ import pytest
 from kproxy.cli.exits import Exit
 
 SECONDS = 6
-MOCK_QUIRKS = {("ApiVersions", "trailing_bytes"), ("Metadata", "trailing_bytes"), ("Fetch", "crc_mismatch")}
-"""librdkafka's mock ends two answers with a byte too many, and gives its transaction markers no checksum."""
+MOCK_QUIRKS = {
+    ("ApiVersions", "trailing_bytes"),
+    ("Metadata", "trailing_bytes"),
+    ("Fetch", "crc_mismatch"),
+    ("SyncGroup", "bad_length"),
+}
+"""librdkafka's mock ends two answers with a byte too many, gives its transaction markers no checksum, and refuses a
+SyncGroup with a null assignment, which Kafka's definition does not allow."""
 
 
 def demo(*args: str, home: Path) -> subprocess.CompletedProcess[str]:
