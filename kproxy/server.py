@@ -215,12 +215,15 @@ class Link:
             self._relay.links.add(self)
             self._relay.connections += 1
             self._relay.spawn(self._dial())
+        else:
+            self._begin()
 
     async def _dial(self) -> None:
         relay = self._relay
         failures = []
         for host, port in relay.targets(self.node_id):
             loop = asyncio.get_running_loop()
+            self.target = (host, port)
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
                     await loop.create_connection(lambda: self.broker, host, port)
@@ -230,12 +233,10 @@ class Link:
                 failures.append((host, port, probe.reason(error)))
                 self._attempt(host, port)
             else:
-                self.target = (host, port)
-                self._begin()
                 break
         for host, port, why in failures:
             relay.warn(f"dial-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
-        if self.broker.transport is None:
+        if self._core is None:
             self.client.reset()
             relay.links.discard(self)
 
@@ -246,6 +247,7 @@ class Link:
                 self._relay.recorder.connection(self.client.peer, (host, port), accepted=False)
 
     def _begin(self) -> None:
+        """Both sides are there (called before the broker's first byte can be)."""
         client, broker = self.client, self.broker
         if client.transport is None or client.transport.is_closing() or broker.transport is None:
             broker.reset()
