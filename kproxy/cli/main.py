@@ -157,7 +157,10 @@ def _unexpected(error: Exception) -> int:
     return Exit.BUG
 
 
-@click.group("kproxy", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group("kproxy", cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(package_name="kafka-kproxy", prog_name="kproxy")
 @click.pass_context
 def main(ctx: click.Context) -> None:
