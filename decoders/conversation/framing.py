@@ -216,8 +216,8 @@ class Framer:
             resume = offset + size
         self.look(resume, chained=True)
 
-    def absurd(self, out: list[Item], size: int) -> None:
-        """Report a length that cannot be believed, and search after it."""
+    def absurd(self, out: list[Item], size: int, last: int) -> None:
+        """Report a length that cannot be believed, as the byte at `last` shows, and search after it."""
         stretch = self.stretch
         first = stretch.gather(self.position, 4)
         if size < 0:
@@ -226,7 +226,6 @@ class Framer:
             code, text = Code.OVERSIZE_FRAME, f"a frame's length is {size}, the limit is {self.limit}"
         if all(0x20 <= byte < 0x7F for byte in first):
             text += f' (as text "{first.decode()}")'
-        last = self.position + 3
         self.report(out, stretch.key(last), self.position, 4, code, text, stretch.time(last))
         start = self.position
         self.look(start + 1, chained=False, lost=start)
@@ -549,7 +548,7 @@ class Requests(Framer):
                 return False
             size = _SIZE.unpack_from(head)[0]
             if not 0 <= size <= self.limit:
-                self.absurd(out, size)
+                self.absurd(out, size, position + 3)
                 return False
             exchange = self._header(size)
             if exchange is None:
@@ -826,7 +825,7 @@ class Responses(Framer):
         elif data[:4] == b"HTTP":
             self._strange(out, Code.NOT_KAFKA, "the broker's side answers in HTTP")
         else:
-            self.absurd(out, size)
+            self.absurd(out, size, position + min(len(data), 4))
 
     def _strange(self, out: list[Item], code: Code, text: str) -> None:
         stretch = self.stretch
