@@ -126,6 +126,8 @@ class ExchangeRow:
             return ()
         if exchange.api_key is None or exchange.api_version is None:
             raise Unavailable("a response without a request")
+        if exchange.response.missing:
+            raise Unavailable("the capture does not hold the whole response")
         decoded = decode_response(
             exchange.response.data(self._source), exchange.api_key, exchange.api_version, self._definitions
         )
