@@ -155,7 +155,8 @@ class Process:
             raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_PERMISSION) from None
         except OSError as error:
             raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_USAGE) from None
-        return Recorder(sink, self._loop.call_later, self._recording_failed)
+        in_memory = isinstance(sink, Ring) and scratch.SHARED_MEMORY in Path(settings.scratch_dir or ".").parents
+        return Recorder(sink, self._loop.call_later, self._recording_failed, threaded=not in_memory)
 
     def _recording_failed(self, why: str) -> None:
         """Called from the writer's thread."""

@@ -1,0 +1,232 @@
+"""The recorder without sockets: what it writes, what it drops, how it fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.formats.pcapng_writer import MAX_PAYLOAD
+from captures.reader import read
+from decoders.exchange import Exchange, Health
+from kproxy import recorder as recording
+from kproxy.recorder import Buffers, File, Recorder, Ring, pcapng_header
+from tests.kproxy.core.frames import request, response
+
+CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)
+HEADER = pcapng_header("127.0.0.1:19092")
+
+
+class Schedule:
+    """Timers that go off when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def __call__(self, seconds: float, callback: Callable[[], None]) -> Any:
+        assert seconds <= 0.02
+        self.waiting.append(callback)
+        return callback
+
+    def run(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for callback in waiting:
+            callback()
+
+
+def fail(why: str) -> None:
+    raise AssertionError(why)
+
+
+def recorder(sink: Any, schedule: Schedule | None = None, *, threaded: bool = False) -> Recorder:
+    return Recorder(sink, schedule or Schedule(), fail, threaded=threaded)
+
+
+def items(path: Path) -> tuple[list[Exchange], Health]:
+    reader = read(path)
+    try:
+        found = list(reader)
+    finally:
+        reader.close()
+    assert isinstance(found[-1], Health)
+    return [item for item in found if isinstance(item, Exchange)], found[-1]
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+def test_what_is_recorded_is_read_again(tmp_path: Path, threaded: bool) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER), threaded=threaded)
+    for number, (client, broker) in enumerate([(CLIENT, BROKER), (("::1", 7), ("fe80::2%eth0", 9092))]):
+        flow = recorder_.connection(client, broker)
+        for size in (0, 1, 100, MAX_PAYLOAD, MAX_PAYLOAD * 3 + 7):
+            flow.data(0, request(12, 0, size, bytes(size)))
+            flow.data(1, response(12, 0, size, {}), "a comment — with ünicode" if not number else None)
+        flow.end(0)
+        flow.end(1)
+    recorder_.connection(CLIENT, BROKER, accepted=False)
+    recorder_.close()
+    exchanges, health = items(path)
+    assert len(exchanges) == 10
+    assert (health.gaps, health.lost, health.cut, health.recorder_dropped) == (0, 0, 0, 0)
+    assert [len(one.response.comments) for one in exchanges if one.response] == [1] * 5 + [0] * 5
+    assert exchanges[9].connection.client == "[::1]:7"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 200_000), st.booleans()), max_size=12))
+def test_any_sizes_make_continuous_streams(tmp_path_factory: pytest.TempPathFactory, pieces: Any) -> None:
+    path = tmp_path_factory.mktemp("r") / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(CLIENT, BROKER)
+    sent = [0, 0]
+    for side, size, commented in pieces:
+        flow.data(side, bytes(size), "x" * 70_000 if commented else None)
+        sent[side] += size
+    flow.reset(1)
+    recorder_.close()
+    _, health = items(path)
+    assert (health.gaps, health.lost) == (0, 0)
+
+
+def test_packets_wait_for_the_timer_and_no_longer(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    schedule = Schedule()
+    recorder_ = recorder(File(path, HEADER), schedule)
+    flow = recorder_.connection(CLIENT, BROKER)
+    flow.data(0, request(12, 0, 1))
+    assert path.stat().st_size == len(HEADER)
+    assert len(schedule.waiting) == 1
+    schedule.run()
+    assert path.stat().st_size > len(HEADER)
+    flow.data(0, bytes(recording.BATCH_BYTES))
+    assert path.stat().st_size > recording.BATCH_BYTES
+    recorder_.close()
+
+
+class Failing:
+    """A disk that is full after the first batch."""
+
+    def __init__(self) -> None:
+        self.wrote = threading.Event()
+
+    def write(self, buffers: Buffers, size: int) -> None:
+        assert sum(map(len, buffers)) == size
+        if self.wrote.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.wrote.set()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+def test_a_full_disk_ends_the_recording_and_nothing_else(threaded: bool) -> None:
+    failures: list[str] = []
+    failed = threading.Event()
+
+    def on_failure(why: str) -> None:
+        failures.append(why)
+        failed.set()
+
+    sink = Failing()
+    recorder_ = Recorder(sink, Schedule(), on_failure, threaded=threaded)
+    flow = recorder_.connection(CLIENT, BROKER)
+    recorder_.flush()
+    assert sink.wrote.wait(10)
+    flow.data(0, b"lost")
+    recorder_.flush()
+    assert failed.wait(10)
+    flow.data(0, b"lost too")
+    recorder_.close()
+    assert failures == ["No space left on device"]
+    assert recorder_.counters.failed == "No space left on device"
+    assert recorder_.counters.dropped == 2
+    assert recorder_.counters.packets == 3
+
+
+def test_a_write_that_was_cut_leaves_whole_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.pcapng"
+    failures: list[str] = []
+    recorder_ = Recorder(File(path, HEADER), Schedule(), failures.append, threaded=False)
+    flow = recorder_.connection(CLIENT, BROKER)
+    flow.data(0, request(12, 0, 1))
+    recorder_.flush()
+    whole = path.stat().st_size
+    real = os.writev
+
+    def half(descriptor: int, buffers: Buffers) -> int:
+        real(descriptor, [b"".join(buffers)[:50]])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "writev", half)
+    flow.data(0, request(12, 0, 2))
+    recorder_.flush()
+    assert path.stat().st_size == whole + 50
+    recorder_.close()
+    assert path.stat().st_size == whole
+    assert len(items(path)[0]) == 1
+    assert failures == ["No space left on device"]
+
+
+class Stuck:
+    """A disk that takes its time."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.sizes: list[int] = []
+
+    def write(self, buffers: Buffers, size: int) -> None:
+        assert self.go_on.wait(30)
+        self.sizes.append(size)
+        assert len(buffers) > 0
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_the_disk_cannot_take_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "QUEUE_BYTES", 4 << 20)
+    sink = Stuck()
+    recorder_ = recorder(sink, threaded=True)
+    flow = recorder_.connection(CLIENT, BROKER)
+    for _ in range(20):
+        flow.data(0, bytes(recording.BATCH_BYTES))
+    assert recorder_.counters.dropped > 0
+    sink.go_on.set()
+    recorder_.close()
+    assert sum(sink.sizes) < 8 << 20
+
+
+def test_drops_are_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(CLIENT, BROKER)
+    flow.data(0, request(12, 0, 1))
+    recorder_.counters.dropped += 17
+    recorder_.close()
+    assert items(path)[1].recorder_dropped == 17
+
+
+def test_the_ring_keeps_the_newest_segments(tmp_path: Path) -> None:
+    ring = Ring(tmp_path, HEADER, segment_bytes=200_000, keep=4)
+    recorder_ = recorder(ring)
+    flow = recorder_.connection(CLIENT, BROKER)
+    for number in range(100):
+        flow.data(0, request(12, 0, number, bytes(20_000)))
+        flow.data(1, response(12, 0, number, {}))
+        recorder_.flush()
+    recorder_.close()
+    segments = sorted(tmp_path.glob("seg-*.pcapng"))
+    assert len(segments) == 4
+    assert all(segment.stat().st_size <= 200_000 for segment in segments)
+    exchanges, _ = items(tmp_path)
+    numbers = [exchange.correlation_id for exchange in exchanges if exchange.correlation_id is not None]
+    assert numbers[-1] == 99
+    assert len(numbers) >= 25
