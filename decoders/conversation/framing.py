@@ -849,7 +849,8 @@ class Responses(Framer):
             head = stretch.gather(self.position, 8)
             if len(head) == 8 and 4 <= (size := _SIZE.unpack_from(head)[0]) <= self.limit:
                 correlation_id = _RESPONSE.unpack(head)[1]
-                if event.reason in CLOSED and stretch.have is None and correlation_id in self.outstanding:
+                _, missing = stretch.spans(self.position, stretch.end)
+                if event.reason in CLOSED and not missing and correlation_id in self.outstanding:
                     out.append((self.floor, BROKEN, stretch.end - self.position, correlation_id))
                     return
                 self._complete(head, self.position + 4 + size, out)
