@@ -35,7 +35,11 @@ GOODBYE_SECONDS = 2.0
 
 
 class DemoError(Exception):
-    """The demo cannot start; the message says why."""
+    """The demo cannot start; the message says why. `missing` where a package is."""
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 # --- this side: the process that watches -----------------------------------------------------------------------------
@@ -62,7 +66,7 @@ class Traffic:
         answer = json.loads(line) if line else {"error": "the demo's cluster did not start"}
         if "error" in answer:
             self._end()
-            raise DemoError(answer["error"])
+            raise DemoError(answer["error"], missing=answer.get("missing", False))
         self.bootstrap = answer["bootstrap"]
         return self
 
@@ -113,7 +117,7 @@ def main() -> None:
     except (ImportError, DemoError) as error:
         missing = isinstance(error, ImportError)
         reason = "the demo needs librdkafka: pip install 'kafka-kproxy[demo]'" if missing else str(error)
-        print(json.dumps({"error": reason}), flush=True)
+        print(json.dumps({"error": reason, "missing": missing}), flush=True)
         return
     print(json.dumps({"bootstrap": bootstrap}), flush=True)
     servers = sys.stdin.readline().strip()

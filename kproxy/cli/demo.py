@@ -50,7 +50,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
             else:
                 _show(relay, traffic, record_to)
     except DemoError as error:
-        raise Failure(str(error), Exit.CONNECT) from None
+        raise Failure(str(error), Exit.USAGE if error.missing else Exit.CONNECT) from None
 
 
 def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
