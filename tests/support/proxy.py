@@ -99,10 +99,13 @@ class Proxy:
             time.sleep(0.05)
         self._children = self._now()
 
-    def stop(self) -> int:
+    def stop(self, seconds: float = SECONDS) -> int:
         """Interrupt it as a user would, and wait for its end; returns the exit code."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(SECONDS)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"kproxy run does not end: {self.said()}") from None
 
     def _kill(self) -> None:
         """The relay has a session of its own, so it is found as a child, not by its process group."""
