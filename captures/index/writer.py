@@ -15,6 +15,8 @@ from captures.index.format import Flag
 from decoders.exchange import Connection, Exchange, Frame, Status
 from decoders.problems import Problem
 
+CHANGED = "changed by kproxy"
+"""How the relay's packet comments on frames that it changed begin."""
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
 
@@ -317,6 +319,8 @@ def _flags(exchange: Exchange, summary: Summary) -> Flag:
             flags |= Flag.PARTIAL
         if frame is not None and frame.comments:
             flags |= Flag.COMMENTED
+            if any(comment.startswith(CHANGED) for comment in frame.comments):
+                flags |= Flag.MODIFIED
     return flags
 
 

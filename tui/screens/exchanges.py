@@ -334,12 +334,13 @@ class ExchangesScreen(Screen[None]):
         )
         if split and not was_split:
             self._show_selected()
-        self._keep_focus()
+        # what was hidden can take the focus once the new styles are in force
+        self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:
         """The focus is never on something that cannot be seen."""
         focused = self.focused
-        if isinstance(focused, FilterInput):
+        if isinstance(focused, FilterInput) or self._root.has_class("-tiny"):
             return
         in_list = focused is self.pane or focused is None
         if self.reading and not self._root.has_class("-split") and in_list:
@@ -375,7 +376,7 @@ class ExchangesScreen(Screen[None]):
             where = f" kproxy LIVE {self._live.bootstrap} > {self._live.upstream}  {clock}"
             rate = f"  {self._rate(rows):,.0f}/s"
         else:
-            names = [Path(source).name for source in meta.get("sources", ())]
+            names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
             where = f" kproxy {names[0] if names else ''}" + (f" +{len(names) - 1}" if len(names) > 1 else "")
             rate = ""
         left = f"{where}  {rows:,} ex{rate}"

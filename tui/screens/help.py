@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -23,7 +24,16 @@ class HelpLines(Lines):
 
     def __init__(self, cells: Cells, context: str, **options: Any) -> None:
         super().__init__(cells, **options)
-        self._lines = help_lines(context)
+        self._content = help_lines(context)
+        self._wrapped: tuple[int, list[tuple[str, str, Style]]] = (0, [])
+
+    @property
+    def _lines(self) -> list[tuple[str, str, Style]]:
+        """The lines wrapped to the width there is."""
+        width = self.size.width
+        if self._wrapped[0] != width:
+            self._wrapped = (width, [line for whole in self._content for line in _wrap(whole, width - 2)])
+        return self._wrapped[1]
 
     @property
     def count(self) -> int:
@@ -33,7 +43,19 @@ class HelpLines(Lines):
         keys, text, style = self._lines[index]
         if not keys:
             return [Segment(self.cells.fit(f" {text}", width), style)]
-        return [Segment(self.cells.fit(f"  {keys}", 24), look.KEY), Segment(self.cells.fit(text, width - 24), style)]
+        rest = Segment(self.cells.fit(text, width - KEY_CELLS), style)
+        return [Segment(self.cells.fit(f"  {keys}", KEY_CELLS), look.KEY), rest]
+
+
+KEY_CELLS = 24
+
+
+def _wrap(line: tuple[str, str, Style], width: int) -> list[tuple[str, str, Style]]:
+    keys, text, style = line
+    if not keys:
+        return [("", piece, style) for piece in wrap(text, max(20, width)) or [""]]
+    pieces = wrap(text, max(20, width - KEY_CELLS)) or [""]
+    return [(keys if number == 0 else " ", piece, style) for number, piece in enumerate(pieces)]
 
 
 def help_lines(context: str) -> list[tuple[str, str, Style]]:
@@ -44,7 +66,7 @@ def help_lines(context: str) -> list[tuple[str, str, Style]]:
         lines.append(("", actions.CONTEXTS[name], look.BOLD))
         for action in actions.of(name):
             keys = " ".join(actions.key_text(key) for key in action.keys)
-            lines.append((keys, f"{action.title}. {action.help}" if name == "app" else action.help, look.PLAIN))
+            lines.append((keys, action.help, look.PLAIN))
         lines.append(("", "", look.PLAIN))
     lines.append(
         ("", "Filter language: api == Produce and latency > 50ms, error in (6, NOT_COORDINATOR), …", look.BOLD)

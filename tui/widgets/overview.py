@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import Any
 
 from rich.segment import Segment
@@ -19,6 +20,7 @@ from tui.rows import RESULT, RowText, latency_text
 from tui.widgets.lines import Lines
 
 Line = tuple[str, str, Style]
+NAME_CELLS = 16
 
 
 class Overview(Lines):
@@ -29,24 +31,40 @@ class Overview(Lines):
 
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
-        self._lines: list[Line] = []
+        self._content: list[Line] = []
+        self._wrapped: tuple[int, list[Line]] = (-1, [])
+
+    @property
+    def _lines(self) -> list[Line]:
+        """The lines wrapped to the width there is."""
+        width = self.size.width
+        if self._wrapped[0] != width:
+            room = max(20, width - NAME_CELLS - 2)
+            self._wrapped = (
+                width,
+                [
+                    (name if number == 0 else " ", piece, style)
+                    for name, value, style in self._content
+                    for number, piece in enumerate(wrap(self.cells.escape(value), room) or [""])
+                ],
+            )
+        return self._wrapped[1]
 
     @property
     def count(self) -> int:
         return len(self._lines)
 
     def show(self, lines: list[Line]) -> None:
-        self._lines = lines
+        self._content = lines
+        self._wrapped = (-1, [])
         self.cursor = self.top = 0
         self.content_changed()
 
     def segments(self, index: int, width: int) -> list[Segment]:
         name, value, style = self._lines[index]
-        if not name:
-            return [Segment(self.cells.fit(f" {value}", width), style)]
         return [
-            Segment(self.cells.fit(f" {name}", 16), look.NAME),
-            Segment(self.cells.fit(value, width - 16), style),
+            Segment(self.cells.fit(f" {name}", NAME_CELLS), look.NAME),
+            Segment(self.cells.fit(value, width - NAME_CELLS), style),
         ]
 
 

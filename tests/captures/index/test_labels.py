@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from captures.index.labels import label
+from captures.index.summary import record_count
+
+TOPIC_ID = bytes(range(1, 17))
+
+
+@pytest.mark.parametrize(
+    ("api", "request_body", "expected"),
+    [
+        ("Produce", {"topicData": [{"name": "orders.v1", "partitionData": [{"index": 3}, {"index": 4}]},
+                                   {"name": "x", "partitionData": [{"index": 0}]}]}, "orders.v1-3 +2"),
+        ("Produce", {"topicData": [{"topicId": TOPIC_ID, "partitionData": [{"index": 3}]}]}, "known-3"),
+        ("Fetch", {"topics": [{"topicId": bytes(15) + b"\x01", "partitions": [{"partition": 0}]}]},
+         "AAAAAAAAAAAAAAAAAAAAAQ-0"),
+        ("Metadata", {"topics": [{"name": "a"}, {"name": "b"}]}, "2 topics"),
+        ("Metadata", {"topics": [{"name": "a"}]}, "a"),
+        ("Metadata", {"topics": None}, ""),
+        ("Heartbeat", {"groupId": "billing"}, "g:billing"),
+        ("DescribeGroups", {"groups": ["a", "b"]}, "g:a +1"),
+        ("EndTxn", {"transactionalId": "pay-7", "committed": True}, "t:pay-7 commit"),
+        ("EndTxn", {"transactionalId": "pay-7", "committed": False}, "t:pay-7 abort"),
+        ("TxnOffsetCommit", {"transactionalId": "pay-7", "groupId": "billing"}, "t:pay-7 g:billing"),
+        ("AddPartitionsToTxn",
+         {"transactions": [{"transactionalId": "t", "topics": [{"name": "o", "partitions": [1]}]}]}, "t:t o-1"),
+        ("FindCoordinator", {"key": "billing", "keyType": 0}, "group billing"),
+        ("CreateTopics", {"topics": [{"name": "a"}, {"name": "b"}]}, "2 topics"),
+        ("DeleteTopics", {"topicNames": ["a", "b", "c"]}, "3 topics"),
+        ("Nobody", {"groupId": None, "topics": "nonsense"}, ""),
+        ("Produce", {"topicData": None}, ""),
+    ],
+)  # fmt: skip
+def test_labels(api: str, request_body: dict[str, Any], expected: str) -> None:
+    assert label(api, request_body, None, {TOPIC_ID: "known"}) == expected
+
+
+def test_a_request_that_names_nothing_is_told_by_its_response() -> None:
+    answered = {"responses": [{"topic": "orders", "partitions": [{"partitionIndex": 2}]}]}
+    assert label("Fetch", {"topics": []}, answered, {}) == "orders-2"
+    assert label("Metadata", {"topics": None}, {"topics": [{"name": "a"}, {"name": "b"}]}, {}) == "2 topics"
+    assert label("Fetch", None, None, {}) == ""
+
+
+def test_records_are_counted_without_opening_batches() -> None:
+    def batch(count: int) -> bytes:
+        body = bytes(4) + b"\x02" + bytes(40) + count.to_bytes(4, "big") + bytes(7)
+        return bytes(8) + len(body).to_bytes(4, "big") + body
+
+    assert record_count(b"") == 0
+    assert record_count(batch(5) + batch(7)) == 12
+    assert record_count(batch(5) + batch(7)[:-1]) == 5
+    message = bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(15)
+    assert record_count(message * 3) == 3
+    assert record_count(b"\xff" * 100) == 0
