@@ -63,7 +63,7 @@ class Traffic:
         )
         assert self._process.stdout is not None  # noqa: S101 (a pipe was asked for)
         line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "the demo's cluster did not start"}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "the demo's cluster did not start"}
         if "error" in answer:
             self._end()
             raise DemoError(answer["error"], missing=answer.get("missing", False))
