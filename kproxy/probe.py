@@ -12,6 +12,7 @@ from decoders.writer import write
 _CORRELATION_ID = 0x6B707278
 
 _API_VERSIONS, _METADATA = 18, 3
+_HTTP_GREETING = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
 def _request(api_key: int, body: bytes) -> bytes:
@@ -27,57 +28,61 @@ def _request(api_key: int, body: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-async def problem(host: str, port: int, seconds: float = 5.0) -> str | None:
+async def problem(host: str, port: int, seconds: float = 3.0) -> str | None:
     """What is wrong with an upstream ("refused the connection"), or None where a Kafka broker answers.
 
-    ApiVersions is asked first, then Metadata v0, which brokers before 0.10 know; where both are met with a closed
-    connection, a TLS greeting tells whether that is what the port speaks.
+    ApiVersions is asked first, at last Metadata v0, which brokers before 0.10 know; where ApiVersions is not answered,
+    greetings of TLS and HTTP tell whether the port speaks one of these. Takes at most four times `seconds`.
     """
+    asked = (
+        (_request(_API_VERSIONS, b""), seconds / 2),
+        (_tls_greeting(), seconds / 3),
+        (_HTTP_GREETING, seconds / 3),
+        (_request(_METADATA, bytes(4)), seconds),
+    )
     try:
-        async with asyncio.timeout(seconds):
-            return await _problem(host, port)
+        for request, patience in asked:
+            answer = await _ask(host, port, request, patience)
+            if answer[4:8] == _CORRELATION_ID.to_bytes(4, "big"):
+                return None
+            if other := _other(answer):
+                return other
     except TimeoutError:
-        return f"did not answer within {seconds:g} seconds"
+        return f"did not accept a connection within {seconds:g} seconds"
     except OSError as error:
         return reason(error)
+    return "is no Kafka broker: it does not answer Kafka requests"
 
 
-async def _problem(host: str, port: int) -> str | None:
-    answer = b""
-    for request in (_request(_API_VERSIONS, b""), _request(_METADATA, bytes(4))):
-        answer = await _ask(host, port, request)
-        if len(answer) >= 8 and answer[4:8] == _CORRELATION_ID.to_bytes(4, "big"):
-            return None
-        if answer:
-            break
+def _other(answer: bytes) -> str | None:
+    """Which other protocol an answer belongs to."""
     if answer[:2] in {b"\x15\x03", b"\x16\x03"}:
         return "speaks TLS, which needs a TLS upstream"
-    if answer[:4] == b"HTTP":
+    if answer[:4] == b"HTTP" or answer[:1] == b"<":
         return "speaks HTTP, not Kafka"
-    if answer:
-        return f"is no Kafka broker: it answered {answer[:8]!r}"
-    greeting = await _ask(host, port, _tls_greeting())
-    if greeting[:2] in {b"\x15\x03", b"\x16\x03"}:
-        return "speaks TLS, which needs a TLS upstream"
-    if greeting[:4] == b"HTTP":
-        return "speaks HTTP, not Kafka"
-    return "is no Kafka broker: it closed the connection on a Kafka request"
+    return None
 
 
-async def _ask(host: str, port: int, request: bytes) -> bytes:
-    """The first bytes of the answer; empty where the connection was closed instead."""
-    reader, writer = await asyncio.open_connection(host, port)
+async def _ask(host: str, port: int, request: bytes, seconds: float) -> bytes:
+    """The first bytes of the answer; fewer where the connection was closed or nothing more came in time.
+
+    Raises TimeoutError and OSError where no connection can be had.
+    """
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_connection(host, port)
+    got = bytearray()
     try:
         writer.write(request)
-        return await reader.readexactly(8)
-    except asyncio.IncompleteReadError as error:
-        return error.partial
-    except ConnectionError:
-        return b""
+        async with asyncio.timeout(seconds):
+            while len(got) < 8 and (piece := await reader.read(8 - len(got))):
+                got += piece
+    except (ConnectionError, TimeoutError):
+        pass
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+    return bytes(got)
 
 
 def _tls_greeting() -> bytes:

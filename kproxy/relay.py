@@ -125,7 +125,7 @@ class Process:
         self._watch_launcher()
         self.tell({"event": "listening", "bootstrap": self.bootstrap, "recording": self.recording, "pid": os.getpid()})
         if self._settings.probe:
-            relay.spawn(self._probe(relay))
+            relay.spawn(relay.check())
         gc.freeze()
         await self._stop.wait()
         await relay.drain()
@@ -163,10 +163,6 @@ class Process:
         message = f"recording to {self.recording} has stopped: {why}; traffic goes on"
         event = {"event": "warning", "topic": "recorder", "message": message}
         self._loop.call_soon_threadsafe(self.tell, event)
-
-    async def _probe(self, relay: Relay) -> None:
-        for line in await relay.check():
-            self.tell({"event": "warning", "topic": "probe", "message": line})
 
     def _asked_to_stop(self) -> None:
         if self._stop.is_set() and self._relay is not None:

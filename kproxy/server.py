@@ -125,15 +125,19 @@ class Relay:
         if times == 1:
             self._tell({"event": "warning", "topic": topic, "message": text})
 
-    async def check(self) -> list[str]:
-        """What is wrong with the bootstrap servers, one line each; empty where one of them is a Kafka broker."""
+    async def check(self) -> None:
+        """Warns of what is wrong with the bootstrap servers, unless one of them is a Kafka broker."""
         wrong = []
         for host, port in self.settings.upstream:
-            found = await probe.problem(host, port)
-            if found is None:
-                return []
-            wrong.append(f"upstream {shown(host, port)} {found}")
-        return wrong
+            why = await probe.problem(host, port)
+            if why is None:
+                return
+            wrong.append((host, port, why))
+        for host, port, why in wrong:
+            self.warn_upstream(host, port, why)
+
+    def warn_upstream(self, host: str, port: int, why: str) -> None:
+        self.warn(f"upstream-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
 
     def status(self) -> Event:
         """Counters for whoever asks through the control socket."""
@@ -235,7 +239,7 @@ class Link:
             else:
                 break
         for host, port, why in failures:
-            relay.warn(f"dial-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
+            relay.warn_upstream(host, port, why)
         if self._core is None:
             self.client.reset()
             relay.links.discard(self)
@@ -308,7 +312,7 @@ class Link:
         target = shown(*self.target)
         client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
         where = client if notice.topic.startswith("not-kafka-0") else f"upstream {target}"
-        self._relay.warn(f"{notice.topic}-{where}", f"{where}: {notice.text}")
+        self._relay.warn(f"{notice.topic}-{where}", f"{where} {notice.text}")
 
     # --- back-pressure and ends --------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ MAX_NOTED = 4096
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
+_LONGEST_FIRST = 1 << 29
+"""A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
 _SHORTEST_REQUEST = 8
 """Less is no request but a bare SASL token."""
 
@@ -250,15 +252,14 @@ class Connection:
         """Whether a frame that starts so is none of Kafka's; from there on that direction passes unseen."""
         if self._first[side] and (named := _other_protocol(start)):
             pass
-        elif length < 0:
-            named = f"a frame of {length} bytes"
+        elif length < 0 or (self._first[side] and length > _LONGEST_FIRST):
+            named = f"what is no frame ({start[:4]!r})"
         else:
             self._first[side] = False
             return False
         self._opaque[side] = True
         self._request_head = b""
-        who = ("the client", "the broker")[side]
-        commands.append(Notice(f"not-kafka-{side}-{named}", f"{who} sends {named}, not Kafka's plain protocol"))
+        commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol"))
         return True
 
     def _note(self, correlation_id: int, plan: Plan | str | None) -> None:
@@ -359,7 +360,7 @@ class Connection:
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:
         self._shared.counters.unread += 1
-        text = f"a response to {name} passed unread ({reason}): a broker's address in it may lead clients past kproxy"
+        text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
         commands.append(Notice(f"unread-{name}-{reason}", text))
 
     def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
@@ -472,7 +473,7 @@ class Connection:
         if leaked is not None:
             self._shared.counters.leaked += 1
             host, port = leaked
-            text = f"a response to {plan.name} carries the broker's own address {host}:{port} to a client"
+            text = f"sent a response to {plan.name} that carries a broker's own address {host}:{port} to a client"
             commands.append(Notice(f"leaked-{plan.name}-{host}:{port}", text))
 
     def broker_ended(self) -> list[Command]:

@@ -1,0 +1,140 @@
+"""Ports, sizes, addresses and directories."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from kproxy import ports, scratch
+from kproxy.core.brokers import Advertise, Book, split_address
+from kproxy.settings import listen, size, upstream
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("kafka", ("kafka", None)),
+        ("kafka:1", ("kafka", 1)),
+        ("[::1]:2", ("::1", 2)),
+        ("[::1]", ("::1", None)),
+        ("fe80::1", ("fe80::1", None)),
+    ],
+)
+def test_addresses(text: str, parts: tuple[str, int | None]) -> None:
+    assert split_address(text) == parts
+
+
+@pytest.mark.parametrize("text", ["a:x", "a:99999", "[::1", "[::1]x", "a:-1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="no "):
+        split_address(text)
+
+
+def test_listen_and_upstream() -> None:
+    assert listen("19093") == ("127.0.0.1", 19093)
+    assert listen("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert listen("*:1") == ("*", 1)
+    assert listen(":1") == ("127.0.0.1", 1)
+    assert upstream("a, b:1") == (("a", 9092), ("b", 1))
+    for text in ("x", "", "a:b"):
+        with pytest.raises(ValueError, match="no "):
+            listen(text)
+    with pytest.raises(ValueError, match="no host"):
+        upstream("a,,b")
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1), ("64k", 65536), ("256MiB", 256 << 20), ("2g", 2 << 30)])
+def test_sizes(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5M", "1 2"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="no size"):
+        size(text)
+
+
+def test_a_taken_port_gives_the_next_free_one() -> None:
+    (first,) = ports.bind("127.0.0.1", 0)
+    taken = first.getsockname()[1]
+    port, (second,) = ports.bind_next("127.0.0.1", taken, taken, set())
+    assert port > taken or port < taken  # whatever it is, it is another
+    beyond, (third,) = ports.bind_next("127.0.0.1", 70_000, taken, {taken, port})
+    assert beyond not in {taken, port}
+    for opened in (first, second, third):
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        opened.close()
+
+
+def test_a_taken_port_is_an_error_for_bind() -> None:
+    (first,) = ports.bind("127.0.0.1", 0)
+    with pytest.raises(OSError, match="in use"):
+        ports.bind("127.0.0.1", first.getsockname()[1])
+    first.close()
+
+
+def test_every_address() -> None:
+    sockets = ports.bind(ports.ANY, 0)
+    assert len({opened.getsockname()[1] for opened in sockets}) == 1
+    for opened in sockets:
+        opened.close()
+
+
+def test_a_brokers_address_may_change() -> None:
+    opened: list[int] = []
+
+    def listener(node_id: int) -> int:
+        opened.append(node_id)
+        return 20_000 + node_id
+
+    book = Book(listener, Advertise(""))
+    assert book.ours(1, "old", 9092, "127.0.0.1") == ("127.0.0.1", 20_001)
+    assert book.ours(1, "new", 9093, "127.0.0.1") == ("127.0.0.1", 20_001)
+    assert (book.nodes[1].host, book.nodes[1].port) == ("new", 9093)
+    assert opened == [1]
+    assert book.leaked(b"...old\0\0\x23\x84") == ("old", 9092)
+    assert book.leaked(b"...new\0\0\x23\x85") == ("new", 9093)
+
+
+@pytest.mark.parametrize(
+    ("template", "address"),
+    [
+        ("", ("10.0.0.9", 19094)),
+        ("proxy.example", ("proxy.example", 19094)),
+        ("{broker}.kafka.local:{port}", ("1.kafka.local", 19094)),
+        ("b{broker}.example:443", ("b1.example", 443)),
+    ],
+)
+def test_what_is_advertised(template: str, address: tuple[str, int]) -> None:
+    assert Advertise(template).address(1, 19094, "10.0.0.9") == address
+
+
+def test_directories_are_private_and_stale_ones_go(tmp_path: Path) -> None:
+    parent = tmp_path / "runs"
+    living, dead, unclaimed = (scratch.new(parent, "x") for _ in range(3))
+    claim = scratch.hold(living)
+    os.close(scratch.hold(dead))
+    scratch.new(parent, "x")
+    assert living.exists()
+    assert unclaimed.exists()
+    assert not dead.exists()
+    assert scratch.is_live(living)
+    assert stat.S_IMODE(living.stat().st_mode) == stat.S_IMODE(parent.stat().st_mode) == 0o700
+    os.close(claim)
+    assert not scratch.is_live(living)
+
+
+def test_the_ring_goes_to_the_spool_where_shared_memory_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "SHARED_MEMORY", tmp_path / "missing")
+    assert scratch.ring(1 << 20, tmp_path / "spool").parent == tmp_path / "spool"
+    shared = tmp_path / "shm"
+    shared.mkdir()
+    monkeypatch.setattr(scratch, "SHARED_MEMORY", shared)
+    assert scratch.ring(1 << 20, tmp_path / "spool").parent == shared
+    assert scratch.ring(1 << 60, tmp_path / "spool").parent == tmp_path / "spool"
