@@ -23,7 +23,11 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parent.parent.parent
 PYTHON_CLIENTS = ("librdkafka", "aio", "pure")
 JAVA_CLIENTS = ("Client", "ShareClient")
-CLIENTS = (*PYTHON_CLIENTS, *JAVA_CLIENTS)
+# Share groups came with Kafka 4.
+PAIRS = [
+    *(("kafka-4.4.0", client) for client in (*PYTHON_CLIENTS, *JAVA_CLIENTS)),
+    *(("kafka-1.1.1", client) for client in (*PYTHON_CLIENTS, "Client")),
+]
 # Clients of Kafka 4 speak to brokers from 2.1 on.
 JAVA_RELEASES = {"4.4.0": "4.4.0", "1.1.1": "3.9.2"}
 CLIENT_SECONDS = 150.0
@@ -119,12 +123,10 @@ def check_recording(lines: list[dict[str, Any]], brokers: Cluster) -> Counter[st
     return statuses
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("brokers", "client"), PAIRS, indirect=["brokers"])
 def test_every_call_succeeds_and_no_connection_leaves_the_proxy(
     brokers: Cluster, client: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if client == "ShareClient" and brokers.release != "4.4.0":
-        return
     started = time.monotonic()
     with Proxy(brokers.bootstrap, tmp_path / "proxy") as proxy:
         program = Client(command(client, brokers, proxy.bootstrap, f"proxied-{client}"), tmp_path)
