@@ -132,7 +132,9 @@ def command(
     """
     from kproxy.settings import Settings
 
-    expression = FILTER.convert(filter_text, None, click.get_current_context()) if filter_text else None
+    context = click.get_current_context()
+    parameter = next(one for one in context.command.params if one.name == "filter_text")
+    expression = FILTER.convert(filter_text, parameter, context) if filter_text else None
     if no_record and record_to is not None:
         raise Failure("--no-record and -w exclude each other", Exit.USAGE)
     chosen = Settings(

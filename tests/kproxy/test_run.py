@@ -1,0 +1,171 @@
+"""`kproxy run` as a user starts it, without a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decoders.writer import write
+from tests.kproxy.core.frames import DEFINITIONS, request, response
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+
+pytestmark = pytest.mark.timeout(60)
+
+COMMAND = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "run"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Run:
+    """A `kproxy run` in front of a broker of the test's; `end` interrupts it."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.broker = FakeBroker()
+        self.port = free_port()
+        places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "STATE", "CONFIG", "DATA")}
+        self.process = subprocess.Popen(
+            [*COMMAND, "--upstream", self.broker.address, "--listen", str(self.port), *arguments],
+            env={**os.environ, **places},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        self.first_line = self.process.stderr.readline()
+
+    def exchange(self, api_key: int, version: int) -> None:
+        """One request and its response."""
+        message = DEFINITIONS.request(api_key, version)
+        assert message is not None
+        asked, answer = request(api_key, version, 1, write(message, version, {})), response(api_key, version, 1, {})
+        with connect(f"127.0.0.1:{self.port}") as client:
+            client.sendall(asked)
+            with self._served(asked) as side:
+                side.sendall(answer)
+                assert exactly(client, len(answer)) == answer
+
+    @contextlib.contextmanager
+    def _served(self, asked: bytes) -> Iterator[socket.socket]:
+        """The connection on which `asked` comes; the relay's own question about the upstream is left alone."""
+        while True:
+            with self.broker.accept() as side:
+                if exactly(side, len(asked)) == asked:
+                    yield side
+                    return
+
+    def end(self, number: int = signal.SIGINT) -> tuple[str, str, int]:
+        """(standard output, the rest of standard error, exit code)"""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=SECONDS)
+        return out, err, self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.end(signal.SIGTERM)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        self.broker.close()
+
+
+@contextlib.contextmanager
+def running(directory: Path, *arguments: str) -> Iterator[Run]:
+    run = Run(directory, *arguments)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_headless_prints_one_line_an_exchange(tmp_path: Path, number: int) -> None:
+    with running(tmp_path, "--headless", "-Y", "api == Heartbeat") as run:
+        assert run.first_line == f"bootstrap.servers=127.0.0.1:{run.port}\n"
+        run.exchange(12, 0)
+        run.exchange(11, 0)
+        out, _, code = run.end(number)
+    (line,) = out.splitlines()
+    assert "Heartbeat v0" in line
+    assert line.endswith("ok")
+    assert code == 0
+
+
+def test_json_is_exchanges_and_health(tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    with running(tmp_path, "--headless", "--json", "-w", str(recording)) as run:
+        run.exchange(12, 0)
+        out, _, code = run.end()
+    exchange, health = map(json.loads, out.splitlines())
+    assert (exchange["schema"], health["schema"]) == ("kproxy.exchange/1", "kproxy.health/1")
+    assert (exchange["api"], exchange["status"], exchange["broker"]) == ("Heartbeat", "ok", run.broker.address)
+    assert exchange["response"]["body"] == {"errorCode": 0}
+    assert code == 0
+    assert recording.exists()
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    with running(tmp_path, "--headless") as run:
+        run.exchange(12, 0)
+        run.end()
+    assert [path for path in tmp_path.rglob("kproxy-*") if path.is_dir()] == []
+
+
+def test_without_a_recording_it_only_forwards(tmp_path: Path) -> None:
+    with running(tmp_path, "--no-record") as run:
+        run.exchange(12, 0)
+        out, _, code = run.end()
+    assert (out, code) == ("", 0)
+
+
+def test_a_closed_pipe_ends_it(tmp_path: Path) -> None:
+    with running(tmp_path, "--headless") as run:
+        assert run.process.stdout is not None
+        run.process.stdout.close()
+        run.exchange(12, 0)
+        assert run.process.wait(SECONDS) == 141
+
+
+def failing(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "STATE", "CONFIG", "DATA")}
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env={**os.environ, **places},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
+    broker = FakeBroker()
+    cases = [
+        (["--upstream", "x", "--listen", str(broker.port)], 4, "cannot listen on 127.0.0.1:"),
+        (["--upstream", "x", "-w", str(tmp_path / "no" / "where")], 2, "cannot record to"),
+        (["--upstream", "x:y"], 2, "no port"),
+        (["--upstream", "x", "--no-record", "-w", "y"], 2, "exclude each other"),
+        (["--upstream", "x", "-Y", "api ="], 2, "--filter"),
+        (["--upstream", f"127.0.0.1:{free_port()}", "--check"], 4, "refused the connection"),
+    ]
+    for arguments, code, words in cases:
+        failed = failing(tmp_path, *arguments)
+        assert failed.returncode == code, failed.stderr
+        assert words in failed.stderr
+        assert len(failed.stderr.splitlines()) == 1
+        assert failed.stdout == ""
+    broker.close()
