@@ -78,6 +78,7 @@ schema-check: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tools.docs
+	$(BIN)/python -m tools.screens
 
 # Newest versions that pyproject.toml allows, with their hashes.
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
