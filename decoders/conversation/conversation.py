@@ -185,7 +185,7 @@ class Conversation:
         else:
             self._ended[item.side] = True
         if item.side is not Side.CLIENT or all(self._ended):
-            self._pairing.end(key, f"the connection ended ({item.reason})")
+            self._pairing.end(key, f"the connection ended ({item.reason})", over=all(self._ended))
         if item.side is None:
             self._over = True
 
@@ -202,5 +202,5 @@ class Conversation:
         right result, only for a prompt one: what it completes the next event would have completed too.
         """
         if time > self._pairing.deadline:
-            self._pairing.expire(at, time)
+            self._pairing.tick(at, time)
         return self._take_done()

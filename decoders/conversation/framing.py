@@ -44,7 +44,7 @@ END: Final = 5
 WHOLE: Final = 6
 """An exchange that needs no pairing (TLS)."""
 BROKEN: Final = 7
-"""A response that the connection's end left half sent; the item is how many of its bytes came."""
+"""A response that the connection's end left half sent."""
 
 Item = tuple[int, int, Any, "int | None"]
 
@@ -803,12 +803,14 @@ class Responses(Framer):
         self._complete(head, end, out)
         return True
 
-    def _complete(self, head: bytes, end: int, out: list[Item]) -> None:
+    def _complete(self, head: bytes, end: int, out: list[Item], kind: int = RESPONSE) -> None:
         problems: list[Problem] = []
         frame = self.frame(self.position, end, problems)
+        if kind == BROKEN:
+            self.health.cut -= 1
         self.floor = frame.at
         correlation_id = _RESPONSE.unpack(head)[1] if len(head) == 8 and frame.size >= 4 else None
-        out.append((self.floor, RESPONSE, (frame, problems) if problems else frame, correlation_id))
+        out.append((self.floor, kind, (frame, problems) if problems else frame, correlation_id))
         self.position = end
         self.need = 0
 
@@ -848,12 +850,9 @@ class Responses(Framer):
         if self.search is None and stretch.end - self.position >= 8:
             head = stretch.gather(self.position, 8)
             if len(head) == 8 and 4 <= (size := _SIZE.unpack_from(head)[0]) <= self.limit:
-                correlation_id = _RESPONSE.unpack(head)[1]
-                _, missing = stretch.spans(self.position, stretch.end)
-                if event.reason in CLOSED and not missing and correlation_id in self.outstanding:
-                    out.append((self.floor, BROKEN, stretch.end - self.position, correlation_id))
-                    return
-                self._complete(head, self.position + 4 + size, out)
+                _, lost = stretch.spans(self.position, stretch.end)
+                broken = event.reason in CLOSED and not lost
+                self._complete(head, self.position + 4 + size, out, BROKEN if broken else RESPONSE)
                 return
         self.unread(out, event.at, event.time)
 

@@ -19,8 +19,13 @@ class Limits:
     """How long a request waits; a JoinGroup may wait for max.poll.interval.ms, 5 minutes unless set."""
     no_reply_time: int = SECOND
     """How long a request that wants no reply waits for one all the same."""
-    early: int = 64
-    early_time: int = SECOND // 50
-    """How long, and how many, responses wait for a request that was captured after them."""
+    early: int = 4096
+    early_time: int = 30 * SECOND
+    """How many responses, and how long, wait for a request that is delivered after them.
+
+    A hole in the asking side's bytes delays what follows it until it is clear that nothing fills it.
+    """
+    disorder: int = SECOND // 50
+    """How much later than its response a request may have been captured."""
     unrecognised: int = 64 << 20
     """Bytes of the answering side held until the asking side shows that this is Kafka."""

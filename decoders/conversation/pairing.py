@@ -4,9 +4,9 @@ A request that wants no reply (Produce with acks=0) waits for one all the same, 
 complete as `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is
 used again, `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
 
-A response that finds no request waits `Limits.early_time` for one, since a capture can hold the two in the wrong order;
-then it is an orphan. It is one at once as long as no request at all was seen of a connection whose beginning the
-capture does not hold.
+A response that finds no request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
+requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once as
+long as no request at all was seen of a connection whose beginning the capture does not hold.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ NO_MORE_SASL: Final = "the last SASL token"
 _NEVER: Final = 1 << 62
 
 Done = list[tuple[int, Exchange | StreamProblem]]
+Answer = tuple[Frame, "list[Problem] | None"]
+"""A response and what is wrong with it."""
 
 
 class Pairing:
@@ -45,10 +47,11 @@ class Pairing:
         self.headless: list[Exchange] = []
         """Requests whose correlation id could not be read."""
         self.tokens: deque[Exchange] = deque()
-        self.early: dict[int, Frame] = {}
-        self.early_problems: dict[int, list[Problem]] = {}
-        self.broken: dict[int, int] = {}
-        """How many bytes of a response came before its connection ended."""
+        self.early: dict[int, list[Answer]] = {}
+        """Responses that wait for their request, by correlation id."""
+        self.earlies = 0
+        self.broken: dict[int, Answer] = {}
+        """A response that its connection's end left half sent."""
         self.deadline = _NEVER
         """Nothing is overdue before this capture time."""
         self.seen = opened
@@ -69,8 +72,10 @@ class Pairing:
             self._bound(key)
             return
         if self.early and correlation_id in self.early:
-            self._answer(key, exchange, self.early.pop(correlation_id), self.early_problems.pop(correlation_id, None))
-            return
+            found = self._waiting_answer(correlation_id, time)
+            if found is not None:
+                self._answer(key, exchange, *found)
+                return
         outstanding = self.outstanding
         if correlation_id in outstanding:
             if outstanding[correlation_id] in self.unanswered:
@@ -170,16 +175,41 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _unmatched(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
-        if correlation_id is None or not self.seen or correlation_id in self.early:
+        if correlation_id is None or not self.seen:
             self._orphan(key, frame, problems, correlation_id)
             return
-        self.early[correlation_id] = frame
-        if problems:
-            self.early_problems[correlation_id] = problems
+        self.early.setdefault(correlation_id, []).append((frame, problems))
+        self.earlies += 1
         self.deadline = min(self.deadline, frame.time + self.limits.early_time)
-        if len(self.early) > self.limits.early:
+        if self.earlies > self.limits.early:
             oldest = next(iter(self.early))
-            self._orphan(key, self.early.pop(oldest), self.early_problems.pop(oldest, None), oldest)
+            self._orphan(key, *self._take_early(oldest, 0), oldest)
+
+    def _waiting_answer(self, correlation_id: int, time: int) -> Answer | None:
+        """The response that came early for a request of `time`: the first after it, or else just before it."""
+        answers = self.early[correlation_id]
+        for earliest in (time, time - self.limits.disorder):
+            for index, (frame, _) in enumerate(answers):
+                if frame.time >= earliest:
+                    return self._take_early(correlation_id, index)
+        return None
+
+    def _take_early(self, correlation_id: int, index: int) -> Answer:
+        answers = self.early[correlation_id]
+        answer = answers.pop(index)
+        self.earlies -= 1
+        if not answers:
+            del self.early[correlation_id]
+        return answer
+
+    def _early_times(self) -> list[int]:
+        return [frame.time for answers in self.early.values() for frame, _ in answers]
+
+    def _orphan_early(self, key: int, before: int) -> None:
+        """Nobody asks any more for the responses that came before this capture time."""
+        for correlation_id in list(self.early):
+            while (answers := self.early.get(correlation_id)) and answers[0][0].time < before:
+                self._orphan(key, *self._take_early(correlation_id, 0), correlation_id)
 
     def _orphan(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
         exchange = Exchange(0, self.connection, None, None, correlation_id, None, None, frame)
@@ -210,16 +240,24 @@ class Pairing:
         if len(self.headless) > limit:
             self._finish(key, self.headless.pop(0), Status.NO_RESPONSE, reason)
 
+    def tick(self, key: int, time: int) -> None:
+        """Complete the requests that are overdue at capture time `time`, with nothing new on this connection.
+
+        Responses go on waiting: the request may be held back by a hole for as long as nothing comes.
+        """
+        early, self.early = self.early, {}
+        self.expire(key, time)
+        self.early = early
+        self.deadline = min(self.deadline, min(self._early_times(), default=_NEVER) + self.limits.early_time)
+
     def expire(self, key: int, time: int) -> None:
         """Complete what is overdue at capture time `time`."""
         limits = self.limits
         limit = time - limits.no_reply_time
         for exchange in [one for one in self.unanswered if _time(one) < limit]:
             self._give_up_unanswered(key, exchange)
-        limit = time - limits.early_time
-        for correlation_id in [one for one, frame in self.early.items() if frame.time < limit]:
-            frame = self.early.pop(correlation_id)
-            self._orphan(key, frame, self.early_problems.pop(correlation_id, None), correlation_id)
+        if self.early:
+            self._orphan_early(key, time - limits.early_time)
         limit = time - limits.outstanding_time
         reason = f"given up: no response within {limits.outstanding_time // 1_000_000_000} s"
         overdue = [one for one in self._waiting() if _time(one) < limit]
@@ -229,7 +267,7 @@ class Pairing:
         self.deadline = min(
             min((_time(one) for one in self._waiting()), default=_NEVER) + limits.outstanding_time,
             min((_time(one) for one in self.unanswered), default=_NEVER) + limits.no_reply_time,
-            min((frame.time for frame in self.early.values()), default=_NEVER) + limits.early_time,
+            min(self._early_times(), default=_NEVER) + limits.early_time,
         )
 
     def _waiting(self) -> list[Exchange]:
@@ -238,11 +276,13 @@ class Pairing:
             waiting += more
         return waiting
 
-    def end(self, key: int, reason: str) -> None:
-        """Nothing more is answered: complete everything, in the order in which it was asked."""
-        for correlation_id, frame in list(self.early.items()):
-            self._orphan(key, frame, self.early_problems.pop(correlation_id, None), correlation_id)
-        self.early.clear()
+    def end(self, key: int, reason: str, *, over: bool) -> None:
+        """Nothing more is answered: complete everything, in the order in which it was asked.
+
+        Unless the whole connection is `over`, responses go on waiting: a hole may hold back their requests.
+        """
+        if over:
+            self._orphan_early(key, _NEVER)
         unanswered = set(map(id, self.unanswered))
         waiting = [*self._waiting(), *self.tokens, *self.headless]
         waiting.sort(key=_at)
@@ -252,15 +292,22 @@ class Pairing:
         self.unanswered.clear()
         self.tokens.clear()
         self.headless.clear()
-        self.deadline = _NEVER
+        self.deadline = min(self._early_times(), default=_NEVER) + self.limits.early_time
         for exchange in waiting:
             if id(exchange) in unanswered:
                 self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
             else:
-                came = self.broken.get(exchange.correlation_id) if exchange.correlation_id is not None else None
-                more = "" if came is None else f" {came} bytes into the response"
-                self._finish(key, exchange, Status.NO_RESPONSE, reason + more)
-        self.broken.clear()
+                self._finish(key, exchange, Status.NO_RESPONSE, reason + self._came(exchange.correlation_id))
+        if over:
+            for correlation_id, (frame, problems) in self.broken.items():
+                self._orphan(key, frame, problems, correlation_id)
+
+    def _came(self, correlation_id: int | None) -> str:
+        """How much of a response came before the connection ended."""
+        if correlation_id is None or correlation_id not in self.broken:
+            return ""
+        frame, _ = self.broken.pop(correlation_id)
+        return f" {frame.size + 4 - frame.missing} bytes into the response"
 
 
 def _request(exchange: Exchange) -> Frame:

@@ -156,7 +156,7 @@ def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
             stored = None if held is None else [max(0, min(held, high) - low)]
             comments = {offset: text for offset, text in event.comments.items() if start + low <= offset < start + high}
             where = address + low if held is None else address + min(low, held)
-            yield Run(event.side, start + low, [start + high], [where], [time], stored, comments)
+            yield Run(event.side, start + low, [start + high], [where], [time], stored, comments, (), event.released)
             low = high
 
 
@@ -179,10 +179,9 @@ def joined(events: list[Event]) -> list[Event]:
             if event.side is None and side is CLIENT:
                 continue
             if isinstance(event, Run):
-                if last is None or (last.stored is None) != (event.stored is None):
-                    copy = None if event.stored is None else list(event.stored)
-                    last = Run(side, event.start, [], [], [], copy and [], {}, [])
-                    last.stored = None if event.stored is None else []
+                if last is None or (last.stored is None) != (event.stored is None) or last.released != event.released:
+                    stored: list[int] | None = None if event.stored is None else []
+                    last = Run(side, event.start, [], [], [], stored, {}, (), event.released)
                     out.append(last)
                 last.ends += event.ends  # type: ignore[operator]
                 last.at += event.at  # type: ignore[operator]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from decoders.conversation.limits import Limits
+from decoders.conversation.stream import Gap, Run
 from decoders.problems import Code
 from tests.support.golden import golden
 from tests.support.scripts import BROKER, CLIENT, Cut, Script, bytewise, framed, packets, play, request, response, whole
@@ -92,6 +93,42 @@ class TestGaps:
         data = answer(1)
         script = Script().client(metadata(1)).broker(data[:20]).lost(BROKER, data[20:]).end()
         assert play(script, cut).lines() == ["1 Metadata v12 #1 cut (gap)"]
+
+
+@pytest.mark.parametrize("cut", [whole, packets, bytewise])
+class TestHeldBack:
+    """Behind a hole a request is delivered only when it is clear that nothing fills the hole: after its response."""
+
+    def held_back(self, wait: int) -> Script:
+        script = Script().client(metadata(1)).broker(answer(1)).lost(CLIENT, metadata(2)).client(metadata(3))
+        gap, late = script.events[-2:]
+        assert isinstance(gap, Gap)
+        assert isinstance(late, Run)
+        del script.events[-2:]
+        script.broker(answer(2), answer(3)).wait(wait).broker(answer(9))
+        script.tape.data += b" "
+        gap.at = late.released = len(script.tape.data) - 1
+        script.events += [gap, late]
+        return script.end()
+
+    def test_its_response_waits(self, cut: Cut) -> None:
+        lines = [line for line in play(self.held_back(1500), cut).lines() if "!" not in line]
+        assert lines == [
+            "1 Metadata v12 #1 ok",
+            "2 Metadata v12 #3 ok",
+            "3 ? #2 orphan_response (unmatched_response)",
+            "4 ? #9 orphan_response (unmatched_response)",
+        ]
+
+    def test_but_not_for_ever(self, cut: Cut) -> None:
+        lines = [line for line in play(self.held_back(31_000), cut).lines() if "!" not in line]
+        assert lines == [
+            "1 Metadata v12 #1 ok",
+            "2 ? #2 orphan_response (unmatched_response)",
+            "3 ? #3 orphan_response (unmatched_response)",
+            "5 ? #9 orphan_response (unmatched_response)",
+            "4 Metadata v12 #3 no_response",
+        ]
 
 
 @pytest.mark.parametrize("cut", [whole, packets, bytewise])
