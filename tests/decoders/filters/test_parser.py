@@ -56,7 +56,7 @@ EXPRESSIONS = st.recursive(st.sampled_from(FIELDS).flatmap(comparisons), joined,
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_print_then_parse_is_the_identity(expression: Expression) -> None:
     result = parse(str(expression))
     assert result.status is Status.OK, (str(expression), result.message)
@@ -73,7 +73,7 @@ WORDS = [
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_text_gives_a_result(text: str) -> None:
     result = parse(text)
     assert (result.expression is not None) == (result.status is Status.OK)
@@ -83,7 +83,7 @@ def test_any_text_gives_a_result(text: str) -> None:
 
 
 @given(EXPRESSIONS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
     expression: Expression, data: st.DataObject
 ) -> None:
