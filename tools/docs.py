@@ -47,9 +47,10 @@ def _default(option: click.Option) -> str:
 
 
 def _options(command: click.Command, ctx: click.Context) -> list[tuple[str, str]]:
+    help_option = command.get_help_option(ctx) if ctx.parent is None else None
     return [
         (_spelling(option, ctx), (option.help or "") + _default(option))
-        for option in command.params
+        for option in (*command.params, help_option)
         if isinstance(option, click.Option) and not option.hidden
     ]
 
