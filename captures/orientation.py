@@ -17,7 +17,7 @@ KNOWN_PORTS = (9092, 9093, 9094, 19092)
 class Orientation:
     """Keeps a connection's events until it can be told which of its sides, 0 or 1, asks.
 
-    Looks at one segment after the other in the order of their addresses, so that the answer does not depend on how
+    The capture's own bytes decide, then the ports. Looks at one segment after the other in the order of their addresses, so that the answer does not depend on how
     many came at once.
     """
 
@@ -31,28 +31,45 @@ class Orientation:
         self._seen = 0
 
     def client(self, events: list[Event]) -> int | None:
-        """The client's side, None as long as it cannot be told."""
+        """The client's side, None as long as it cannot be told.
+
+        Once it can, `events` happened when it could: their addresses of delivery are not before that.
+        """
         self.events += events
-        segments: list[tuple[int, int, int]] = []
+        segments: list[tuple[int, int, int, int]] = []
         for event in events:
             if isinstance(event, Run):
                 start = event.start
-                for end, at in zip(event.ends[:SEGMENTS], event.at[:SEGMENTS], strict=True):
-                    segments.append((at, end - start, int(event.side)))
+                for i, (end, at) in enumerate(zip(event.ends[:SEGMENTS], event.at[:SEGMENTS], strict=True)):
+                    held = end - start if event.stored is None else event.stored[i]
+                    segments.append((max(at, event.released), at, held, int(event.side)))
                     start = end
-        for at, length, side in sorted(segments):
-            room = LOOKED_AT - len(self._first[side])
-            if room > 0:
-                self._first[side] += bytes(self._source.read(at, at + min(length, room)))
-                asks = which_side_asks(self._first[0], self._first[1], self._definitions)
-                if asks is not None:
-                    return asks
-            self._seen += 1
-            if self._seen >= SEGMENTS:
-                return self._by_ports()
-        if any(isinstance(event, End) and event.side is None for event in events):
-            return self._by_ports() if self._seen else None
+        for key, at, length, side in sorted(segments):
+            client = self._look(at, length, side)
+            if client is not None:
+                self._hold_back(key)
+                return client
+        if any(isinstance(event, End) and event.side is None for event in events) and self._seen:
+            return self._by_ports()
         return None
+
+    def _look(self, at: int, length: int, side: int) -> int | None:
+        """One more segment."""
+        self._seen += 1
+        room = LOOKED_AT - len(self._first[side])
+        if room > 0:
+            self._first[side] += bytes(self._source.read(at, at + min(length, room)))
+            asks = which_side_asks(self._first[0], self._first[1], self._definitions)
+            if asks is not None:
+                return asks
+        return self._by_ports() if self._seen >= SEGMENTS else None
+
+    def _hold_back(self, key: int) -> None:
+        for event in self.events:
+            if isinstance(event, Run):
+                event.released = max(event.released, key)
+            else:
+                event.at = max(event.at, key)
 
     def _by_ports(self) -> int:
         """A broker listens where it was said to, or on a usual port, or on the lower one."""

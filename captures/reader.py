@@ -28,7 +28,7 @@ from captures.tcp.reassembly import Reassembler, TcpConnection
 from decoders import schema
 from decoders.conversation.conversation import Conversation, Limits
 from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import End, Event, Side
+from decoders.conversation.stream import Event, Run, Side
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.schema import Definitions
 
@@ -46,13 +46,14 @@ _address = itemgetter(0)
 class Talk:
     """A TCP connection on its way to being a conversation: events wait until it is clear who the client is."""
 
-    __slots__ = ("connection", "conversation", "orientation", "swapped")
+    __slots__ = ("connection", "conversation", "held", "orientation", "swapped")
 
     def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
         self.conversation: Conversation | None = None
         self.orientation: Orientation | None = None
         self.swapped = False
+        self.held: list[Event] = []
 
 
 class Reader:
@@ -90,8 +91,10 @@ class Reader:
         self._reassembler = Reassembler(self._same)
         self._talks: dict[TcpConnection, Talk] = {}
         self._numbering = Numbering()
-        self._time = 0
+        self._reached = 0
+        """Address up to which packets have been taken."""
         self._ticked = 0
+        self._began: list[tuple[int, Exchange]] = []
 
     def __iter__(self) -> Iterator[Item | Health]:
         """Everything up to the end of the capture, then its health.
@@ -137,26 +140,38 @@ class Reader:
         packets = self._packets(wait=wait)
         self.idle = packets is None
         if packets is None:
-            return self.finish() if self.error is not None and not self._more_parts() else []
-        done = self._feed(self._reassembler.feed(packets))
-        if self._follow and len(packets):
-            done += self._tick(int(packets.time[-1]))
-        return self._deliver(done)
+            return self.finish() if self._part >= len(self.source.parts) else []
+        return self._take(packets)
 
     def finish(self) -> list[Item]:
-        """The capture has ended: what is still open is complete now."""
+        """The capture has ended where it ends now: take up what is left, and what is still open is complete."""
+        if self.finished:
+            return []
+        self._follow = False
+        for part in self.source.parts:
+            part.final = True
+        started: list[Exchange] = []
+        items: list[Item] = []
+        while (packets := self._packets(wait=False)) is not None:
+            items += self._take(packets)
+            started = started + self.started
         self.finished = True
         unknown = sorted(self._links.unknown)
         if unknown and self.error is None:
             names = ", ".join(map(str, unknown))
             self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self.source.parts[0].name)
-        return self._deliver(self._feed(self._reassembler.finish(self.source.size)))
+        items += self._deliver(self._feed(self._reassembler.finish(self._reached)))
+        self.started = started + self.started
+        return items
+
+    def _take(self, packets: Packets) -> list[Item]:
+        done = self._feed(self._reassembler.feed(packets))
+        if self._follow and len(packets):
+            done += self._tick(int(packets.time[-1]))
+        return self._deliver(done)
 
     def close(self) -> None:
         self.source.close()
-
-    def _more_parts(self) -> bool:
-        return self._part < len(self.source.parts)
 
     def _packets(self, *, wait: bool) -> Packets | None:
         """The next batch of TCP segments; None where there is no further packet (yet)."""
@@ -191,8 +206,11 @@ class Reader:
             if self._walker is None:
                 return None
             self._walkers.append(self._walker)
-        records = self._walker.walk(part.view, self._batch)
-        self.health.recorder_dropped = sum(walker.dropped for walker in self._walkers)
+        try:
+            records = self._walker.walk(part.view, self._batch)
+        finally:
+            self.health.recorder_dropped = sum(walker.dropped for walker in self._walkers)
+            self._reached = part.base + self._walker.position
         if records is None:
             return None
         self._batch = min(2 * self._batch, self._batch_limit)
@@ -218,7 +236,7 @@ class Reader:
 
     def _feed(self, connections: Sequence[TcpConnection]) -> Done:
         done: Done = []
-        started: list[tuple[int, Exchange]] = []
+        self._began = []
         for connection in connections:
             events, connection.events = connection.events, []
             talk = self._talks.get(connection)
@@ -226,18 +244,15 @@ class Reader:
                 if not self._wanted(connection):
                     continue
                 talk = self._talks[connection] = Talk(connection)
-            over = connection.over
             if talk.conversation is None:
                 events = self._orient(talk, events)
             if talk.conversation is not None and events and not talk.conversation.ignored:
                 if talk.swapped:
                     _swap(events)
                 done += talk.conversation.feed(events)
-                started += talk.conversation.take_started()
-            if over:
+                self._began += talk.conversation.take_started()
+            if connection.over:
                 del self._talks[connection]
-        self._numbering.assign(started)
-        self.started = [exchange for _, exchange in started]
         return done
 
     def _wanted(self, connection: TcpConnection) -> bool:
@@ -258,8 +273,11 @@ class Reader:
             events = talk.orientation.events
             talk.swapped = client == 1
             talk.orientation = None
-        elif not events or (len(events) == 1 and isinstance(events[0], End)):
-            return []  # nothing but a handshake
+        else:
+            talk.held += events
+            if not any(isinstance(event, Run) for event in events):
+                return []  # nothing but a handshake yet
+            events, talk.held = talk.held, []
         ends = connection.endpoints
         if talk.swapped:
             ends = ends[1], ends[0]
@@ -284,12 +302,16 @@ class Reader:
         for talk in self._talks.values():
             if talk.conversation is not None and not talk.conversation.ignored:
                 done += talk.conversation.tick(time, self.position)
+                self._began += talk.conversation.take_started()
                 started += talk.conversation.take_started()
         self._numbering.assign(started)
         self.started += (exchange for _, exchange in started)
         return done
 
     def _deliver(self, done: Done) -> list[Item]:
+        """Number what began and put what is complete in order."""
+        self._numbering.assign(self._began)
+        self.started = [exchange for _, exchange in self._began]
         done.sort(key=_address)
         return [item for _, item in done]
 

@@ -16,6 +16,7 @@ SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, STATISTICS: 24, PACKET: 32}
+APART = frozenset({SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS})
 HUGE = 256 << 20
 LARGEST_OFFSET = 1 << 33
 """Seconds; what is beyond cannot be added to a time in nanoseconds."""
@@ -77,8 +78,8 @@ class PcapngWalker:
                 append(position)
                 position = after
                 continue
-            if starts and (block in {SECTION, SIMPLE_PACKET, OLD_PACKET} and block != kind):
-                break
+            if starts and block in APART and block != kind:
+                break  # what it changes must not be changed before the packets are known to be right
             if block == SECTION:
                 taken = self._section(view, position)
                 if not taken:

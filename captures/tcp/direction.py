@@ -136,7 +136,7 @@ class Direction:
         while self.pending:
             self._skip(now, time, out)
         # A FIN counts as one: a single byte acknowledged beyond the last one seen is likelier that.
-        if self.base is not None and not self.soft and self.acked > self.next + 1:
+        if self.base is not None and not self.soft and not self.ended and self.acked > self.next + 1:
             out.append(Gap(self.side, self.next, self.acked, now, time))
             self.run = None
             self.next = self.acked

@@ -313,8 +313,10 @@ class Reassembler:
                 side.take(piece, now, self._same, connection.events)
         elif side.base is None and not flags & RST:
             side.begin(seq, soft=True)
-        if flags & FIN and side.fin is None:
-            side.fin = side.offset(seq) + length
+        if flags & FIN and side.fin is None and side.base is not None:
+            end = side.offset(seq) + length
+            if side.next <= end <= side.next + UNRELATED:
+                side.fin = end
         for each in connection.sides:
             if each.pending:
                 each.look_for_loss(now, time, connection.events)
