@@ -48,14 +48,18 @@ class RelayProcess:
     """
 
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
-        """Starts the relay and waits until it listens. Raises StartError, OSError."""
+        """Starts the relay and waits until it listens. Raises StartError, OSError.
+
+        `spool` is where recording and index go when shared memory has no room.
+        """
+        spool = None if spool is None else spool.absolute()
         self._own: list[Path] = []
         self._holds: list[int] = []
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `stop`)
         try:
             self.settings = self._places(settings, spool)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kproxy.relay"],
+                [sys.executable, "-P", "-m", "kproxy.relay"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -209,6 +213,7 @@ class Indexer:
     def __init__(self, recording: Path, index_dir: Path, arguments: tuple[str, ...] = ()) -> None:
         self._command = [
             sys.executable,
+            "-P",
             "-m",
             "captures.index.indexer",
             *arguments,

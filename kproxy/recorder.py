@@ -1,9 +1,9 @@
 """The recorder: appends what passes to pcapng files, and never stands in the traffic's way.
 
-The relay hands over bytes as they are; a packet header is put before them, packets are gathered and a thread writes
-them, one call a batch. A batch is handed over when it has BATCH_BYTES or is DELAY_SECONDS old. Where the thread is
-QUEUE_BYTES behind, packets are dropped and counted (pcapng's isb_ifdrop); where the disk refuses, recording ends and
-says so, and traffic goes on.
+The relay hands over bytes as they are; a packet header is put before them, packets are gathered and written, one call a
+batch. A batch is written when it has BATCH_BYTES or is DELAY_SECONDS old: to shared memory in place, to a disk by a
+thread. Where that thread is further behind than memory allows (`queue_bytes`), packets are dropped and counted (pcapng's
+isb_ifdrop); where the disk refuses, recording ends and says so, and traffic goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN,
 
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.01
-QUEUE_BYTES = 256 << 20
+LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BYTES = 8 << 20
 """What the thread writes at once at most, when it has fallen behind."""
 IOV_MAX = 1000
@@ -119,6 +119,15 @@ def _segment(number: int) -> str:
     return f"seg-{number:06}.pcapng"
 
 
+def queue_bytes() -> int:
+    """What may wait for a slow disk: a quarter of the memory that is free now, within bounds."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        free = 0
+    return max(LEAST_QUEUE_BYTES, min(free // 4, MOST_QUEUE_BYTES))
+
+
 @dataclass(slots=True)
 class Counters:
     packets: int = 0
@@ -136,7 +145,13 @@ class Recorder:
     """
 
     def __init__(
-        self, sink: Sink, schedule: Schedule, on_failure: Callable[[str], None], *, threaded: bool = True
+        self,
+        sink: Sink,
+        schedule: Schedule,
+        on_failure: Callable[[str], None],
+        *,
+        threaded: bool = True,
+        queue_max: int | None = None,
     ) -> None:
         """`schedule(seconds, callback)` runs a callback later; `on_failure` may be called from the writer's thread."""
         self._sink = sink
@@ -147,6 +162,7 @@ class Recorder:
         self._pending_packets = 0
         self._timer: Any = None
         self._queue: queue.SimpleQueue[tuple[Buffers, int, int] | None] = queue.SimpleQueue()
+        self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
         self._done = 0
         self._statistics_due = False
@@ -179,7 +195,7 @@ class Recorder:
         if not packets:
             return
         counters = self.counters
-        if counters.failed is not None or self._queued - self._done > QUEUE_BYTES:
+        if counters.failed is not None or self._queued - self._done > self._queue_max:
             counters.dropped += packets
             self._statistics_due = True
         else:

@@ -191,10 +191,9 @@ class Stuck:
         pass
 
 
-def test_what_the_disk_cannot_take_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "QUEUE_BYTES", 4 << 20)
+def test_what_the_disk_cannot_take_is_dropped_and_counted() -> None:
     sink = Stuck()
-    recorder_ = recorder(sink, threaded=True)
+    recorder_ = Recorder(sink, Schedule(), fail, threaded=True, queue_max=4 << 20)
     flow = recorder_.connection(CLIENT, BROKER)
     for _ in range(20):
         flow.data(0, bytes(recording.BATCH_BYTES))
