@@ -2,8 +2,8 @@
 
 The relay hands over bytes as they are; a packet header is put before them, packets are gathered and written, one call a
 batch. A batch is written when it has BATCH_BYTES or is DELAY_SECONDS old: to shared memory in place, to a disk by a
-thread. Where that thread is further behind than memory allows (`queue_bytes`), packets are dropped and counted (pcapng's
-isb_ifdrop); where the disk refuses, recording ends and says so, and traffic goes on.
+thread. Where that thread is further behind than memory allows (`queue_bytes`), packets are dropped and counted, as
+pcapng's isb_ifdrop; where the disk refuses, recording ends and says so, and traffic goes on.
 """
 
 from __future__ import annotations
