@@ -17,8 +17,8 @@ KNOWN_PORTS = (9092, 9093, 9094, 19092)
 class Orientation:
     """Keeps a connection's events until it can be told which of its sides, 0 or 1, asks.
 
-    The capture's own bytes decide, then the ports. Looks at one segment after the other in the order of their addresses, so that the answer does not depend on how
-    many came at once.
+    The capture's own bytes decide, then the ports. Looks at one segment after the other in the order in which they were
+    captured, so that the answer does not depend on how many came at once.
     """
 
     def __init__(self, source: Source, definitions: Definitions, ports: tuple[int, int], wanted: Ports | None) -> None:
@@ -49,8 +49,10 @@ class Orientation:
             if client is not None:
                 self._hold_back(key)
                 return client
-        if any(isinstance(event, End) and event.side is None for event in events) and self._seen:
-            return self._by_ports()
+        for event in events:
+            if isinstance(event, End) and event.side is None and self._seen:
+                self._hold_back(event.at)
+                return self._by_ports()
         return None
 
     def _look(self, at: int, length: int, side: int) -> int | None:
