@@ -73,7 +73,7 @@ class Follower:
 
             lines = JsonLines(self.reader, show_secrets=show_secrets)
             return lambda item: lines.lines([item])
-        from kproxy.lines import OneLine
+        from captures.export.oneline import OneLine
 
         one = OneLine(self.reader)
         return lambda item: one.line(item) + "\n"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from captures.export.oneline import RESULTS, api_text
+from captures.export.text import latency_text, size_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
@@ -75,27 +76,6 @@ def fit_columns(width: int) -> list[tuple[Column, int]]:
         if not grown:
             break
     return [(column, widths[column.name]) for column in columns]
-
-
-def size_text(size: int) -> str:
-    """Bytes in at most five characters: 92, 4.1k, 19k, 3.1M."""
-    if size < 1000:
-        return str(size)
-    value = float(size)
-    for unit in "kMGT":
-        value /= 1000
-        if value < 999.5:
-            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
-    return f"{value:.0f}P"
-
-
-def latency_text(nanoseconds: int) -> str:
-    """Milliseconds with one decimal; seconds with a unit from 1000 ms on: 0.3, 62.4, 2.4s, 312s."""
-    milliseconds = nanoseconds / 1e6
-    if abs(milliseconds) < 999.95:
-        return f"{milliseconds:.1f}"
-    seconds = milliseconds / 1000
-    return f"{seconds:.1f}s" if abs(seconds) < 99.95 else f"{seconds:.0f}s"
 
 
 class RowText:

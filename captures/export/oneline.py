@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.export import Reading
-from captures.export.text import escape
+from captures.export.text import escape, latency_text, size_text
 from captures.index.format import Flag
 from captures.index.summary import Summariser
 from captures.index.writer import Summary
-from decoders.exchange import Exchange, Health, Status, StreamProblem
+from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
 from decoders.schema import Definitions, errors
 
@@ -70,12 +70,11 @@ class OneLine:
     def line(self, item: Exchange | StreamProblem) -> str:
         """One item without its line end; nothing in it can drive a terminal."""
         if isinstance(item, StreamProblem):
-            connection = item.connection
-            ends = f"{connection.client:<21} > {connection.broker:<21}"
-            return escape(f"{_clock(item.time)} {'!':>6} {ends} {item.code.value}: {item.message}")
+            ends = _ends(item.connection.client, item.connection.broker)
+            return f"{_clock(item.time)} {'!':>6} {ends} {escape(f'{item.code.value}: {item.message}')}"
         summary = self._summaries.of(item)
         self._health.undecoded += summary.undecoded
-        return escape(self._exchange(item, summary))
+        return self._exchange(item, summary)
 
     def _exchange(self, exchange: Exchange, summary: Summary) -> str:
         connection, key, version = exchange.connection, exchange.api_key, exchange.api_version
@@ -84,20 +83,19 @@ class OneLine:
         if status is Status.OK and summary.status is not None:
             status = summary.status
         latency = exchange.latency_ns
-        waited = " (long poll)" if summary.flags & Flag.WAITED else ""
-        parts = [
+        waited = "w" if summary.flags & Flag.WAITED else "t" if summary.flags & Flag.THROTTLED else ""
+        columns = (
             f"{_clock(frame.time if frame else connection.first_time)} {exchange.number:>6}",
-            f"{connection.client:<21} > {connection.broker:<21}",
-            f"{api_text(self._definitions, key, version, token=exchange.token):<22}",
-            f"{result_text(status, summary.errors, key, version):<14}",
-            f"{'-' if latency is None else f'{latency / 1e6:.1f} ms':>10}{waited}",
-            summary.label,
-            f"[{exchange.client_id}]" if exchange.client_id else "",
-        ]
-        if exchange.problems or summary.problems:
-            first = (*exchange.problems, *summary.problems)[0]
-            parts.append(f"! {first.code.value}: {first.message}")
-        return " ".join(part for part in parts if part).rstrip()
+            _ends(exchange.client_id or connection.client, connection.broker),
+            f"{_cut(api_text(self._definitions, key, version, token=exchange.token), 24):<24}",
+            f"{_cut(escape(summary.label), 30):<30}",
+            f"{('-' if latency is None else latency_text(latency) + waited):>7}",
+            f"{_size(exchange.request):>5}/{_size(exchange.response):<5}",
+            result_text(status, summary.errors, key, version),
+        )
+        problems = [*exchange.problems, *summary.problems]
+        told = f" ! {problems[0].code.value}: {problems[0].message}" if problems else ""
+        return " ".join(columns).rstrip() + escape(told)
 
 
 def health_note(health: Health) -> str | None:
@@ -114,6 +112,18 @@ def health_note(health: Health) -> str | None:
     )
     told = [f"{count:,} {what}" for count, what in counts if count]
     return ", ".join(told) or None
+
+
+def _ends(client: str, broker: str) -> str:
+    return f"{_cut(escape(client), 21):<21} > {_cut(broker, 21):<21}"
+
+
+def _size(frame: Frame | None) -> str:
+    return "-" if frame is None else size_text(frame.size)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _clock(time: int) -> str:

@@ -27,6 +27,27 @@ def escape(text: str, *, ascii_only: bool = False) -> str:
     return _BEYOND_ASCII.sub(_spell, text) if ascii_only else text
 
 
+def size_text(size: int) -> str:
+    """Bytes in at most five characters: 92, 4.1k, 19k, 3.1M."""
+    if size < 1000:
+        return str(size)
+    value = float(size)
+    for unit in "kMGT":
+        value /= 1000
+        if value < 999.5:
+            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    return f"{value:.0f}P"
+
+
+def latency_text(nanoseconds: int) -> str:
+    """Milliseconds with one decimal; seconds with a unit from 1000 ms on: 0.3, 62.4, 2.4s, 312s."""
+    milliseconds = nanoseconds / 1e6
+    if abs(milliseconds) < 999.95:
+        return f"{milliseconds:.1f}"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f}s" if abs(seconds) < 99.95 else f"{seconds:.0f}s"
+
+
 def _spell(match: re.Match[str]) -> str:
     character = match[0]
     short = _SHORT.get(character)

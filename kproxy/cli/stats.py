@@ -79,7 +79,7 @@ def show(summary: Summary) -> None:
         for api in summary.apis():
             click.echo(json.dumps({"schema": "kproxy.stats/1", **api.line()}))
         return
-    from kproxy.lines import size
+    from captures.export.text import size_text
 
     rows = []
     for api in summary.apis():
@@ -90,8 +90,8 @@ def show(summary: Summary) -> None:
                 str(line["count"]),
                 str(line["errors"]),
                 *(milliseconds(line[name]) for name in ("p50_ms", "p99_ms", "max_ms")),
-                size(line["request_bytes"]),
-                size(line["response_bytes"]),
+                size_text(line["request_bytes"]),
+                size_text(line["response_bytes"]),
             )
         )
     for text in table(HEAD, rows):

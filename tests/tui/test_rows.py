@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui.rows import COLUMNS, fit_columns, latency_text, size_text
+from captures.export.text import latency_text, size_text
+from tui.rows import COLUMNS, fit_columns
 
 
 @pytest.mark.parametrize(

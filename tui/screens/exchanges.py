@@ -14,6 +14,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
+from captures.export.text import size_text
 from captures.index.reader import Detail as RowDetail
 from captures.index.reader import IndexReader, IndexUnreadableError
 from decoders import schema
@@ -21,7 +22,7 @@ from tui import actions, look
 from tui.live import RunInfo
 from tui.matching import View
 from tui.opened import Opened, Opener
-from tui.rows import RowText, size_text
+from tui.rows import RowText
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
@@ -96,6 +97,8 @@ class ExchangesScreen(Screen[None]):
         self._rates: deque[tuple[float, int]] = deque()
         self._interrupted = 0.0
         self._generation: str | None = None
+        self._return_to: int | None = None
+        """Index row that the cursor was on when the indexer was started again."""
         self._looked_for_writer = 0.0
         self._writer_gone = False
 
@@ -181,6 +184,9 @@ class ExchangesScreen(Screen[None]):
             left = view.scan(index.count)
             if view.count != old:
                 pane.more(old)
+            if self._return_to is not None and view.scanned > self._return_to:
+                pane.go_to(self._return_to)
+                self._return_to = None
             if fresh:
                 if view.settle():
                     pane.reordered()
@@ -196,6 +202,7 @@ class ExchangesScreen(Screen[None]):
         """The indexer was started again: its rows are the same exchanges, written anew."""
         self._generation = index.generation
         self._paused = False
+        self._return_to = self.pane.selected
         old = self.pane.view
         self.pane.show(View(index, old.expression if old else None, old.text if old else ""))
 
@@ -373,13 +380,16 @@ class ExchangesScreen(Screen[None]):
         if self._live is not None:
             elapsed = int(time.monotonic() - self._started)
             clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
-            where = f" kproxy LIVE {self._live.bootstrap} > {self._live.upstream}  {clock}"
-            rate = f"  {self._rate(rows):,.0f}/s"
+            first, *others = self._live.upstream.split(",")
+            upstream = first + (f" +{len(others)}" if others else "")
+            ends = f"{self._live.bootstrap} > {upstream}"
+            if self.app.size.width < SPLIT_COLUMNS:
+                ends = ":" + self._live.bootstrap.rpartition(":")[2]
+            left = f" kproxy LIVE {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
         else:
             names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
-            where = f" kproxy {names[0] if names else ''}" + (f" +{len(names) - 1}" if len(names) > 1 else "")
-            rate = ""
-        left = f"{where}  {rows:,} ex{rate}"
+            more = f" +{len(names) - 1}" if len(names) > 1 else ""
+            left = f" kproxy {names[0] if names else ''}{more}  {rows:,} ex"
         health = meta.get("health") or {}
         right: list[Part] = []
         for name, members in HEALTH:

@@ -23,7 +23,7 @@ class LeaveScreen(ModalScreen[bool]):
     ]
     DEFAULT_CSS = """
     LeaveScreen { background: ansi_default; align: center middle; }
-    LeaveScreen Bar { width: 1fr; max-width: 76; height: 4; }
+    LeaveScreen Bar { width: 1fr; max-width: 64; height: 6; border: ascii; padding: 0 1; background: ansi_default; }
     """
 
     def __init__(self, cells: Cells, bootstrap: str) -> None:

@@ -11,12 +11,12 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
+from captures.export.text import size_text
 from decoders.problems import Code
 from decoders.schema import errors
 from tui import actions, look
 from tui.cells import Cells
 from tui.opened import UNREAD
-from tui.rows import size_text
 from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style
 
+from captures.export.text import latency_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import Detail, IndexReader
@@ -16,7 +17,7 @@ from decoders.exchange import Frame
 from decoders.schema import Definitions, errors
 from tui import actions, look
 from tui.cells import Cells
-from tui.rows import RESULT, RowText, latency_text
+from tui.rows import RESULT, RowText
 from tui.widgets.lines import Lines
 
 Line = tuple[str, str, Style]
