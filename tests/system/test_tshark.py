@@ -1,0 +1,68 @@
+"""tshark as the judge: the same frames in the same places on a capture that it decodes."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kproxy.cli.export import command
+from tests.captures import files
+from tests.captures.traffic import DATA
+
+pytestmark = pytest.mark.system
+
+Frame = tuple[int, int, int]
+"""API key, correlation id, length."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = lzma.decompress((DATA / "captures" / "bench-base.pcap.xz").read_bytes())
+    return files.write(tmp_path_factory.mktemp("captures") / "bench-base.pcap", data)
+
+
+def judged(path: Path) -> dict[tuple[str, int], list[Frame]]:
+    """For each connection, named by its client's port, and direction the frames in order."""
+    assert shutil.which("tshark"), "tshark is not installed"
+    names = ("tcp.srcport", "tcp.dstport", "kafka.api_key", "kafka.correlation_id", "kafka.len")
+    fields = [part for name in names for part in ("-e", name)]
+    lines = subprocess.run(
+        ["tshark", "-r", str(path), "-d", "tcp.port==19092,kafka", "-Y", "kafka", "-T", "fields", *fields],
+        check=True, capture_output=True, text=True, timeout=300,
+    ).stdout.splitlines()  # fmt: skip
+    found: dict[tuple[str, int], list[Frame]] = defaultdict(list)
+    for line in lines:
+        source, destination, keys, correlations, sizes = line.split("\t")
+        side = int(source == "19092")
+        for frame in zip(keys.split(","), correlations.split(","), sizes.split(","), strict=True):
+            key, correlation, size = map(int, frame)
+            found[(source, destination)[side], side].append((key, correlation, size))
+    return found
+
+
+def test_the_same_frames_as_tshark(base: Path) -> None:
+    columns = "exchange,client,api_key,correlation_id,request_size,response_size"
+    result = CliRunner().invoke(command, [str(base), "--format", "csv", "--columns", columns], catch_exceptions=False)
+    ours: dict[tuple[str, int], list[Frame]] = defaultdict(list)
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    for row in rows:
+        client = row["client"].rpartition(":")[2]
+        for side, name in enumerate(("request_size", "response_size")):
+            if row[name]:
+                ours[client, side].append((int(row["api_key"]), int(row["correlation_id"]), int(row[name])))
+    theirs = judged(base)
+    # Exchanges come in the order of their completion, which is that of responses; requests are compared as a set.
+    assert {name: sorted(frames) for name, frames in ours.items()} == {
+        name: sorted(frames) for name, frames in theirs.items()
+    }
+    assert {name: frames for name, frames in ours.items() if name[1]} == {
+        name: frames for name, frames in theirs.items() if name[1]
+    }
+    assert len(rows) > 3000
