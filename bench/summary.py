@@ -115,7 +115,8 @@ def main() -> None:
         their = best(peer, theirs)
         found = their_frames(theirs)
         print(
-            f"tshark  {their.wall:6.2f} s wall {their.cpu:6.2f} s CPU {size / their.wall:6.0f} MB/s {found.total()} frames"
+            f"tshark  {their.wall:6.2f} s wall {their.cpu:6.2f} s CPU {size / their.wall:6.0f} MB/s "
+            f"{found.total()} frames"
         )
         print(f"        {version}: {' '.join(peer)}")
         agree = (

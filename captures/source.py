@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 import select
-import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -196,6 +195,8 @@ class SpoolSource(FileSource):
         super().__init__(())
         self._stream = stream.fileno()
         self._ended = False
+        import tempfile
+
         place = spool_directory() if directory is None else directory
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)

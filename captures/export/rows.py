@@ -61,7 +61,7 @@ class CsvLines:
         self._precision = 6
         self._lines = _writer(self.columns)
         self._names: dict[str, Callable[..., Any]] = {
-            "time": self._time,
+            "time": self._timestamps(),
             "number": lambda value: "" if value is None else value,
             "text": quoted,
             "api": self._api,
@@ -80,8 +80,20 @@ class CsvLines:
     def end(self) -> str:
         return ""
 
-    def _time(self, frame: Frame | None) -> str:
-        return "" if frame is None else timestamp(frame.time, self._precision)
+    def _timestamps(self) -> Callable[[Frame | None], str]:
+        """timestamp() of a frame; neighbours mostly lie in the same second."""
+        second, prefix = -1, ""
+
+        def text(frame: Frame | None) -> str:
+            nonlocal second, prefix
+            if frame is None:
+                return ""
+            whole, rest = divmod(frame.time, 1_000_000_000)
+            if whole != second:
+                second, prefix = whole, timestamp(frame.time)[:20]
+            return f"{prefix}{rest:09d}Z" if self._precision == 9 else f"{prefix}{rest // 1000:06d}Z"
+
+        return text
 
     def _api(self, exchange: Exchange) -> str:
         if exchange.token:

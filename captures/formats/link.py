@@ -7,7 +7,7 @@ neither knows through scapy.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,7 @@ class LinkLayers:
             self._through_scapy(view, records, link, which, base, rows)
             return
         layer3, protocol = _network_layer(held, link, data, end)
-        odd = np.isin(protocol, FRAMED)
+        odd = _one_of(protocol, FRAMED)
         for ip, family in ((4, IPV4), (6, IPV6)):
             mine = np.flatnonzero((protocol == family) & (layer3 + (20 if ip == 4 else 40) <= end))
             if not len(mine):
@@ -117,6 +117,14 @@ class LinkLayers:
                 self._plain.read(view, start + offset, protocol, record, rows)
 
 
+def _one_of(column: npt.NDArray[Any], numbers: tuple[int, ...]) -> Mask:
+    """np.isin for a few numbers, which sorts."""
+    found: Mask = column == numbers[0]
+    for number in numbers[1:]:
+        found |= column == number
+    return found
+
+
 def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Where the network layer of each packet starts, and its EtherType (0 where there is none)."""
     count = len(data)
@@ -139,7 +147,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
     protocol[some] = held.view(">u2")[data[some] + place]
     layer3 = data + header
     for _ in range(MOST_TAGS):
-        tagged = np.isin(protocol, VLAN_TAGS)
+        tagged = _one_of(protocol, VLAN_TAGS)
         if not tagged.any():
             break
         whole = np.flatnonzero(tagged & (layer3 + 4 <= end))
@@ -158,7 +166,7 @@ def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp
     is_ip = ((first >> 4) == 4) & ((first & 15) >= 5)
     layer4 = at + (first & 15) * 4
     tcp = is_ip & (kind == TCP)
-    strange = (tcp & fragment) | (is_ip & np.isin(kind, TUNNELS))
+    strange = (tcp & fragment) | (is_ip & _one_of(kind, TUNNELS))
     udp = np.flatnonzero(is_ip & (kind == UDP) & ~fragment & (layer4 + 4 <= end))
     if len(udp):
         strange[udp[np.isin(u16[layer4[udp] + 2], TUNNEL_PORTS)]] = True
@@ -185,7 +193,7 @@ def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp
     is_ip = (u8[at] >> 4) == 6
     kind = u8[at + 6]
     layer4 = at + 40
-    strange = is_ip & (np.isin(kind, EXTENSIONS) | np.isin(kind, TUNNELS))
+    strange = is_ip & (_one_of(kind, EXTENSIONS) | _one_of(kind, TUNNELS))
     udp = np.flatnonzero(is_ip & (kind == UDP) & (layer4 + 4 <= end))
     if len(udp):
         strange[udp[np.isin(held.view(">u2")[layer4[udp] + 2], TUNNEL_PORTS)]] = True

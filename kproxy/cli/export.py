@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from captures.export import Lines
     from captures.reader import Reader
     from captures.source import FileSource
-    from decoders.exchange import Exchange, Health, StreamProblem
+    from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
 
 FORMATS = ("jsonl", "json", "csv")
@@ -65,6 +66,8 @@ def command(
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
     first and the exit code is 3.
     """
+    # numpy's linear algebra would start a thread a core, and we use none of it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.reader import Reader
     from captures.source import open_source
     from decoders.schema import definitions
@@ -124,21 +127,30 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets:
 def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:
     """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
     out.write(lines.begin().encode())
-    held: list[Exchange | StreamProblem | Health] = []
+    for batch in _selected(reader, selection):
+        out.writelines(
+            lines.lines(batch[start : start + AT_ONCE]).encode("utf-8", "replace")
+            for start in range(0, len(batch), AT_ONCE)
+        )
+        if batch:
+            out.flush()
+    out.write((lines.lines([reader.health]) + lines.end()).encode())
+    out.flush()
+
+
+def _selected(reader: Reader, selection: Selection) -> Iterator[list[Exchange | StreamProblem]]:
+    """What the selection leaves of each batch of a reading."""
+    if selection == Selection():
+        yield from reader.batches()
+        return
+    held: list[Exchange | StreamProblem] = []
     for item in selection.of(_stepwise(reader), reader.source, reader.definitions):
         if item is not None:
             held.append(item)
-            if len(held) < AT_ONCE:
-                continue
-        if held:
-            out.write(lines.lines(held).encode("utf-8", "replace"))
-            held.clear()
-        if item is None:
-            out.flush()
-    if held:
-        out.write(lines.lines(held).encode("utf-8", "replace"))
-    out.write((lines.lines([reader.health]) + lines.end()).encode())
-    out.flush()
+            continue
+        yield held
+        held = []
+    yield held
 
 
 def _stepwise(reader: Reader) -> Iterator[Any]:
