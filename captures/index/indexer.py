@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -142,7 +143,9 @@ class Indexer:
             bytes_total=None if self.streaming or self._follow else self.reader.source.size,
             health=asdict(self.reader.health),
             precision=self.reader.precision,
-            error=None if error is None else {"message": str(error), "path": str(error.path), "offset": error.offset},
+            error=None
+            if error is None
+            else {"text": str(error), "message": error.message, "path": str(error.path), "offset": error.offset},
         )
 
 
@@ -209,6 +212,9 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.with_parent:
         threading.Thread(target=_watch_parent, args=(stopping,), daemon=True).start()
+    # an indexing makes many objects and no cycles worth looking for
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 1000)
     try:
         error = run(
             options.captures,

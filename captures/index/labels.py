@@ -8,8 +8,9 @@ fields differ between versions, each version's are listed and the absent ones do
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 Body = Mapping[str, Any]
@@ -59,7 +60,21 @@ class Topics:
         return first + (f" +{partitions - 1}" if partitions > 1 else "")
 
 
-Part = Text | Topics
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The values at `paths`, with the prefix that field `by` chooses: the first where the version has no such field."""
+
+    paths: tuple[str, ...]
+    by: str
+    prefixes: Mapping[int, str]
+
+    def render(self, body: Body, names: Names) -> str:
+        kind = body.get(self.by, next(iter(self.prefixes)))
+        prefix = self.prefixes.get(kind, f"{kind}:")
+        return next((text for path in self.paths if (text := Text(path, prefix).render(body, names))), "")
+
+
+Part = Text | Topics | Typed
 
 GROUP = Text("groupId", "g:")
 TXN = Text("transactionalId", "t:")
@@ -67,11 +82,7 @@ TXN = Text("transactionalId", "t:")
 REQUEST: Mapping[str, tuple[Part, ...]] = {
     "Produce": (Topics("topicData"),),
     "Fetch": (Topics("topics"),),
-    "FindCoordinator": (
-        Text("keyType", words={0: "group", 1: "transaction", 2: "share"}),
-        Text("key"),
-        Text("coordinatorKeys[]"),
-    ),
+    "FindCoordinator": (Typed(("key", "coordinatorKeys[]"), "keyType", {0: "g:", 1: "t:", 2: "share:"}),),
     "OffsetFetch": (GROUP, Text("groups[].groupId", "g:")),
     "OffsetCommit": (GROUP,),
     "OffsetDelete": (GROUP,),
@@ -176,16 +187,16 @@ def _index(entry: Any) -> int | None:
     return None
 
 
-def _at(body: Any, path: str) -> Iterator[Any]:
+@lru_cache(maxsize=512)
+def _steps(path: str) -> tuple[tuple[str, bool], ...]:
+    """A dotted path as (name, whether to step into each element)."""
+    return tuple((step.removesuffix("[]"), step.endswith("[]")) for step in path.split("."))
+
+
+def _at(body: Any, path: str) -> list[Any]:
     """Values at a dotted path in which "[]" steps into each element."""
-    step, _, rest = path.partition(".")
-    name = step.removesuffix("[]")
-    if not isinstance(body, dict) or name not in body:
-        return
-    value = body[name]
-    values = (value if isinstance(value, list) else []) if step.endswith("[]") else [value]
-    for element in values:
-        if rest:
-            yield from _at(element, rest)
-        else:
-            yield element
+    values = [body]
+    for name, each in _steps(path):
+        found = [value[name] for value in values if isinstance(value, dict) and name in value]
+        values = [element for value in found if isinstance(value, list) for element in value] if each else found
+    return values

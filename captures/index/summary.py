@@ -19,6 +19,13 @@ METADATA = 3
 WAIT_SHARE = 0.9
 """A Fetch that took this share of its max wait was held by the broker: its latency is not a slow broker's."""
 
+RECORDS: dict[int, tuple[Side, str, str]] = {
+    0: (Side.CLIENT, "topicData", "partitionData"),
+    1: (Side.BROKER, "responses", "partitions"),
+    78: (Side.BROKER, "responses", "partitions"),
+}
+"""API key to the side that carries records and the lists that lead to them (Produce, Fetch, ShareFetch)."""
+
 _BATCH_LENGTH = struct.Struct(">i")
 _RECORD_COUNT = struct.Struct(">i")
 _MAGIC_AT = 16
@@ -57,7 +64,7 @@ class Summariser:
         api = self._definitions.api(exchange.api_key) if exchange.api_key is not None else None
         if api is not None:
             summary.label = labels.label(api.name, asked, answered, self.topics)
-        summary.records = _records(asked, answered)
+        summary.records = _records(exchange.api_key, asked, answered)
         if exchange.api_key == FETCH and asked is not None and _waited(exchange, asked):
             summary.flags |= Flag.WAITED
         return summary
@@ -131,17 +138,21 @@ def record_count(records: Any) -> int:
     return count
 
 
-def _records(*bodies: dict[str, Any] | None) -> int | None:
-    total = None
-    for body in bodies:
-        if body is None:
-            continue
-        for field, partitions in (("topicData", "partitionData"), ("responses", "partitions")):
-            for topic in _dicts(body.get(field)):
-                for partition in _dicts(topic.get(partitions)):
-                    if "records" in partition:
-                        records = partition["records"]
-                        total = (total or 0) + (0 if records is None else record_count(records))
+def _records(key: int | None, asked: dict[str, Any] | None, answered: dict[str, Any] | None) -> int | None:
+    """Records in the side that carries them; None where neither does or it was not decoded."""
+    where = None if key is None else RECORDS.get(key)
+    if where is None:
+        return None
+    side, topics, partitions = where
+    body = asked if side is Side.CLIENT else answered
+    if body is None:
+        return None
+    total = 0
+    for topic in body.get(topics) or ():
+        for partition in topic.get(partitions) or ():
+            records = partition.get("records")
+            if records is not None:
+                total += record_count(records)
     return total
 
 

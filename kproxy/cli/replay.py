@@ -170,7 +170,7 @@ class _Index:
         """Raise Failure (exit code 3) where the capture could not be read to its end."""
         error = self.meta.get("error")
         if error:
-            raise Failure(str(error["message"]), Exit.INPUT)
+            raise Failure(str(error["text"]), Exit.INPUT)
 
     def stop(self) -> None:
         self._process.terminate()

@@ -437,7 +437,8 @@ class ExchangesScreen(Screen[None]):
         meta = self._index.meta
         error = meta.get("error")
         if error:
-            return [(f"  {error.get('message', error) if isinstance(error, dict) else error}", look.SEVERITY["E"])]
+            offset = "" if error["offset"] is None else f" byte {error['offset']}:"
+            return [(f"  {Path(error['path']).name}:{offset} {error['message']}", look.SEVERITY["E"])]
         if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
             return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
         if meta.get("state") != "indexing":

@@ -22,6 +22,8 @@ TABS = ("Overview", "Request", "Response")
 SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
 SIDE_BY_SIDE = 100
 """Columns from which fields and bytes stand beside each other."""
+SIXTEEN_BYTES = 116
+"""Columns from which the bytes beside the fields come 16 a row; below it is 8."""
 
 
 class Detail(Vertical):
@@ -38,6 +40,7 @@ class Detail(Vertical):
     Detail.-wide #fields { width: 2fr; height: 1fr; }
     Detail.-wide #bytes { width: 74; height: 1fr; }
     Detail.-wide #facts { height: 3; }
+    Detail.-wide.-narrow #bytes { width: 42; }
     Detail #overview { display: none; }
     Detail.-overview #overview { display: block; }
     Detail.-overview #panes { display: none; }
@@ -107,6 +110,7 @@ class Detail(Vertical):
     def lay_out(self, width: int) -> None:
         """Lay the panes out for a width."""
         self.set_class(width >= SIDE_BY_SIDE, "-wide")
+        self.set_class(width < SIXTEEN_BYTES, "-narrow")
 
     def _show_tabs(self) -> None:
         parts: list[Part] = [(" ", look.DIM)]

@@ -12,6 +12,7 @@ from textual import events
 from textual.message import Message
 
 from captures.export.text import size_text
+from decoders.layout import UNKNOWN_TAGS
 from decoders.problems import Code
 from decoders.schema import errors
 from tui import actions, look
@@ -31,6 +32,7 @@ PREVIEW = 24
 """Bytes shown of a bytes field."""
 
 
+TAGS_TITLE = "(other tagged fields)"
 READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
 """Problems that did not end the reading."""
 
@@ -208,7 +210,8 @@ class FieldTree(Lines):
         mark = ""
         if _fold_size(node):
             mark = self.cells.glyph("▾" if id(node) in self._unfolded else "▸") + " "
-        name = self.cells.escape(f"{indent}{mark or '  '}{node.name}")
+        title = TAGS_TITLE if node.name == UNKNOWN_TAGS else node.name
+        name = self.cells.escape(f"{indent}{mark or '  '}{title}")
         value, style = self._value(node)
         text = f"{name}: {value}" if value else name
         fitted = self.cells.fit(text, width)
@@ -224,6 +227,8 @@ class FieldTree(Lines):
             return f"{dots} (withheld, {size_text(max(0, node.end - node.start))} B)", look.DIM
         if node.type.startswith("[]"):
             return f"[{value}]" if value is not None else "", look.DIM
+        if node.name == UNKNOWN_TAGS:
+            return ("" if node.children else "none"), look.DIM
         if _fold_size(node) or value is None:
             if node.parent is None or node.name == "header":
                 return node.type, look.DIM

@@ -91,7 +91,7 @@ def test_labels_name_topics_groups_and_transactions(tmp_path: Path) -> None:
     assert (8, "g:shop-consumer") in found
     assert (26, "t:shop-tx abort") in found
     assert (26, "t:shop-tx commit") in found
-    assert (10, "transaction shop-tx") in found
+    assert (10, "t:shop-tx") in found
 
 
 def test_brokers_are_named_by_metadata(tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""`kproxy replay` where there is no terminal, and in one (a pseudo-terminal)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
+
+DATA = Path(__file__).parents[1] / "data" / "captures"
+CAPTURE = DATA / "kafka-0.8.2.2.pcap"
+KPROXY = [sys.executable, "-c", "from kproxy.cli.main import main; main()"]
+LINE = re.compile(r"\d\d:\d\d:\d\d\.\d{3} +\d+ .{21} > .{21} [A-Z]")
+
+
+def replay(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["replay", *arguments], input=stdin)
+
+
+def test_one_line_an_exchange() -> None:
+    result = replay(str(CAPTURE))
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) == 154
+    assert all(LINE.match(line) for line in lines)
+    assert sum("no reply due" in line for line in lines) == 18
+    assert sum("no response" in line for line in lines) == 2
+
+
+def test_the_filter_the_count_and_the_times_select() -> None:
+    assert len(replay(str(CAPTURE), "-Y", "error").stdout.splitlines()) < 50
+    assert len(replay(str(CAPTURE), "-c", "5").stdout.splitlines()) == 5
+    assert replay(str(CAPTURE), "--until", "2001-01-01T00:00:00Z").stdout == ""
+    assert replay(str(CAPTURE), "-Y", "latenzy > 1").exit_code == Exit.USAGE
+
+
+def test_json_is_the_exchange_json() -> None:
+    result = replay(str(CAPTURE), "--json", "-c", "3")
+    kinds = [json.loads(line)["schema"] for line in result.stdout.splitlines()]
+    assert kinds == ["kproxy.exchange/1"] * 3 + ["kproxy.health/1"]
+
+
+def test_a_cut_capture_is_printed_up_to_the_cut_then_exit_3(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(CAPTURE.read_bytes()[:100_000])
+    result = replay(str(cut))
+    assert result.exit_code == Exit.INPUT
+    assert len(result.stdout.splitlines()) > 50
+    assert len(result.stderr.splitlines()) == 1
+    assert f"{cut}: byte 99784: cut in a packet" in result.stderr
+
+
+@pytest.mark.parametrize("content", [None, b"", b"just text\n", CAPTURE.read_bytes()[:10]])
+def test_unreadable_input_is_one_line_and_exit_3(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "odd.pcap"
+    if content is not None:
+        path.write_bytes(content)
+    result = replay(str(path))
+    assert result.exit_code == Exit.INPUT
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert str(path) in result.stderr
+
+
+class Terminal:
+    """A command on a pseudo-terminal of 100x30."""
+
+    def __init__(self, *command: str, environment: dict[str, str], stdin: Path | None = None) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            if stdin is not None:
+                os.dup2(os.open(stdin, os.O_RDONLY), 0)
+            os.execve(sys.executable, [*KPROXY, *command], environment)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.seen = b""
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + 60
+        while text.encode() not in self.seen:
+            assert time.monotonic() < deadline, self.seen[-2000:]
+            if select.select([self.fd], [], [], 1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError:
+                    assert text.encode() in self.seen, self.seen[-2000:]
+
+    def press(self, keys: str) -> None:
+        self.seen = b""
+        os.write(self.fd, keys.encode())
+
+    def end(self) -> int:
+        """The exit code; what is still written is read away."""
+        while True:
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "TERM": "xterm-256color", "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"}
+
+
+def left_behind(environment: dict[str, str]) -> list[Path]:
+    return [path for path in Path(environment["XDG_CACHE_HOME"]).rglob("*") if path.is_file()]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_on_a_terminal_it_is_the_terminal_interface(environment: dict[str, str]) -> None:
+    terminal = Terminal("replay", str(CAPTURE), "-Y", "api == Produce", environment=environment)
+    terminal.wait_for("Topic/Group/Txn")
+    terminal.wait_for("no reply due")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert not left_behind(environment)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_pipe_is_the_capture_and_keys_come_from_the_terminal(environment: dict[str, str]) -> None:
+    terminal = Terminal("replay", "-", environment=environment, stdin=CAPTURE)
+    terminal.wait_for("LeaderAndIsr")
+    terminal.press("\r")
+    terminal.wait_for("MetadataResponse")
+    terminal.press("Q")
+    assert terminal.end() == 0
+    assert not left_behind(environment)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_cut_capture_is_shown_then_exit_3(tmp_path: Path, environment: dict[str, str]) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(CAPTURE.read_bytes()[:100_000])
+    terminal = Terminal("replay", str(cut), environment=environment)
+    terminal.wait_for("cut in a packet")
+    terminal.press("Q")
+    assert terminal.end() == Exit.INPUT
+
+
+def test_an_unreadable_capture_takes_no_screen(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "text.pcap"
+    path.write_text("just text\n")
+    done = subprocess.run(
+        [*KPROXY, "replay", str(path)],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == Exit.INPUT
+    assert "\x1b" not in done.stdout + done.stderr
