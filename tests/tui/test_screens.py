@@ -227,3 +227,64 @@ async def test_a_growing_index_is_followed(tmp_path: Path) -> None:
         assert app.main.pane.count == 47
         assert app.main.pane.cursor == 46
     builder.writer.close()
+
+
+async def test_bytes_that_are_gone_are_said_to_be_gone(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    heartbeat(builder)
+    heartbeat(builder, group="gone")
+    path = builder.finish()
+    builder.capture.write_bytes(builder.capture.read_bytes()[:-5])
+    app = KproxyApp(path, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "✖ 5 of 14 bytes are gone" in text
+        assert app.main.pane.count == 2
+
+
+def sasl(directory: Path) -> Path:
+    builder = IndexBuilder(directory)
+    builder.exchange(
+        "SaslAuthenticate",
+        2,
+        {"authBytes": b"\0alice\0letmein"},
+        {"errorCode": 0, "errorMessage": None, "authBytes": b"", "sessionLifetimeMs": 0},
+    )
+    return builder.finish()
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+async def test_secrets_are_withheld_in_fields_and_bytes(tmp_path: Path, *, show_secrets: bool) -> None:
+    app = KproxyApp(sasl(tmp_path), show_secrets=show_secrets, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter", "left_curly_bracket")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        secret = ("letmein", b"letmein".hex(" "))
+        assert "authBytes" in text
+        assert any(form in text for form in secret) == show_secrets
+        assert ("withheld" in text) != show_secrets
+        assert ("secrets shown" in text) == show_secrets
+
+
+async def test_a_row_that_did_not_change_is_not_painted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = IndexBuilder(tmp_path, state="following")
+    asked = {"groupId": "late", "generationId": 1, "memberId": "m", "groupInstanceId": None}
+    waiting = builder.exchange("Heartbeat", 3, asked)
+    for _ in range(10):
+        heartbeat(builder)
+    builder.flush()
+    app = KproxyApp(builder.path, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        painted: list[int] = []
+        pane = app.main.pane
+        monkeypatch.setattr(pane, "refresh_line", painted.append)
+        builder.answer(waiting, {"throttleTimeMs": 0, "errorCode": 0})
+        builder.put(waiting)
+        builder.flush()
+        app.main._tick()
+        assert painted == [0]
+    builder.writer.close()

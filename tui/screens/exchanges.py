@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TICK = 0.1
 """Seconds between looks at the index."""
+WAITING_TICKS = 5
+"""Ticks after which rows that wait show how long they have."""
 SMALL_COLUMNS, SMALL_ROWS = 60, 15
 """Below this one line says that the terminal is too small."""
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
@@ -99,6 +101,7 @@ class ExchangesScreen(Screen[None]):
         self._generation: str | None = None
         self._return_to: int | None = None
         """Index row that the cursor was on when the indexer was started again."""
+        self._ticks = 0
         self._looked_for_writer = 0.0
         self._writer_gone = False
 
@@ -196,6 +199,9 @@ class ExchangesScreen(Screen[None]):
                     self._show_selected()
             if left:
                 self.call_later(self._scan_on, view)
+        self._ticks += 1
+        if self._live is not None and self._ticks % WAITING_TICKS == 0:
+            pane.time_passed()
         self._show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
@@ -646,9 +652,10 @@ class ExchangesScreen(Screen[None]):
 
 
 HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("drop", ("recorder_dropped", "lost")),
+    ("drop", ("recorder_dropped",)),
     ("gap", ("gaps",)),
     ("und", ("undecoded",)),
+    ("lost B", ("lost",)),
     ("cut", ("cut",)),
     ("tls", ("tls",)),
     ("not kafka", ("not_kafka",)),

@@ -49,6 +49,8 @@ class ExchangeList(Lines):
         """Lines that had come when tail was switched off: those after them are new."""
         self.empty: Callable[[], list[str]] = list
         """Lines to show where there is no exchange."""
+        self._painted: dict[int, Row] = {}
+        """Rows as they were last painted, by line; those on screen and some more."""
         self._selected: int | None = None
         self._columns: tuple[int, list[tuple[Column, int]]] = (0, [])
 
@@ -99,11 +101,20 @@ class ExchangeList(Lines):
             self.refresh()
 
     def changed(self) -> None:
-        """Rows were completed in place: paint those that waited."""
-        if self.index is None or self.view is None:
-            return
-        for index in range(self.top, min(self.top + self.rows, self.count)):
-            self.refresh_line(index)
+        """Rows may have been completed in place: paint those on screen that are others now."""
+        for index in self._on_screen():
+            if self._painted.get(index) != self._row(index):
+                self.refresh_line(index)
+
+    def time_passed(self) -> None:
+        """Paint how long the rows on screen have been waiting."""
+        for index in self._on_screen():
+            row = self._row(index)
+            if row is not None and row.state == State.WAITING:
+                self.refresh_line(index)
+
+    def _on_screen(self) -> range:
+        return range(self.top, min(self.top + self.rows, self.count))
 
     def reordered(self) -> None:
         """The view's lines moved (a row that waited left or joined it)."""
@@ -145,7 +156,12 @@ class ExchangeList(Lines):
         return [Segment(self.cells.fit(" ".join(titles), width), look.HEADING)]
 
     def line_key(self, index: int) -> Hashable | None:
+        # asked for whenever a line is painted, from the cache or not
         row = self._row(index)
+        if row is not None:
+            if len(self._painted) > 4 * self.rows:
+                self._painted = {each: kept for each, kept in self._painted.items() if each in self._on_screen()}
+            self._painted[index] = row
         return None if row is None or row.state in (State.WAITING, State.EMPTY) else (index, row)
 
     def segments(self, index: int, width: int) -> list[Segment]:
