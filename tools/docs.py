@@ -161,7 +161,7 @@ def _lines(lines: Iterable[str]) -> str:
 
 def cli() -> str:
     """docs/cli.md: every command, option and exit code."""
-    ctx = click.Context(main, info_name="kproxy")
+    ctx = main.make_context("kproxy", [], resilient_parsing=True)
     commands = [line for name, entry in COMMANDS.items() for line in _command(name, load(entry.target), ctx)]
     return CLI.format(
         made=MADE,
