@@ -128,7 +128,8 @@ class Search:
         if chain is None:
             return
         while self.link_at + self._head <= stored:
-            size = self._link(stretch.gather(self.link_at, self._head), 0)
+            head = stretch.gather(self.link_at, self._head)
+            size = self._link(head, 0) if len(head) == self._head else -1  # the source may no longer hold it
             if size < 0 or len(chain) >= LONGEST_CHAIN:
                 self.chain = None
                 return
