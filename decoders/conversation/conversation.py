@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from decoders.conversation.framing import BROKEN, END, RESPONSE, WHOLE, Item, Requests, Responses
+from decoders.conversation.items import BROKEN, END, RESPONSE, WHOLE, Item
 from decoders.conversation.limits import SECOND, Limits
 from decoders.conversation.pairing import Pairing
 from decoders.conversation.recognition import Verdict, known
+from decoders.conversation.requests import Requests
+from decoders.conversation.responses import Responses
 from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
 from decoders.exchange import Connection, Exchange, Health, Status, StreamProblem
 from decoders.schema.lookup import Definitions

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from decoders.conversation.framing import NO_REPLY, TOKEN
+from decoders.conversation.items import NO_REPLY, TOKEN
 from decoders.conversation.limits import Limits
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
