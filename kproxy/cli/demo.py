@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -62,6 +63,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
         upstream=upstream(traffic.bootstrap),
         listen_port=listen_port or free_port(),
         record_to=None if record_to is None else str(record_to),
+        attached=True,
     )
     try:
         return RelayProcess(chosen)
@@ -101,20 +103,22 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     import tui
+    from kproxy.following import leaving_on
     from kproxy.launcher import Indexer
 
     assert relay.recording is not None  # noqa: S101 (the demo records)
     indexer = Indexer(relay.recording, relay.index_dir, ("--follow", "--with-parent"))
     try:
-        tui.run(
-            relay.index_dir,
-            live=tui.RunInfo(
-                bootstrap=relay.bootstrap,
-                upstream=traffic.bootstrap,
-                listening=(relay.bootstrap,),
-                recording=None if record_to is None else relay.recording,
-            ),
-        )
+        with leaving_on(signal.SIGTERM, signal.SIGHUP):
+            tui.run(
+                relay.index_dir,
+                live=tui.RunInfo(
+                    bootstrap=relay.bootstrap,
+                    upstream=traffic.bootstrap,
+                    listening=(relay.bootstrap,),
+                    recording=None if record_to is None else relay.recording,
+                ),
+            )
     finally:
         traffic.stop_clients()
         indexer.stop()

@@ -110,6 +110,20 @@ def test_packets_wait_for_the_timer_and_no_longer(tmp_path: Path) -> None:
     recorder_.close()
 
 
+@pytest.mark.parametrize("threaded", [True, False])
+def test_a_small_ring_keeps_its_size(tmp_path: Path, threaded: bool) -> None:
+    segment = 1 << 20
+    ring = Ring(tmp_path, HEADER, segment, 4)
+    recorder_ = Recorder(ring, Schedule(), fail, threaded=threaded, batch_bytes=segment // 16)
+    flow = recorder_.connection(CLIENT, BROKER)
+    for _ in range(40):
+        flow.data(0, bytes(256 << 10))
+    recorder_.close()
+    sizes = [path.stat().st_size for path in tmp_path.glob("*.pcapng")]
+    assert len(sizes) == 4
+    assert max(sizes) <= segment
+
+
 class Failing:
     """A disk that is full after the first batch."""
 
