@@ -200,21 +200,24 @@ class Framer:
             start,
             lost=start if lost is None else lost,
             requests=self.side is Side.CLIENT,
-            candidate=self.candidate,
+            candidates=self.candidates,
             link=self.link,
-            verify=self.verify,
+            refute=self.refute,
             chained=chained,
             begin=begin,
         )
         self.position = start
 
-    def candidate(self, window: bytes, position: int) -> int:
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        """(position, size) of each frame that may begin in `window`, as far as its header tells."""
         raise NotImplementedError
 
     def link(self, window: bytes, position: int) -> int:
+        """Size of the frame whose header is at `position` of `window`, -1 where it cannot be one."""
         raise NotImplementedError
 
-    def verify(self, start: int, end: int) -> bool:
+    def refute(self, start: int, end: int) -> int | None:
+        """None where the frame [start, end) proves itself, else how many bytes were decoded to see that it does not."""
         raise NotImplementedError
 
     def probe(self) -> int | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from functools import lru_cache
 from struct import Struct
 
-from decoders.message import decode_request
+from decoders.conversation.candidates import HIGHEST_SIZE, request_starts
+from decoders.message import Decoded, decode_request
 from decoders.schema.lookup import Definitions
 
 API_VERSIONS = 18
@@ -40,7 +42,7 @@ class Verdict(Enum):
 class Known:
     """API keys and their versions, in the form in which a trial of many headers is cheap."""
 
-    __slots__ = ("highest", "versions")
+    __slots__ = ("_starts", "highest", "versions")
 
     def __init__(self, definitions: Definitions) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
@@ -48,6 +50,7 @@ class Known:
             versions = definitions.versions(key)
             self.versions[key] = (versions.low, versions.high)
         self.highest = max(self.versions, default=-1)
+        self._starts: dict[int, re.Pattern[bytes]] = {}
 
     def exact(self, key: int, version: int) -> bool:
         """Whether `version` of `key` is defined."""
@@ -60,6 +63,13 @@ class Known:
         if found is None:
             return False
         return 0 <= version <= found[1] + (4 * NEAR if key == API_VERSIONS else NEAR)
+
+    def starts(self, limit: int = HIGHEST_SIZE) -> re.Pattern[bytes]:
+        """Finds where a request of at most `limit` bytes may begin; compiled when first wanted."""
+        pattern = self._starts.get(limit)
+        if pattern is None:
+            pattern = self._starts[limit] = request_starts(self.versions, limit)
+        return pattern
 
 
 @lru_cache(maxsize=16)
@@ -183,15 +193,19 @@ def _score(data: bytes, definitions: Definitions) -> int:
 
 def decodes(frame: bytes, definitions: Definitions) -> bool:
     """Whether a request frame fits its definition to the last byte."""
-    decoded = decode_request(frame, definitions)
-    return decoded.body is not None and not decoded.problems and decoded.guessed_version is None
+    return unfit(decode_request(frame, definitions), len(frame)) is None
+
+
+def unfit(decoded: Decoded, size: int) -> int | None:
+    """None where a frame of `size` bytes fits its definition to the last byte, else how many of them were decoded."""
+    if decoded.body is None:
+        return max((problem.offset for problem in decoded.problems), default=0)
+    return size if decoded.problems or decoded.guessed_version is not None else None
 
 
 def _request_inside(data: bytes, known_apis: Known) -> bool:
     """Whether a request header with a client id stands anywhere in `data`."""
-    from decoders.conversation.resync import REQUEST_START
-
-    for match in REQUEST_START.finditer(data):
+    for match in known_apis.starts().finditer(data):
         at = match.start()
         head = data[at : at + 14 + LONGEST_CLIENT_ID]
         if len(head) < 14 or head[12:14] in {b"\x00\x00", b"\xff\xff"}:

@@ -14,13 +14,14 @@ from decoders.conversation.recognition import (
     LONGEST_CLIENT_ID,
     Known,
     Verdict,
-    decodes,
     plausible_request,
     printable,
     recognise,
+    unfit,
 )
 from decoders.conversation.stream import End, Gap, Run, Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health
+from decoders.message import decode_request
 from decoders.problems import Code, Problem
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
@@ -127,7 +128,7 @@ class Requests(Framer):
                 self.need = end
                 return False
             self.floor = stretch.key(end - 1)
-            if self.verify(position, end):
+            if self.refute(position, end) is None:
                 verdict = Verdict.KAFKA
         if verdict in {Verdict.KAFKA, Verdict.SASL}:
             self.sasl = verdict is Verdict.SASL
@@ -378,7 +379,7 @@ class Requests(Framer):
         self.floor = max(self.floor, event.at)
         if self.search is not None:
             start = self.search.unproven()
-            if start is not None and stretch.end - start >= 14:
+            if start is not None and self._plausible(start):
                 self.aligned(out, start, stretch.end)
                 if not self.recognised:
                     self._recognised()
@@ -401,11 +402,26 @@ class Requests(Framer):
         else:
             self.unread(out, event.at, event.time)
 
+    def _plausible(self, start: int) -> bool:
+        """Whether a request begins at `start`, as far as it is there."""
+        head = self.stretch.gather(start, 14 + LONGEST_CLIENT_ID)
+        return len(head) >= 14 and plausible_request(head, SIZE.unpack_from(head)[0], self.known)
+
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        found = []
+        for match in self.known.starts(self.limit).finditer(window):
+            position = match.start()
+            size = self.candidate(window, position)
+            if size >= 0:
+                found.append((position, size))
+        return found
+
     def candidate(self, window: bytes, position: int) -> int:
+        """Size of the request that may begin at `position` of `window`, -1 where none can."""
         size: int = SIZE.unpack_from(window, position)[0]
         if not 8 <= size <= self.limit:
             return -1
-        head = window[position : position + 14]
+        head = window[position : position + 14 + LONGEST_CLIENT_ID]
         return size if plausible_request(head, size, self.known) else -1
 
     def link(self, window: bytes, position: int) -> int:
@@ -414,13 +430,13 @@ class Requests(Framer):
             return -1
         return int(size)
 
-    def verify(self, start: int, end: int) -> bool:
+    def refute(self, start: int, end: int) -> int | None:
         stretch = self.stretch
+        head = stretch.gather(start, min(end - start, 14 + LONGEST_CLIENT_ID))
+        if not plausible_request(head, end - start - 4, self.known):
+            return 0
         data = stretch.gather(start, end - start)
         if len(data) < end - start:
             # Cut by the snap length: the header alone must do.
-            head = data[: 14 + LONGEST_CLIENT_ID]
-            return len(head) > 16 and plausible_request(head, end - start - 4, self.known)
-        if not plausible_request(data[: 14 + LONGEST_CLIENT_ID], end - start - 4, self.known):
-            return False
-        return decodes(data, self.definitions)
+            return None if len(head) > 16 else 0
+        return unfit(decode_request(data, self.definitions), len(data))

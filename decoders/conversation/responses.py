@@ -6,9 +6,10 @@ from bisect import bisect_left, bisect_right
 from operator import sub
 from struct import Struct
 
+from decoders.conversation.candidates import Awaited
 from decoders.conversation.framer import SIZE, Framer
 from decoders.conversation.items import BROKEN, RESPONSE, Item
-from decoders.conversation.recognition import Known, is_tls
+from decoders.conversation.recognition import Known, is_tls, unfit
 from decoders.conversation.stream import End, Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health
 from decoders.message import decode_response
@@ -43,6 +44,11 @@ class Responses(Framer):
         self.outstanding = outstanding
         self.opened = opened
         self.foreign = False
+        self.awaited = Awaited(outstanding, limit)
+
+    def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
+        self.awaited = Awaited(self.outstanding, self.limit)
+        super().look(start, chained=chained, begin=begin, lost=lost)
 
     def begin(self, start: int) -> None:
         super().begin(start)
@@ -182,7 +188,17 @@ class Responses(Framer):
                 return
         self.unread(out, event.at, event.time)
 
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        found = []
+        for match in self.awaited.starts(window):
+            position = match.start()
+            size = self.candidate(window, position)
+            if size >= 0:
+                found.append((position, size))
+        return found
+
     def candidate(self, window: bytes, position: int) -> int:
+        """Size of the response that may begin at `position` of `window`, -1 where none can."""
         size, correlation_id = _RESPONSE.unpack_from(window, position)
         if not 4 <= size <= self.limit or correlation_id not in self.outstanding:
             return -1
@@ -192,18 +208,22 @@ class Responses(Framer):
         size: int = SIZE.unpack_from(window, position)[0]
         return size if 4 <= size <= self.limit else -1
 
-    def verify(self, start: int, end: int) -> bool:
+    def refute(self, start: int, end: int) -> int | None:
         stretch = self.stretch
-        data = stretch.gather(start, end - start)
-        if len(data) < 8:
-            return False
-        exchange = self.outstanding.get(_RESPONSE.unpack_from(data)[1])
+        head = stretch.gather(start, 8)
+        if len(head) < 8:
+            return 0
+        exchange = self.outstanding.get(_RESPONSE.unpack(head)[1])
         if exchange is None or exchange.request is None or exchange.request.at >= stretch.key(end - 1):
-            return False
-        if exchange.api_key is None or exchange.api_version is None:
-            return False
-        if len(data) < end - start or not self.known.exact(exchange.api_key, exchange.api_version):
-            # Cut by the snap length, or no definition to hold it to: the correlation id must do.
-            return True
-        decoded = decode_response(data, exchange.api_key, exchange.api_version, self.definitions)
-        return decoded.body is not None and not decoded.problems and decoded.guessed_version is None
+            return 0
+        key, version = exchange.api_key, exchange.api_version
+        if key is None or version is None:
+            return 0
+        if not self.known.exact(key, version):
+            # No definition to hold it to: the correlation id must do.
+            return None
+        data = stretch.gather(start, end - start)
+        if len(data) < end - start:
+            # Cut by the snap length: so must it here.
+            return None
+        return unfit(decode_response(data, key, version, self.definitions), len(data))
