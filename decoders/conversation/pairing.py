@@ -54,15 +54,15 @@ class Pairing:
         """A response that its connection's end left half sent."""
         self.deadline = _NEVER
         """Nothing is overdue before this capture time."""
-        self.asked_from: int | None = 0 if opened else None
-        """Capture time from which on requests are in the capture, None as long as none was seen."""
+        self.asked_from = 0 if opened else _NEVER
+        """Capture time from which on requests are in the capture."""
 
     def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
         """A request is whole."""
         time = _request(exchange).time
         if time > self.deadline:
             self.expire(key, time)
-        if self.asked_from is None:
+        if self.asked_from == _NEVER:
             self.asked_from = _request(exchange).first_time
         if kind == TOKEN:
             self.tokens.append(exchange)
@@ -105,6 +105,9 @@ class Pairing:
         """A response is whole."""
         if frame.time > self.deadline:
             self.expire(key, frame.time)
+        if frame.time < self.asked_from:
+            self._orphan(key, frame, problems, correlation_id)
+            return
         exchange = self.outstanding.get(correlation_id) if correlation_id is not None else None
         if self.tokens and (exchange is None or _before(exchange, self.tokens[0])):
             token = self.tokens.popleft()
@@ -176,7 +179,7 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _unmatched(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
-        if correlation_id is None or self.asked_from is None or frame.time < self.asked_from:
+        if correlation_id is None:
             self._orphan(key, frame, problems, correlation_id)
             return
         self.early.setdefault(correlation_id, []).append((frame, problems))

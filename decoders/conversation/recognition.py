@@ -11,11 +11,14 @@ from decoders.conversation.candidates import HIGHEST_SIZE, request_starts
 from decoders.message import Decoded, decode_request
 from decoders.schema.lookup import Definitions
 
+PRODUCE = 0
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
 LONGEST_CLIENT_ID = 1024
 NEAR = 5
 """How far above the newest known version a request of a connection's first frame may be."""
+SURE = 3
+"""Score from which on a direction's bytes are the asking side's, whatever the other's are."""
 
 _HEADER = Struct(">ihhih")
 _SIZE = Struct(">i")
@@ -174,21 +177,30 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
 
 
 def _score(data: bytes, definitions: Definitions) -> int:
-    """How much `data` looks like the asking side's: 4 and 3 very much, 2 much, 1 perhaps, 0 not at all."""
+    """How much `data` looks like the asking side's: SURE and more is beyond doubt, 2 much, 1 perhaps, 0 not at all."""
     verdict = recognise(data, known(definitions), 128 << 20)
     if verdict in {Verdict.KAFKA, Verdict.WEAK}:
         end = 4 + _SIZE.unpack_from(data)[0]
         good = 2 if verdict is Verdict.KAFKA else 1
-        if end <= len(data) and decodes(data[:end], definitions):
-            good += 2
-        return good
+        if end > len(data):
+            return good
+        return good + 2 if _asks(data[:end], definitions) else good - 1
     if verdict is Verdict.SASL:
-        return 2
+        return SURE
     if verdict is Verdict.TLS:
-        return 2 if data[0] == 0x16 and data[5:6] == b"\x01" else 0
+        return SURE if data[0] == 0x16 and data[5:6] == b"\x01" else 0
     if verdict is Verdict.HTTP:
-        return 0 if data[:4] == b"HTTP" else 2
+        return 0 if data[:4] == b"HTTP" else SURE
     return 0
+
+
+def _asks(frame: bytes, definitions: Definitions) -> bool:
+    """Whether a frame is a request to the last byte, and no Produce of nothing, which a response with zeros may be."""
+    decoded = decode_request(frame, definitions)
+    body = decoded.body
+    if body is None or decoded.problems or decoded.guessed_version is not None:
+        return False
+    return decoded.header.get("requestApiKey") != PRODUCE or bool(body.get("topicData"))
 
 
 def decodes(frame: bytes, definitions: Definitions) -> bool:
@@ -216,15 +228,20 @@ def _request_inside(data: bytes, known_apis: Known) -> bool:
     return False
 
 
-def which_side_asks(first: bytes, second: bytes, definitions: Definitions) -> int | None:
+def which_side_asks(first: bytes, second: bytes, definitions: Definitions, *, final: bool = False) -> int | None:
     """Which of two directions of a connection whose opening was not captured is the client's.
 
-    `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty).
+    `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty). A response
+    with a small correlation id begins like a request, so that one direction's bytes alone decide only where they are a
+    whole request, or where nothing more will come (`final`).
     Returns 0 where `first` asks, 1 where `second` does, None where the bytes do not tell (look at the ports then).
     """
     known_apis = known(definitions)
     one, two = _score(first, definitions), _score(second, definitions)
-    if one == two and len(first) >= 12 and len(second) >= 12:
+    both = len(first) >= 12 and len(second) >= 12
+    if max(one, two) < (SURE if not final else 2) and not both:
+        return None
+    if one == two and both:
         one, two = second[4:8] == first[8:12], first[4:8] == second[8:12]
     if one == two:
         one, two = _request_inside(first, known_apis), _request_inside(second, known_apis)
