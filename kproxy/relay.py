@@ -62,10 +62,10 @@ class Process:
         if event["event"] == "warning":
             self._warnings.append(event["message"])
             del self._warnings[:-KEPT_WARNINGS]
-        with contextlib.suppress(OSError):
-            os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
         if event["event"] in {"broker", "warning", "listening"}:
             self._save()
+        with contextlib.suppress(OSError):
+            os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
     def _save(self) -> None:
         if self._run_dir is None or self._relay is None:

@@ -79,6 +79,17 @@ def test_what_is_recorded_is_read_again(tmp_path: Path, threaded: bool) -> None:
     assert exchanges[9].connection.client == "[::1]:7"
 
 
+def test_a_client_by_ipv6_and_a_broker_by_ipv4_are_both_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(("::1", 7), BROKER)
+    flow.data(0, request(12, 0, 1))
+    flow.data(1, response(12, 0, 1, {}))
+    recorder_.close()
+    (exchange,), _ = items(path)
+    assert (exchange.connection.client, exchange.connection.broker) == ("[::1]:7", "10.0.0.2:9092")
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 200_000), st.booleans()), max_size=12))
 def test_any_sizes_make_continuous_streams(tmp_path_factory: pytest.TempPathFactory, pieces: Any) -> None:

@@ -225,7 +225,11 @@ def test_the_next_bootstrap_server_is_tried(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "named"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"), (b"\x15\x03\x03\x00\x02\x02\x46", "TLS")],
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+        (b"<!DOCTYPE HTML>", "HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+    ],
 )
 def test_another_protocol_upstream_is_named(broker: FakeBroker, answer: bytes, named: str) -> None:
     with relay(broker.address) as process:
