@@ -70,6 +70,8 @@ class Requests(Framer):
         self.shared_health = health
         self.health = Health()
         self.client_ids: dict[bytes, str] = {}
+        self.heard = False
+        """The capture holds bytes of this side."""
 
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
         """Take an event of this side and append to `out` what it completes."""
@@ -79,6 +81,7 @@ class Requests(Framer):
         if isinstance(event, End):
             self._finish(event, sink)
         else:
+            self.heard |= isinstance(event, Run) and len(event.ends) > 0
             self.take(event, sink)
             self._walk(sink)
         if sink is self.withheld and (self.recognised or self.foreign is Verdict.TLS):
@@ -97,6 +100,13 @@ class Requests(Framer):
                     return
             elif not self._recognise(out):
                 return
+
+    def presume(self, key: int) -> list[Item]:
+        """The answering side showed at `key` that this is Kafka; returns what was withheld until then."""
+        self.floor = max(self.floor, key)
+        self._recognised()
+        withheld, self.withheld = self.withheld, []
+        return [(max(at, self.floor), kind, item, number) for at, kind, item, number in withheld]
 
     def _recognised(self) -> None:
         self.recognised = True
