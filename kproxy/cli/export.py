@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -68,6 +67,7 @@ def command(
     """
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.source import open_source
     from decoders.schema import definitions
@@ -78,7 +78,7 @@ def command(
     try:
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
-        with _output(output, source) as out, _few_collections():
+        with _output(output, source) as out, few_collections():
             _write(reader, _lines(reader, form, chosen, show_secrets=show_secrets), selection, out)
         if selection.note:
             settings.warn(selection.note)
@@ -175,16 +175,3 @@ def _output(path: Path | None, source: FileSource) -> Iterator[BinaryIO]:
         raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
     with file:
         yield file
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    """A reading makes many objects and no cycles worth looking for."""
-    held = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(200_000, 50, 1000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*held)
-        gc.unfreeze()
