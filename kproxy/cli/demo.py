@@ -38,7 +38,11 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
     The cluster is librdkafka's mock with three brokers; producers with several codecs, a transactional one and two
     consumer groups that rebalance reach it through the proxy. Nothing leaves this machine. Without a terminal, with
     --headless or with --json the exchanges are printed as they pass.
-    """
+
+    \b
+    kproxy demo
+    kproxy demo --headless --seconds 10
+    """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.demo import DemoError, Traffic
 
     try:

@@ -64,7 +64,12 @@ def command(
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
     first and the exit code is 3.
-    """
+
+    \b
+    kproxy export capture.pcap -o exchanges.jsonl
+    kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
+    ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
+    """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.garbage import few_collections

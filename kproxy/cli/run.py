@@ -135,7 +135,12 @@ def command(
 
     Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
     Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
-    """
+
+    \b
+    kproxy run --upstream kafka-1:9092,kafka-2:9092
+    kproxy run --upstream kafka:9092 --listen '*:19092' --advertise proxy.example -w traffic.pcapng
+    kproxy run --upstream kafka:9092 --headless --json
+    """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.settings import Settings
 
     context = click.get_current_context()
