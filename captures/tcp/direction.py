@@ -268,5 +268,6 @@ def _trim(piece: Piece, start: int) -> None:
     """Drop what lies before `start`."""
     cut = start - piece.start
     piece.start = start
-    piece.at += cut
-    piece.stored = max(piece.stored - cut, 0)
+    held = min(cut, piece.stored)
+    piece.at += held
+    piece.stored -= held
