@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.export.oneline import OneLine
 from captures.formats.pcapng_writer import MAX_PAYLOAD
 from captures.reader import read
 from decoders.exchange import Exchange, Health
 from kproxy import recorder as recording
+from kproxy.core.connection import Changed
+from kproxy.core.rewrite import Change
 from kproxy.recorder import Buffers, File, Recorder, Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 
@@ -77,6 +80,21 @@ def test_what_is_recorded_is_read_again(tmp_path: Path, threaded: bool) -> None:
     assert (health.gaps, health.lost, health.cut, health.recorder_dropped) == (0, 0, 0, 0)
     assert [len(one.response.comments) for one in exchanges if one.response] == [1] * 5 + [0] * 5
     assert exchanges[9].connection.client == "[::1]:7"
+
+
+def test_one_line_says_that_an_answer_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(CLIENT, BROKER)
+    for number, comment in enumerate((None, Changed(0, 0, (Change("port", 9092, 19093),)).comment, "a user's")):
+        flow.data(0, request(12, 0, number))
+        flow.data(1, response(12, 0, number, {}), comment)
+    recorder_.close()
+    reader = read(path)
+    line = OneLine(reader).line
+    lines = [line(item) for item in reader if isinstance(item, Exchange)]
+    reader.close()
+    assert ["(rewritten)" in text for text in lines] == [False, True, False], lines
 
 
 def test_a_client_by_ipv6_and_a_broker_by_ipv4_are_both_named(tmp_path: Path) -> None:
