@@ -8,8 +8,15 @@ line comes in. A call that fails ends it with a traceback.
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 30
+"""Seconds for news of a topic to reach the brokers."""
 
 
 @dataclass(frozen=True)
@@ -30,3 +37,12 @@ def until_asked() -> None:
     print("open", flush=True)
     if not sys.stdin.readline():
         raise EOFError("nobody asked for the end")
+
+
+def looks(what: str) -> Iterator[None]:
+    """Turns of a loop that asks again: a broker hears of a new topic a little after the controller."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.05)
+    raise AssertionError(f"no broker knows {what} after {PATIENCE} s")

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from tests.system.clients import Task, until_asked
+from tests.system.clients import Task, looks, until_asked
 
 CODECS = (None, "gzip", "snappy", "lz4")
 
@@ -18,8 +18,12 @@ async def admin(task: Task, keep: AsyncExitStack) -> None:
     keep.push_async_callback(client.close)
     await client.start()
     await client.create_topics([NewTopic(task.name, 3, task.copies), NewTopic(f"{task.name}-tx", 1, task.copies)])
-    assert task.name in await client.list_topics()
-    assert (await client.describe_topics([task.name]))[0]["partitions"]
+    for _ in looks(task.name):
+        if task.name in await client.list_topics():
+            break
+    for _ in looks(f"the partitions of {task.name}"):
+        if (await client.describe_topics([task.name]))[0]["partitions"]:
+            break
     await client.describe_cluster()
     await client.list_consumer_groups()
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.system.clients import Task, until_asked
+from tests.system.clients import Task, looks, until_asked
 
 CODECS = ("none", "gzip", "snappy", "lz4")
 MESSAGES = 300
@@ -40,7 +40,9 @@ def admin(task: Task) -> AdminClient:
         future.result(30)
     for future in client.create_partitions([NewPartitions(task.name, 4)]).values():
         future.result(30)
-    assert task.name in client.list_topics(timeout=30).topics
+    for _ in looks(task.name):
+        if task.name in client.list_topics(timeout=30).topics:
+            break
     topic = ConfigResource(ResourceType.TOPIC, task.name)
     if task.modern:
         setting = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)

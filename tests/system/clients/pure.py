@@ -7,7 +7,7 @@ import time
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from tests.system.clients import Task, until_asked
+from tests.system.clients import Task, looks, until_asked
 
 CODECS = (None, "gzip")
 
@@ -17,7 +17,9 @@ def main() -> None:
     servers = task.bootstrap.split(",")
     admin = KafkaAdminClient(bootstrap_servers=servers, client_id="py-admin")
     admin.create_topics([NewTopic(task.name, num_partitions=3, replication_factor=task.copies)])
-    assert task.name in admin.list_topics()
+    for _ in looks(task.name):
+        if task.name in admin.list_topics():
+            break
     admin.describe_cluster()
 
     sent: set[bytes] = set()

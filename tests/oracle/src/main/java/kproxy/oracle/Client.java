@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -27,6 +28,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -88,15 +90,35 @@ public final class Client {
         }
     }
 
-    private void admin() throws ExecutionException, InterruptedException {
+    /** Ask again: a broker hears of a new topic a little after the controller. */
+    private static void until(Callable<Boolean> condition, String otherwise) throws Exception {
+        long deadline = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        while (true) {
+            try {
+                if (condition.call()) {
+                    return;
+                }
+            } catch (ExecutionException error) {
+                if (!(error.getCause() instanceof UnknownTopicOrPartitionException)) {
+                    throw error;
+                }
+            }
+            check(System.nanoTime() < deadline, otherwise);
+            Thread.sleep(50);
+        }
+    }
+
+    private void admin() throws Exception {
         Admin admin = keep(Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "java-admin")));
         check(!admin.describeCluster().nodes().get().isEmpty(), "no nodes");
         admin.createTopics(List.of(new NewTopic(name, 3, copies), new NewTopic(name + "-tx", 2, copies)))
                 .all()
                 .get();
-        check(admin.listTopics().names().get().contains(name), "the topic is not listed");
+        until(() -> admin.listTopics().names().get().contains(name), "the topic is not listed");
         admin.createPartitions(Map.of(name, NewPartitions.increaseTo(4))).all().get();
-        check(admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().size() >= 3, "partitions");
+        until(
+                () -> admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().size() >= 3,
+                "the partitions are not described");
         ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, name);
         if (modern) {
             AlterConfigOp set = new AlterConfigOp(new ConfigEntry("retention.ms", "3600000"), AlterConfigOp.OpType.SET);
