@@ -132,10 +132,10 @@ def _broken(random: Random, data: bytes) -> bytes:
         return data
     broken = bytearray(data)
     for _ in range(random.choice((1, 2, 8))):
-        at = random.randrange(len(broken))
+        at = random.randrange(len(broken) + 1)
         action = random.randrange(4)
         if action == 0:
-            broken[at] = random.randrange(256)
+            broken[at : at + 1] = random.randbytes(1)
         elif action == 1:
             broken[at : at + 4] = struct.pack(
                 "<I", random.choice((0, 1, 0xFFFFFFFF, 0x7FFFFFFF, random.getrandbits(16)))
