@@ -12,6 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
     from captures.analysis.summary import Summary
@@ -49,8 +50,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
         with Traffic() as traffic, _relay(traffic, record_to, listen_port) as relay:
             click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
             traffic.start_clients(relay.bootstrap)
-            painting = sys.stdout.isatty() and sys.stdin.isatty()
-            if headless or cli.current().json or seconds is not None or not painting:
+            if headless or cli.current().json or seconds is not None or not can_paint():
                 _print(relay, traffic, seconds)
             else:
                 _show(relay, traffic, record_to)

@@ -18,6 +18,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
+from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -66,7 +67,8 @@ def command(
     kproxy replay capture.pcap --headless -Y 'api == Fetch' -c 20
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
-    if headless or settings.current().json or count is not None or not sys.stdout.isatty():
+    lines = headless or settings.current().json or count is not None
+    if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         _print(captures, ports, release, Selection(expression, count, since, until), show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)

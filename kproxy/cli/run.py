@@ -13,6 +13,7 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE
+from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -171,7 +172,7 @@ def command(
         as_json = cli.current().json
         if relay.recording is None:
             _wait(relay)
-        elif headless or as_json or not sys.stdout.isatty() or not sys.stdin.isatty():
+        elif headless or as_json or not can_paint():
             _follow(relay, expression, release=release, as_json=as_json, show_secrets=show_secrets)
         else:
             _show(relay, chosen, messages, filter_text, release=release, show_secrets=show_secrets)
