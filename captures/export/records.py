@@ -76,9 +76,7 @@ class RecordLines:
                     facts = {key: batch[key] for key in _OF_BATCH if key in batch}
                     for record in batch["records"] or ():
                         base = assigned.get((topic_id or name, number))
-                        yield _line(
-                            line, name, topic_id, number, record, facts, None if base is None else base + index
-                        )
+                        yield _line(line, name, topic_id, number, record, facts, None if base is None else base + index)
                         index += 1
 
 

@@ -111,7 +111,7 @@ def crc_valid(records: Buffer, batch: Batch) -> bool:
     checked, crc = records[batch.start : batch.end], batch.header["crc"]
     if batch.header["magic"] == 2:
         return bool(google_crc32c.value(bytes(checked[_CHECKED_V2:])) == crc)
-    return zlib.crc32(checked[_CHECKED_LEGACY:]) == crc
+    return bool(zlib.crc32(checked[_CHECKED_LEGACY:]) == crc)
 
 
 def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]:
@@ -175,4 +175,3 @@ def _legacy(records: Buffer, position: int, end: int, check: bool) -> dict[str, 
         header["recordCount"] = 1
     header["sizeInBytes"] = end - position
     return header
-

@@ -152,12 +152,12 @@ def _check_zstd_ends(data: bytes) -> None:
 def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
     """Blocks in xerial's framing (SnappyOutputStream), else one bare block."""
     view = memoryview(data)
-    if view[: len(_XERIAL)] != _XERIAL:
+    if bytes(view[: len(_XERIAL)]) != _XERIAL:
         yield _snappy_block(view, limit)
         return
     position, end = 0, len(view)
     while position < end:
-        if view[position : position + len(_XERIAL)] == _XERIAL:
+        if bytes(view[position : position + len(_XERIAL)]) == _XERIAL:
             position += _XERIAL_HEADER
             if position > end:
                 raise _failed("snappy", "they end within a header")

@@ -85,7 +85,8 @@ def read_records(
                 if number >= 0x80:
                     number, position = _varint(data, position, number)
                 if number & 1:
-                    raise IndexError
+                    stop = -1
+                    break
                 after = position + (number >> 1)
                 name = data[position:after]
                 position = after

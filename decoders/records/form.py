@@ -45,9 +45,7 @@ class RecordsForm(dict[str, Any]):
         for index, batch in enumerate(self._parsed.batches):
             found = _open(self._records, batch, to_json, limit)
             path = f"batches[{index}]"
-            troubles += [
-                replace(trouble, path=f"{path}.{trouble.path}" if trouble.path else path) for trouble in found
-            ]
+            troubles += [replace(trouble, path=f"{path}.{trouble.path}" if trouble.path else path) for trouble in found]
         if troubles:
             self.troubles = sorted([*self.troubles, *troubles], key=lambda trouble: trouble.offset)
         self._records, self._parsed = b"", None
@@ -148,9 +146,11 @@ def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], t
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True)):
         key, value = record[2], record[3]
+        if key is None:
+            text = "a control record without key"
+            troubles.append(Trouble(batch.start, Code.TRUNCATED, text, f"records[{index}].key"))
+            continue
         try:
-            if key is None:
-                raise RecordsError(Code.TRUNCATED, "a control record without key", 0, part="key")
             form["key"] = {**_base64(key), "decoded": key_json(key)}
             kind = type_of(key)
             decoded = None if value is None or kind is None else value_json(kind, value, to_json)

@@ -140,7 +140,7 @@ def _read_set(
             if base < 0:
                 text = f"a set of offset {offset} ends with the relative offset {last}"
                 damage = RecordsError(Code.BAD_LENGTH, text, 0, before, "offset")
-            out[before:] = [(base + number, *rest) for number, *rest in out[before:]]  # type: ignore[misc]
+            out[before:] = [(base + number, *rest) for number, *rest in out[before:]]
     if damage is not None:
         raise damage
 

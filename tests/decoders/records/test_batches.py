@@ -18,7 +18,6 @@ from decoders.records.form import RecordsForm
 from decoders.schema import definitions
 from tests.support.golden import DATA, segments
 
-
 THREE = b"".join(bytes([14, 0, 0, 2 * index, 1, 2, 118, 0]) for index in range(3))
 """Three records with the value "v"."""
 
