@@ -18,7 +18,7 @@ from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.records.batches import Trouble
 from decoders.records.codecs import DEFAULT_LIMIT
-from decoders.records.form import RecordsForm
+from decoders.records.form import RecordsForm, unaligned_records
 from decoders.schema.model import Message
 
 
@@ -101,6 +101,8 @@ class _Converter:
             return f"config(v[{secrets.NAME!r}], {value})"
         array = slot.shape is Shape.ARRAY
         one = slot.element if slot.element is not None else slot
+        if slot.name == "unalignedRecords":
+            return f"None if {value} is None else unaligned({value})"
         function = (_FIXED if one.shape is Shape.FIXED else _BYTES if one.shape is Shape.BYTES else {}).get(one.type)
         if function is None:
             return None
@@ -164,6 +166,7 @@ def _compile(message: Message, version: int, *, show_secrets: bool) -> Callable[
         "number": float_json,
         "base64": base64,
         "records": RecordsForm,
+        "unaligned": unaligned_records,
         "unknown": _unknown,
     }
     exec(compile("".join(converter.functions), f"<JSON of {message.name} v{version}>", "exec"), names)  # noqa: S102

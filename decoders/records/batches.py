@@ -27,6 +27,10 @@ V2_HEADER = _V2.size
 _LEGACY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 
+_CRC = struct.Struct(">I")
+_SEARCHED = 16
+"""How often a search may compute the CRC of all bytes before it gives up."""
+
 _LOG_OVERHEAD = 12
 """Bytes of offset and size, which the size does not count."""
 _CHECKED_V2 = 21
@@ -104,6 +108,25 @@ def parse(records: Buffer, *, check: bool = True) -> Batches:
         batches.append(Batch(position, after, header))
         position = after
     return Batches(batches, end - position, troubles)
+
+
+def first_whole(records: Buffer) -> int | None:
+    """Where the first whole batch of magic 2 begins in bytes that may begin within one; None where there is none."""
+    data = bytes(records)
+    end = len(data)
+    budget = _SEARCHED * end
+    at = data.find(2, _PREFIX.size - 1)
+    while at >= 0 and budget > 0:
+        start = at - _PREFIX.size + 1
+        _, size, _, _ = _PREFIX.unpack_from(data, start)
+        after = start + _LOG_OVERHEAD + size
+        if size >= V2_HEADER - _LOG_OVERHEAD and after <= end:
+            budget -= size
+            (crc,) = _CRC.unpack_from(data, start + _PREFIX.size)
+            if google_crc32c.value(data[start + _CHECKED_V2 : after]) == crc:
+                return start
+        at = data.find(2, at + 1)
+    return None
 
 
 def crc_valid(records: Buffer, batch: Batch) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from decoders.primitives import Buffer, text_as_java
 from decoders.problems import Code
-from decoders.records.batches import Batch, Batches, Trouble, parse
+from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
 from decoders.records.codecs import DEFAULT_LIMIT
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.opening import open_batch
@@ -18,23 +18,33 @@ from decoders.records.record import Header, Record, RecordsError
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 
 
+def unaligned_records(records: Buffer) -> RecordsForm:
+    return RecordsForm(records, aligned=False)
+
+
 class RecordsForm(dict[str, Any]):
     """The JSON form of a records field; `troubles` are for the exchange's problems.
 
-    Its batches have no records until `open` is called.
+    Its batches have no records until `open` is called. Where the field is not `aligned` to batches (a piece of a
+    snapshot, KIP-630), "truncatedHead" is how many bytes belong to one that began before.
     """
 
     troubles: list[Trouble]
 
-    def __init__(self, records: Buffer) -> None:
-        parsed = parse(records)
-        super().__init__(
-            sizeInBytes=len(records),
-            batches=[batch.header for batch in parsed.batches],
-            truncatedTail=parsed.truncated_tail,
-        )
-        self.troubles = list(parsed.troubles)
-        self._records = records
+    def __init__(self, records: Buffer, *, aligned: bool = True) -> None:
+        start = 0 if aligned else first_whole(records)
+        parsed = parse(records if not start else records[start:])
+        if start is None and parsed.troubles:
+            # A piece from the middle of a batch, which does not reach the next.
+            start, parsed = len(records), Batches([], 0, [])
+        super().__init__(sizeInBytes=len(records))
+        if start:
+            self["truncatedHead"] = start
+        self["batches"] = [batch.header for batch in parsed.batches]
+        self["truncatedTail"] = parsed.truncated_tail
+        self._start = start or 0
+        self.troubles = [replace(trouble, offset=self._start + trouble.offset) for trouble in parsed.troubles]
+        self._records = records[self._start :] if self._start else records
         self._parsed: Batches | None = parsed
 
     def open(self, to_json: ToJson, *, limit: int = DEFAULT_LIMIT) -> None:
@@ -45,7 +55,14 @@ class RecordsForm(dict[str, Any]):
         for index, batch in enumerate(self._parsed.batches):
             found = _open(self._records, batch, to_json, limit)
             path = f"batches[{index}]"
-            troubles += [replace(trouble, path=f"{path}.{trouble.path}" if trouble.path else path) for trouble in found]
+            troubles += [
+                replace(
+                    trouble,
+                    offset=self._start + trouble.offset,
+                    path=f"{path}.{trouble.path}" if trouble.path else path,
+                )
+                for trouble in found
+            ]
         if troubles:
             self.troubles = sorted([*self.troubles, *troubles], key=lambda trouble: trouble.offset)
         self._records, self._parsed = b"", None

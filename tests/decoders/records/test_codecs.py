@@ -174,7 +174,8 @@ def bomb(codec: str) -> bytes:
         return b"".join([zstd.compress(piece) for _ in range(1024)]) + zstd.flush()
     if codec == "lz4":
         frame = lz4.frame.LZ4FrameCompressor()
-        return frame.begin() + b"".join([frame.compress(piece) for _ in range(1024)]) + frame.flush()
+        packed: bytes = frame.begin() + b"".join([frame.compress(piece) for _ in range(1024)]) + frame.flush()
+        return packed
     block = bytes(snappy.compress(piece))
     return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + (struct.pack(">i", len(block)) + block) * 1024
 

@@ -86,7 +86,7 @@ def fields(name: str) -> Iterator[bytes]:
                 sides.append(decode_response(data, exchange.api_key, exchange.api_version, definitions()))
             for one in sides:
                 assert one.body is not None
-                for topic in one.body.get("topicData", one.body.get("responses", ())):
+                for topic in one.body.get("topicData") or one.body.get("responses", ()):
                     for partition in topic.get("partitionData", topic.get("partitions", ())):
                         if partition.get("records"):
                             yield bytes(partition["records"])
