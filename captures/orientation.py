@@ -12,6 +12,8 @@ LOOKED_AT = 256
 SEGMENTS = 64
 """Segments after which the ports decide."""
 KNOWN_PORTS = (9092, 9093, 9094, 19092)
+NOT_GIVEN = range(32768)
+"""Ports that Linux gives to no client that does not ask for one."""
 
 
 class Orientation:
@@ -52,7 +54,7 @@ class Orientation:
         for event in events:
             if isinstance(event, End) and event.side is None and self._seen:
                 self._hold_back(event.at)
-                return self._by_ports()
+                return self._at_last()
         return None
 
     def _look(self, at: int, length: int, side: int) -> int | None:
@@ -64,7 +66,7 @@ class Orientation:
             asks = which_side_asks(self._first[0], self._first[1], self._definitions)
             if asks is not None:
                 return asks
-        return self._by_ports() if self._seen >= SEGMENTS else None
+        return self._at_last() if self._seen >= SEGMENTS else None
 
     def _hold_back(self, key: int) -> None:
         for event in self.events:
@@ -73,10 +75,15 @@ class Orientation:
             else:
                 event.at = max(event.at, key)
 
-    def _by_ports(self) -> int:
-        """A broker listens where it was said to, or on a usual port, or on the lower one."""
-        for known in (self._wanted or (), KNOWN_PORTS):
+    def _at_last(self) -> int:
+        """A broker listens where it was said to, on a usual port, below the ports that clients are given; else what the
+        bytes hint at; else on the lower port.
+        """
+        for known in (self._wanted or (), KNOWN_PORTS, NOT_GIVEN):
             listening = [port in known for port in self._ports]
             if listening[0] != listening[1]:
                 return 1 if listening[0] else 0
+        asks = which_side_asks(self._first[0], self._first[1], self._definitions, final=True)
+        if asks is not None:
+            return asks
         return 1 if self._ports[0] < self._ports[1] else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -36,6 +38,17 @@ class Stopping:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def leaving_on(*signals: signal.Signals) -> Iterator[None]:
+    """Within it these signals end the program as if the user had left: what is open is put away and cleaned up."""
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

@@ -20,11 +20,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from kproxy import scratch
-from kproxy.relay import CONTROL, LONGEST_SOCKET_PATH
-from kproxy.settings import Settings
+from kproxy.relay import CONTROL, EXIT_CONNECT, LONGEST_SOCKET_PATH, RUN_FILE
+from kproxy.settings import Settings, shown
 
 START_SECONDS = 20.0
 STOP_SECONDS = 8.0
+KEPT_EVENTS = 1000
 RESTARTS = 3
 """How often a dead indexer is started again."""
 
@@ -67,6 +68,8 @@ class RelayProcess:
             )
             self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
             self._listeners: list[Callable[[Event], None]] = []
+            self._heard: list[Event] = []
+            self._hearing = threading.Lock()
             first = self._first_event()
         except BaseException:
             self._clean_up()
@@ -81,7 +84,7 @@ class RelayProcess:
         run_dir = scratch.new(scratch.runs_dir(), str(settings.listen_port))
         if len(str(run_dir / CONTROL)) > LONGEST_SOCKET_PATH:
             scratch.remove(run_dir)
-            run_dir = Path(tempfile.mkdtemp(prefix=scratch.PREFIX + "run-"))
+            run_dir = scratch.new(scratch.temporary(), "run")
         self._own.append(run_dir)
         self.run_dir = run_dir
         scratch_dir = None
@@ -97,6 +100,7 @@ class RelayProcess:
             settings,
             run_dir=str(run_dir),
             scratch_dir=None if scratch_dir is None else str(scratch_dir),
+            index_dir=str(index_parent),
             record_to=None if settings.record_to is None else str(Path(settings.record_to).absolute()),
         )
 
@@ -118,8 +122,17 @@ class RelayProcess:
             process.kill()
             code = process.wait()
             self._close_pipes()
-            raise StartError(event.get("message") or self._last_words(code), event.get("exit", 70))
+            message = event.get("message") or self._last_words(code)
+            raise StartError(message + self._taken_by(event.get("exit", 70)), event.get("exit", 70))
         return event
+
+    def _taken_by(self, code: int) -> str:
+        """Which other run has the port, where one has."""
+        where = shown(self.settings.listen_host, self.settings.listen_port)
+        for _, state in runs() if code == EXIT_CONNECT else ():
+            if state["listen"] == where:
+                return f" by kproxy's relay {state['pid']} (kill {state['pid']} ends it)"
+        return ""
 
     def _last_words(self, code: int) -> str:
         self._stderr.seek(0)
@@ -133,12 +146,18 @@ class RelayProcess:
                 with contextlib.suppress(ValueError):
                     event = json.loads(line)
                     self.events.put(event)
-                    for listener in self._listeners:
-                        listener(event)
+                    with self._hearing:
+                        self._heard.append(event)
+                        del self._heard[:-KEPT_EVENTS]
+                        for listener in self._listeners:
+                            listener(event)
 
     def on_event(self, listener: Callable[[Event], None]) -> None:
-        """Calls `listener` with every event from now on, from a thread."""
-        self._listeners.append(listener)
+        """Calls `listener` with every event there has been, and from a thread with every later one."""
+        with self._hearing:
+            for event in self._heard:
+                listener(event)
+            self._listeners.append(listener)
 
     @property
     def alive(self) -> bool:
@@ -266,11 +285,11 @@ class Indexer:
 
 def runs() -> Iterator[tuple[Path, Event]]:
     """The states of this user's living runs, as (run directory, run.json)."""
-    parent = scratch.runs_dir()
-    for directory in sorted(parent.glob(f"{scratch.PREFIX}*")) if parent.is_dir() else ():
-        if scratch.is_live(directory):
+    for parent in (scratch.runs_dir(), scratch.temporary()):
+        for state in sorted(parent.glob(f"{scratch.PREFIX}*/{RUN_FILE}")) if parent.is_dir() else ():
             with contextlib.suppress(OSError, ValueError):
-                yield directory, json.loads((directory / "run.json").read_text())
+                if state.stat().st_uid == os.getuid() and scratch.is_live(state.parent):
+                    yield state.parent, json.loads(state.read_text())
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

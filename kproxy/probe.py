@@ -49,7 +49,7 @@ async def problem(host: str, port: int, seconds: float = 3.0) -> str | None:
                 return other
     except TimeoutError:
         return f"did not accept a connection within {seconds:g} seconds"
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         return reason(error)
     return "is no Kafka broker: it does not answer Kafka requests"
 
@@ -95,9 +95,9 @@ def _tls_greeting() -> bytes:
     return outgoing.read()
 
 
-def reason(error: OSError) -> str:
-    """What a failed connect means, in words."""
+def reason(error: OSError | UnicodeError) -> str:
+    """What a failed connect means, in words; UnicodeError comes of what is no host name."""
     if isinstance(error, ConnectionRefusedError):
         return "refused the connection"
-    text = error.strerror or str(error)
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return f"cannot be reached: {text}"

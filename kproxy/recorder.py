@@ -25,8 +25,8 @@ from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN,
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.01
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
-GATHERED_BYTES = 8 << 20
-"""What the thread writes at once at most, when it has fallen behind."""
+GATHERED_BATCHES = 8
+"""What the thread writes at once, when it has fallen behind."""
 IOV_MAX = 1000
 UNACKNOWLEDGED = 1 << 28
 """Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
@@ -152,8 +152,13 @@ class Recorder:
         *,
         threaded: bool = True,
         queue_max: int | None = None,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`schedule(seconds, callback)` runs a callback later; `on_failure` may be called from the writer's thread."""
+        """`schedule(seconds, callback)` runs a callback later; `on_failure` may be called from the writer's thread.
+
+        What is written at once is at most one read longer than `batch_bytes`, or than eight of them with `threaded`.
+        """
+        self._batch_bytes = batch_bytes
         self._sink = sink
         self._schedule = schedule
         self._on_failure = on_failure
@@ -180,7 +185,7 @@ class Recorder:
         self._pending += buffers
         self._pending_bytes += size
         self._pending_packets += packets
-        if self._pending_bytes >= BATCH_BYTES:
+        if self._pending_bytes >= self._batch_bytes:
             self.flush()
         elif self._timer is None:
             self._timer = self._schedule(DELAY_SECONDS, self._tick)
@@ -257,7 +262,7 @@ class Recorder:
                 buffers += batch[0]
                 size += batch[1]
                 packets += batch[2]
-                if size >= GATHERED_BYTES or self._queue.empty():
+                if size >= self._batch_bytes * GATHERED_BATCHES or self._queue.empty():
                     break
                 batch = self._queue.get()
             if buffers:

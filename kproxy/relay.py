@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy import scratch
-from kproxy.recorder import File, Recorder, Ring, Sink, pcapng_header
+from kproxy.recorder import BATCH_BYTES, File, Recorder, Ring, Sink, pcapng_header
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
 
@@ -62,10 +62,10 @@ class Process:
         if event["event"] == "warning":
             self._warnings.append(event["message"])
             del self._warnings[:-KEPT_WARNINGS]
-        with contextlib.suppress(OSError):
-            os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
         if event["event"] in {"broker", "warning", "listening"}:
             self._save()
+        with contextlib.suppress(OSError):
+            os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
     def _save(self) -> None:
         if self._run_dir is None or self._relay is None:
@@ -156,7 +156,13 @@ class Process:
         except OSError as error:
             raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_USAGE) from None
         in_memory = isinstance(sink, Ring) and scratch.SHARED_MEMORY in Path(settings.scratch_dir or ".").parents
-        return Recorder(sink, self._loop.call_later, self._recording_failed, threaded=not in_memory)
+        return Recorder(
+            sink,
+            self._loop.call_later,
+            self._recording_failed,
+            threaded=not in_memory,
+            batch_bytes=min(BATCH_BYTES, settings.scratch // SEGMENTS // 16) if isinstance(sink, Ring) else BATCH_BYTES,
+        )
 
     def _recording_failed(self, why: str) -> None:
         """Called from the writer's thread."""
@@ -176,6 +182,8 @@ class Process:
             if not os.read(0, 4096):
                 self._alone = True
                 self._loop.remove_reader(0)
+                if self._settings.attached:
+                    self._asked_to_stop()
 
         os.set_blocking(0, False)
         with contextlib.suppress(OSError, ValueError, NotImplementedError):
@@ -184,7 +192,8 @@ class Process:
     def _clean_up(self) -> None:
         if not self._alone:
             return
-        for directory in (self._settings.scratch_dir, self._settings.run_dir):
+        settings = self._settings
+        for directory in (settings.scratch_dir, settings.index_dir, settings.run_dir):
             if directory is not None:
                 scratch.remove(Path(directory))
 
@@ -255,6 +264,7 @@ def main() -> int:
         line += byte
     settings = Settings.from_json(line.decode())
     raise_file_limit()
+    os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         import uvloop

@@ -35,6 +35,11 @@ def runs_dir() -> Path:
     return Path(platformdirs.user_state_dir("kproxy", appauthor=False)) / "runs"
 
 
+def temporary() -> Path:
+    """Everybody's directory for temporary files."""
+    return Path(tempfile.gettempdir())
+
+
 def private(directory: Path) -> Path:
     """Makes a directory 0700 that is the user's own. Raises OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,7 +59,7 @@ def _room(directory: Path) -> int:
 
 def new(parent: Path, label: str) -> Path:
     """A fresh 0700 directory; what dead runs left beside it is removed."""
-    if parent != SHARED_MEMORY:
+    if parent not in {SHARED_MEMORY, temporary()}:
         private(parent)
     remove_stale(parent)
     made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
@@ -71,8 +76,12 @@ def ring(size: int, spool: Path | None) -> Path:
 
 def hold(directory: Path) -> int:
     """Marks a directory as a living process's; the descriptor is the claim and closes with the process."""
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    lock = directory / LOCK
+    made = None if lock.exists() else directory / f"{LOCK}.{os.getpid()}"
+    descriptor = os.open(made or lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    if made is not None:  # under its name it is locked from the first moment, or another run would take it for stale
+        made.rename(lock)
     return descriptor
 
 

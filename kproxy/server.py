@@ -233,7 +233,7 @@ class Link:
                     await loop.create_connection(lambda: self.broker, host, port)
             except TimeoutError:
                 failures.append((host, port, f"did not accept within {DIAL_SECONDS:g} seconds"))
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 failures.append((host, port, probe.reason(error)))
                 self._attempt(host, port)
             else:

@@ -20,7 +20,8 @@ class Settings:
     """`upstream` are (host, port) tried in order; sizes are bytes; paths are absolute or None.
 
     `port_base` + node id is a broker's port, listen port + 1 where it is None. `record_to` is `-w FILE`; `run_dir`
-    holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`.
+    holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`, `index_dir` the
+    index. An `attached` relay ends with its launcher.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -35,8 +36,10 @@ class Settings:
     scratch: int = 256 << 20
     scratch_dir: str | None = None
     run_dir: str | None = None
+    index_dir: str | None = None
     release: str | None = None
     probe: bool = True
+    attached: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -55,6 +58,7 @@ def upstream(text: str) -> tuple[tuple[str, int], ...]:
         host, port = split_address(part.strip())
         if not host:
             raise ValueError(f"no host in {text!r}")
+        _check_host(host)
         found.append((host, BROKER_PORT if port is None else port))
     return tuple(found)
 
@@ -67,7 +71,25 @@ def listen(text: str) -> tuple[str, int]:
         host, port = split_address(text)
         if port is None:
             raise ValueError(f"no port in {text!r}")
+        _check_host(host)
     return host or LISTEN_HOST, LISTEN_PORT if port is None else port
+
+
+def _check_host(host: str) -> None:
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"no host name: {host!r}") from None
+
+
+def advertise(text: str) -> str:
+    """Checks a template of what clients are told (`kproxy.core.brokers.Advertise`). Raises ValueError."""
+    if text:
+        host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1"))
+        if not host or re.search(r"[\s{}]", host):
+            raise ValueError(f"no host or template in {text!r}; a template knows {{broker}} and {{port}}")
+        _check_host(host)
+    return text
 
 
 def size(text: str) -> int:

@@ -11,7 +11,7 @@ from captures.export import Reading
 from captures.export.text import escape, latency_text, size_text
 from captures.index.format import Flag
 from captures.index.summary import Summariser
-from captures.index.writer import Summary
+from captures.index.writer import CHANGED, Summary
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
 from decoders.schema import Definitions, errors
@@ -91,11 +91,17 @@ class OneLine:
             f"{_cut(escape(summary.label), 30):<30}",
             f"{('-' if latency is None else latency_text(latency) + waited):>7}",
             f"{_size(exchange.request):>5}/{_size(exchange.response):<5}",
-            result_text(status, summary.errors, key, version),
+            result_text(status, summary.errors, key, version) + (" (rewritten)" if _rewritten(exchange) else ""),
         )
         problems = [*exchange.problems, *summary.problems]
         told = f" ! {problems[0].code.value}: {problems[0].message}" if problems else ""
         return " ".join(columns).rstrip() + escape(told)
+
+
+def _rewritten(exchange: Exchange) -> bool:
+    """Whether kproxy changed a frame on its way; its comment in the capture says what."""
+    frames = (exchange.request, exchange.response)
+    return any(comment.startswith(CHANGED) for frame in frames if frame for comment in frame.comments)
 
 
 def health_note(health: Health) -> str | None:

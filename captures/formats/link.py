@@ -229,8 +229,11 @@ def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -
     """One batch in capture order from what the paths found."""
     whole: list[tuple[Ints, list[bytes], list[Ints]]] = []
     for which, (keys, seq, ack, flags, payload, length) in found:
-        stored = np.minimum(np.maximum(records.data[which] + records.captured[which] - payload, 0), length)
-        whole.append((which, keys, [records.time[which], seq, ack, flags, payload + base, length, stored]))
+        end = records.data[which] + records.captured[which]
+        # Even a payload of which nothing was captured has an address in its own packet.
+        at = np.minimum(payload, end)
+        stored = np.minimum(end - at, length)
+        whole.append((which, keys, [records.time[which], seq, ack, flags, at + base, length, stored]))
     if rows:
         numbers = np.array([row[2:] for row in rows], np.int64)
         positions = np.array([row[0] for row in rows], np.int64)

@@ -158,7 +158,7 @@ class Plain:
                 length = max(stop - payload, 0)
                 held = min(max(end - payload, 0), length)
                 key = addresses + bytes(view[at : at + 4])
-                address = record.base + payload
+                address = record.base + min(payload, end)
                 rows.append((record.position, key, record.time, *_tcp(view, at), address, length, held))
             return None
         end = min(end, stop)
@@ -199,7 +199,7 @@ class Plain:
                 _, oldest = self._fragmented.popitem(last=False)
                 self.incomplete += len(oldest.pieces)
         length = stop - at
-        piece = Piece(record.time, record.base + at, offset, length, min(max(end - at, 0), length), last)
+        piece = Piece(record.time, record.base + min(at, end), offset, length, min(max(end - at, 0), length), last)
         if offset == 0:
             if at + 14 > min(end, stop):
                 return
@@ -228,7 +228,7 @@ def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
         (seq + piece.offset + skip - header) & 0xFFFF_FFFF,
         ack,
         flags,
-        piece.at + skip,
+        piece.at + min(skip, piece.held),
         max(piece.length - skip, 0),
         max(piece.held - skip, 0),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from captures import reader as captures_reader
 from captures.errors import CaptureError
+from captures.garbage import few_collections
 from captures.index.format import NO_NODE
 from captures.index.summary import Summariser
 from captures.index.writer import IndexWriter, Summary
@@ -212,18 +212,16 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.with_parent:
         threading.Thread(target=_watch_parent, args=(stopping,), daemon=True).start()
-    # an indexing makes many objects and no cycles worth looking for
-    gc.freeze()
-    gc.set_threshold(200_000, 50, 1000)
     try:
-        error = run(
-            options.captures,
-            Path(options.directory),
-            ports=options.port,
-            release=options.release,
-            follow=options.follow,
-            stopping=stopping,
-        )
+        with few_collections():
+            error = run(
+                options.captures,
+                Path(options.directory),
+                ports=options.port,
+                release=options.release,
+                follow=options.follow,
+                stopping=stopping,
+            )
     except (CaptureError, ValueError) as problem:
         error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), options.captures[0])
     if error is None:

@@ -18,8 +18,9 @@ these is true, each a matter of the connection's packets alone:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import TypeAlias, cast
 
 from decoders.conversation.stream import End, Event, Gap, Run, Side
@@ -74,6 +75,8 @@ class Direction:
     recent_starts: list[int] = field(default_factory=list)
     recent_ends: list[int] = field(default_factory=list)
     recent_at: list[int] = field(default_factory=list)
+    recent_held: list[int] = field(default_factory=list)
+    """Up to which offset each segment's bytes are in the capture."""
     run: Run | None = None
     """The run of this batch that delivery goes on in."""
 
@@ -98,17 +101,27 @@ class Direction:
         if self.base is not None and self.acked < (offset := self.offset(ack)) <= self.next + UNRELATED:
             self.acked = offset
 
-    def remember(self, start: int, ends: list[int], at: list[int]) -> None:
+    def remember(self, start: int, ends: list[int], at: list[int], stored: Sequence[int] | None) -> None:
         """Keep what was delivered last, for later comparison."""
         if len(ends) > REMEMBERED:
             last = len(ends) - REMEMBERED
             start, ends, at = ends[last - 1], ends[last:], at[last:]
+            stored = None if stored is None else stored[last:]
         self.recent_starts.append(start)
         self.recent_starts.extend(ends[:-1])
         self.recent_ends.extend(ends)
         self.recent_at.extend(at)
+        if stored is None:
+            self.recent_held.extend(ends)
+        else:
+            self.recent_held.extend(map(add, [start, *ends[:-1]], stored))
         if len(self.recent_ends) > 4 * REMEMBERED:
-            del self.recent_starts[:-REMEMBERED], self.recent_ends[:-REMEMBERED], self.recent_at[:-REMEMBERED]
+            for recent in (self.recent_starts, self.recent_ends, self.recent_at, self.recent_held):
+                del recent[:-REMEMBERED]
+
+    def forget(self) -> None:
+        """Let go of what was delivered: nothing will be compared with it."""
+        self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = [], [], [], []
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
         """One segment with data; appends what it makes deliverable. `now` is the address reached in the capture."""
@@ -197,7 +210,7 @@ class Direction:
                 run.overlaps = [*run.overlaps, *here]
                 self.overlaps = [overlap for overlap in self.overlaps if overlap not in here]
         self.next = piece.end
-        self.remember(piece.start, [piece.end], [piece.at])
+        self.remember(piece.start, [piece.end], [piece.at], [min(piece.stored, length)])
 
     def _insert(self, piece: Piece, same: Same) -> None:
         """Put what is new of a segment among the pending ones; what was there first stays."""
@@ -237,7 +250,7 @@ class Direction:
             start = self.recent_starts[i]
             if start >= end:
                 break
-            first, last = max(start, piece.start), min(self.recent_ends[i], end)
+            first, last = max(start, piece.start), min(self.recent_held[i], end)
             if last > first and not same(
                 self.recent_at[i] + first - start, piece.at + first - piece.start, last - first
             ):
@@ -255,5 +268,6 @@ def _trim(piece: Piece, start: int) -> None:
     """Drop what lies before `start`."""
     cut = start - piece.start
     piece.start = start
-    piece.at += cut
-    piece.stored = max(piece.stored - cut, 0)
+    held = min(cut, piece.stored)
+    piece.at += held
+    piece.stored -= held

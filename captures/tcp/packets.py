@@ -60,13 +60,20 @@ def turned(key: bytes) -> bytes:
 
 
 def endpoints(key: bytes) -> tuple[str, str]:
-    """Source and destination of a direction as "10.0.0.1:51234" or "[::1]:9092"."""
+    """Source and destination of a direction as "10.0.0.1:51234" or "[::1]:9092".
+
+    An IPv4 address mapped into IPv6 is shown as such: our recorder writes it where only the client came by IPv6.
+    """
     n = (len(key) - 4) // 2
-    source, destination = key[:n], key[n : 2 * n]
-    ports = int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")
-    if n == 4:
-        return f"{IPv4Address(source)}:{ports[0]}", f"{IPv4Address(destination)}:{ports[1]}"
-    return f"[{IPv6Address(source)}]:{ports[0]}", f"[{IPv6Address(destination)}]:{ports[1]}"
+    source, destination = ports(key)
+    return f"{_host(key[:n])}:{source}", f"{_host(key[n : 2 * n])}:{destination}"
+
+
+def _host(address: bytes) -> str:
+    if len(address) == 4:
+        return str(IPv4Address(address))
+    long = IPv6Address(address)
+    return f"[{long}]" if long.ipv4_mapped is None else str(long.ipv4_mapped)
 
 
 def ports(key: bytes) -> tuple[int, int]:

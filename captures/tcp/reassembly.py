@@ -250,7 +250,7 @@ class Reassembler:
             for offset, position in zip([start, *ends], positions, strict=False):
                 if position in columns.comments:
                     run.comments[offset] = columns.comments[position]
-        side.remember(start, ends, at)
+        side.remember(start, ends, at, run.stored)
         side.next = ends[-1]
         side.run = None
         connection.events.append(run)
@@ -364,7 +364,8 @@ class Reassembler:
         connection.events.append(End(None, now, time, reason))
         connection.over = True
         for side in connection.sides:
-            side.recent_starts, side.recent_ends, side.recent_at, side.run = [], [], [], None
+            side.forget()
+            side.run = None
         self._touch(connection)
 
 

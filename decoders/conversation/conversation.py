@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from decoders.conversation.framing import BROKEN, END, RESPONSE, WHOLE, Item, Requests, Responses
+from decoders.conversation.announcement import announces_kafka
+from decoders.conversation.items import BROKEN, END, RESPONSE, WHOLE, Item
 from decoders.conversation.limits import SECOND, Limits
 from decoders.conversation.pairing import Pairing
 from decoders.conversation.recognition import Verdict, known
+from decoders.conversation.requests import Requests
+from decoders.conversation.responses import Responses
 from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
 from decoders.exchange import Connection, Exchange, Health, Status, StreamProblem
 from decoders.schema.lookup import Definitions
@@ -47,7 +50,7 @@ class Conversation:
         self.ignored = False
         """True once it is known that this is not Kafka: further bytes need not be reassembled or fed."""
         self._pairing = Pairing(self.connection, self.limits, self.started, opened=opened)
-        known_apis = known(definitions)
+        known_apis = self._known = known(definitions)
         self._requests = Requests(
             self.connection, source, definitions, known_apis, self.limits.frame, self.health, self.started,
             opened=opened,
@@ -99,6 +102,11 @@ class Conversation:
         size = sum(event.ends[-1] - event.start for event in self._held if isinstance(event, Run) and len(event.ends))
         if foreign is None and not over and size <= self.limits.unrecognised:
             return []
+        if foreign is None and self._only_answers():
+            lost = self._requests.presume(max(key for key, *_ in asked) if asked else self._last_held())
+            self._responses.opened = True
+            self._pair([*lost, *asked])
+            return self._take_done()
         self.ignored = True
         self._held.clear()
         if foreign is not Verdict.TLS:
@@ -111,6 +119,20 @@ class Conversation:
                 item.status = Status.TLS
                 self._pairing.done.append((key, item))
         return self._take_done()
+
+    def _only_answers(self) -> bool:
+        """Whether nothing of the asking side was captured, and the answering side alone shows that this is Kafka."""
+        return not self._requests.heard and announces_kafka(self._held, self.source, self.definitions, self._known)
+
+    def _last_held(self) -> int:
+        """Address of the last segment that is held."""
+        last = 0
+        for event in self._held:
+            if not isinstance(event, Run):
+                last = max(last, event.at)
+            elif len(event.at):
+                last = max(last, event.released, event.at[-1])
+        return last
 
     def _answers(self) -> Iterator[Item | int]:
         """What the answering side says, in order; an int asks that the requests before this key be taken first."""

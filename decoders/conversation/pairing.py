@@ -5,8 +5,8 @@ complete as `no_reply_expected` once a later request of its connection is answer
 used again, `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
 
 A response that finds no request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
-requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once as
-long as no request at all was seen of a connection whose beginning the capture does not hold.
+requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once
+where it was captured before the first request of a connection whose beginning the capture does not hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from decoders.conversation.framing import NO_REPLY, TOKEN
+from decoders.conversation.items import NO_REPLY, TOKEN
 from decoders.conversation.limits import Limits
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
@@ -54,15 +54,16 @@ class Pairing:
         """A response that its connection's end left half sent."""
         self.deadline = _NEVER
         """Nothing is overdue before this capture time."""
-        self.seen = opened
-        self.closed = False
+        self.asked_from = 0 if opened else _NEVER
+        """Capture time from which on requests are in the capture."""
 
     def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
         """A request is whole."""
         time = _request(exchange).time
         if time > self.deadline:
             self.expire(key, time)
-        self.seen = True
+        if self.asked_from == _NEVER:
+            self.asked_from = _request(exchange).first_time
         if kind == TOKEN:
             self.tokens.append(exchange)
             self._bound(key)
@@ -104,6 +105,9 @@ class Pairing:
         """A response is whole."""
         if frame.time > self.deadline:
             self.expire(key, frame.time)
+        if frame.time < self.asked_from:
+            self._orphan(key, frame, problems, correlation_id)
+            return
         exchange = self.outstanding.get(correlation_id) if correlation_id is not None else None
         if self.tokens and (exchange is None or _before(exchange, self.tokens[0])):
             token = self.tokens.popleft()
@@ -175,7 +179,7 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _unmatched(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
-        if correlation_id is None or not self.seen:
+        if correlation_id is None:
             self._orphan(key, frame, problems, correlation_id)
             return
         self.early.setdefault(correlation_id, []).append((frame, problems))

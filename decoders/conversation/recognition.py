@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from functools import lru_cache
 from struct import Struct
 
-from decoders.message import decode_request
+from decoders.conversation.candidates import HIGHEST_SIZE, request_starts
+from decoders.message import Decoded, decode_request
 from decoders.schema.lookup import Definitions
 
+PRODUCE = 0
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
 LONGEST_CLIENT_ID = 1024
 NEAR = 5
 """How far above the newest known version a request of a connection's first frame may be."""
+SURE = 3
+"""Score from which on a direction's bytes are the asking side's, whatever the other's are."""
 
 _HEADER = Struct(">ihhih")
 _SIZE = Struct(">i")
@@ -40,7 +45,7 @@ class Verdict(Enum):
 class Known:
     """API keys and their versions, in the form in which a trial of many headers is cheap."""
 
-    __slots__ = ("highest", "versions")
+    __slots__ = ("_starts", "highest", "versions")
 
     def __init__(self, definitions: Definitions) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
@@ -48,6 +53,7 @@ class Known:
             versions = definitions.versions(key)
             self.versions[key] = (versions.low, versions.high)
         self.highest = max(self.versions, default=-1)
+        self._starts: dict[int, re.Pattern[bytes]] = {}
 
     def exact(self, key: int, version: int) -> bool:
         """Whether `version` of `key` is defined."""
@@ -60,6 +66,13 @@ class Known:
         if found is None:
             return False
         return 0 <= version <= found[1] + (4 * NEAR if key == API_VERSIONS else NEAR)
+
+    def starts(self, limit: int = HIGHEST_SIZE) -> re.Pattern[bytes]:
+        """Finds where a request of at most `limit` bytes may begin; compiled when first wanted."""
+        pattern = self._starts.get(limit)
+        if pattern is None:
+            pattern = self._starts[limit] = request_starts(self.versions, limit)
+        return pattern
 
 
 @lru_cache(maxsize=16)
@@ -164,34 +177,47 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
 
 
 def _score(data: bytes, definitions: Definitions) -> int:
-    """How much `data` looks like the asking side's: 4 and 3 very much, 2 much, 1 perhaps, 0 not at all."""
+    """How much `data` looks like the asking side's: SURE and more is beyond doubt, 2 much, 1 perhaps, 0 not at all."""
     verdict = recognise(data, known(definitions), 128 << 20)
     if verdict in {Verdict.KAFKA, Verdict.WEAK}:
         end = 4 + _SIZE.unpack_from(data)[0]
         good = 2 if verdict is Verdict.KAFKA else 1
-        if end <= len(data) and decodes(data[:end], definitions):
-            good += 2
-        return good
+        if end > len(data):
+            return good
+        return good + 2 if _asks(data[:end], definitions) else good - 1
     if verdict is Verdict.SASL:
-        return 2
+        return SURE
     if verdict is Verdict.TLS:
-        return 2 if data[0] == 0x16 and data[5:6] == b"\x01" else 0
+        return SURE if data[0] == 0x16 and data[5:6] == b"\x01" else 0
     if verdict is Verdict.HTTP:
-        return 0 if data[:4] == b"HTTP" else 2
+        return 0 if data[:4] == b"HTTP" else SURE
     return 0
+
+
+def _asks(frame: bytes, definitions: Definitions) -> bool:
+    """Whether a frame is a request to the last byte, and no Produce of nothing, which a response with zeros may be."""
+    decoded = decode_request(frame, definitions)
+    body = decoded.body
+    if body is None or decoded.problems or decoded.guessed_version is not None:
+        return False
+    return decoded.header.get("requestApiKey") != PRODUCE or bool(body.get("topicData"))
 
 
 def decodes(frame: bytes, definitions: Definitions) -> bool:
     """Whether a request frame fits its definition to the last byte."""
-    decoded = decode_request(frame, definitions)
-    return decoded.body is not None and not decoded.problems and decoded.guessed_version is None
+    return unfit(decode_request(frame, definitions), len(frame)) is None
+
+
+def unfit(decoded: Decoded, size: int) -> int | None:
+    """None where a frame of `size` bytes fits its definition to the last byte, else how many of them were decoded."""
+    if decoded.body is None:
+        return max((problem.offset for problem in decoded.problems), default=0)
+    return size if decoded.problems or decoded.guessed_version is not None else None
 
 
 def _request_inside(data: bytes, known_apis: Known) -> bool:
     """Whether a request header with a client id stands anywhere in `data`."""
-    from decoders.conversation.resync import REQUEST_START
-
-    for match in REQUEST_START.finditer(data):
+    for match in known_apis.starts().finditer(data):
         at = match.start()
         head = data[at : at + 14 + LONGEST_CLIENT_ID]
         if len(head) < 14 or head[12:14] in {b"\x00\x00", b"\xff\xff"}:
@@ -202,15 +228,20 @@ def _request_inside(data: bytes, known_apis: Known) -> bool:
     return False
 
 
-def which_side_asks(first: bytes, second: bytes, definitions: Definitions) -> int | None:
+def which_side_asks(first: bytes, second: bytes, definitions: Definitions, *, final: bool = False) -> int | None:
     """Which of two directions of a connection whose opening was not captured is the client's.
 
-    `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty).
+    `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty). A response
+    with a small correlation id begins like a request, so that one direction's bytes alone decide only where they are a
+    whole request, or where nothing more will come (`final`).
     Returns 0 where `first` asks, 1 where `second` does, None where the bytes do not tell (look at the ports then).
     """
     known_apis = known(definitions)
     one, two = _score(first, definitions), _score(second, definitions)
-    if one == two and len(first) >= 12 and len(second) >= 12:
+    both = len(first) >= 12 and len(second) >= 12
+    if max(one, two) < (SURE if not final else 2) and not both:
+        return None
+    if one == two and both:
         one, two = second[4:8] == first[8:12], first[4:8] == second[8:12]
     if one == two:
         one, two = _request_inside(first, known_apis), _request_inside(second, known_apis)

@@ -10,35 +10,37 @@ so the first frames after a gap are kept though nothing else speaks for them.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, nsmallest
 
 from decoders.conversation.stretch import Stretch
 
-REQUEST_START = re.compile(
-    rb"(?=[\x00-\x7f][\s\S]{3}[\x00-\x7f][\s\S][\x00-\x7f])(?!\x00\x00\x00[\x00-\x07])", re.DOTALL
-)
-RESPONSE_START = re.compile(rb"(?=[\x00-\x7f])(?!\x00\x00\x00[\x00-\x03])", re.DOTALL)
-"""Where a frame may begin: a length that is neither negative nor too small, for a request a key and version >= 0."""
-
 MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096
 
-Test = Callable[[bytes, int], int]
-"""(window, position) -> size of the frame that may begin there, -1 where none can."""
+EFFORT = 2
+"""Bytes that may be decoded to refute candidates of about one size, for each byte that is searched."""
+TRIAL = 64
+"""Bytes decoded that a refusal counts for at least."""
+COPIES = 64
+"""Bytes copied that count as one decoded."""
 
 
 class Search:
     """One search; `step` takes a segment at a time, so that a caller can order them with other events.
 
-    `head` is how many bytes a candidate's header takes, `candidate` and `link` judge a header as a candidate's or as a
-    link of the chain, `verify` judges a whole frame [start, end).
+    `candidates` finds the headers (position, size) in a window, `link` gives the size that a link of the chain has, -1
+    where it cannot be one, and `refute` judges a whole frame [start, end): None where it proves itself, else how many
+    bytes it took to see that it does not.
+
+    Bytes made to look like headers everywhere cost no more than EFFORT times their number for each power of two that
+    is a frame's size: beyond it candidates of that size are dropped untried, as those are that end last where more than
+    MOST_CANDIDATES wait.
     """
 
     __slots__ = (
-        "_candidate", "_candidates", "_head", "_link", "_pattern", "_verify",
+        "_candidates", "_find", "_head", "_link", "_refute", "_spent",
         "begin", "chain", "done", "first", "link_at", "lost", "start", "tested",
     )  # fmt: skip
 
@@ -48,9 +50,9 @@ class Search:
         *,
         lost: int,
         requests: bool,
-        candidate: Test,
-        link: Test,
-        verify: Callable[[int, int], bool],
+        candidates: Callable[[bytes], list[tuple[int, int]]],
+        link: Callable[[bytes, int], int],
+        refute: Callable[[int, int], int | None],
         chained: bool,
         begin: bool = False,
     ) -> None:
@@ -67,11 +69,13 @@ class Search:
         self.begin = begin
         """The capture starts here: nothing was lost that it holds."""
         self._head = 14 if requests else 8
-        self._pattern = REQUEST_START if requests else RESPONSE_START
-        self._candidate = candidate
+        self._find = candidates
         self._link = link
-        self._verify = verify
+        self._refute = refute
         self._candidates: list[tuple[int, int]] = []
+        """(end, start), a heap."""
+        self._spent = [0] * 33
+        """What was decoded in vain, by the bit length of the frame's size."""
 
     def step(self, stretch: Stretch) -> tuple[int, int] | None:
         """Look at the next segment; returns (offset to read on from, end of the frame that proves it) once found."""
@@ -92,11 +96,16 @@ class Search:
         self.done = end
         while self._candidates and self._candidates[0][0] <= end:
             finish, begin = heappop(self._candidates)
-            if self._verify(begin, finish):
+            magnitude = (finish - begin).bit_length()
+            if self._spent[magnitude] > EFFORT * (finish - self.start):
+                continue
+            read = self._refute(begin, finish)
+            if read is None:
                 chain = self.chain
                 if chain and begin in chain:
                     return chain[0], finish
                 return begin, finish
+            self._spent[magnitude] += max(read, TRIAL) + (finish - begin) // COPIES
         if stored < end:
             if lost is not None:
                 self.first = end
@@ -111,24 +120,18 @@ class Search:
         """Test the positions whose header ends before `stored`."""
         base = self.tested
         window = stretch.gather(base, stored - base)
-        last = len(window) - self._head
         candidates = self._candidates
-        test = self._candidate
-        for match in self._pattern.finditer(window):
-            position = match.start()
-            if position > last:
-                break
-            size = test(window, position)
-            if size >= 0:
-                heappush(candidates, (base + position + 4 + size, base + position))
+        for position, size in self._find(window):
+            heappush(candidates, (base + position + 4 + size, base + position))
         if len(candidates) > MOST_CANDIDATES:
             self._candidates = nsmallest(MOST_CANDIDATES // 2, candidates)
-        self.tested = max(base, base + last + 1)
+        self.tested = max(base, base + len(window) - self._head + 1)
         chain = self.chain
         if chain is None:
             return
         while self.link_at + self._head <= stored:
-            size = self._link(stretch.gather(self.link_at, self._head), 0)
+            head = stretch.gather(self.link_at, self._head)
+            size = self._link(head, 0) if len(head) == self._head else -1  # the source may no longer hold it
             if size < 0 or len(chain) >= LONGEST_CHAIN:
                 self.chain = None
                 return

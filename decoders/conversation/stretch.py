@@ -8,11 +8,13 @@ segment from `have[k]` on; `have` is None while there are none.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from operator import sub
+from operator import itemgetter, sub
 
 from decoders.conversation.stream import Gap, Run, Source
 
 Spans = list[tuple[int, int]]
+
+_start = itemgetter(0)
 
 
 class Stretch:
@@ -161,10 +163,8 @@ class Stretch:
 
     def gap_at(self, offset: int) -> tuple[int, int] | None:
         """The gap that the byte at `offset` is lost in, None where it is not."""
-        for start, end in self.gaps:
-            if start <= offset < end:
-                return start, end
-        return None
+        k = bisect_right(self.gaps, offset, key=_start) - 1
+        return self.gaps[k] if k >= 0 and offset < self.gaps[k][1] else None
 
     def gather(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on, ending before the first that is not there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -37,7 +38,11 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
     The cluster is librdkafka's mock with three brokers; producers with several codecs, a transactional one and two
     consumer groups that rebalance reach it through the proxy. Nothing leaves this machine. Without a terminal, with
     --headless or with --json the exchanges are printed as they pass.
-    """
+
+    \b
+    kproxy demo
+    kproxy demo --headless --seconds 10
+    """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.demo import DemoError, Traffic
 
     try:
@@ -62,6 +67,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
         upstream=upstream(traffic.bootstrap),
         listen_port=listen_port or free_port(),
         record_to=None if record_to is None else str(record_to),
+        attached=True,
     )
     try:
         return RelayProcess(chosen)
@@ -101,20 +107,22 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     import tui
+    from kproxy.following import leaving_on
     from kproxy.launcher import Indexer
 
     assert relay.recording is not None  # noqa: S101 (the demo records)
     indexer = Indexer(relay.recording, relay.index_dir, ("--follow", "--with-parent"))
     try:
-        tui.run(
-            relay.index_dir,
-            live=tui.RunInfo(
-                bootstrap=relay.bootstrap,
-                upstream=traffic.bootstrap,
-                listening=(relay.bootstrap,),
-                recording=None if record_to is None else relay.recording,
-            ),
-        )
+        with leaving_on(signal.SIGTERM, signal.SIGHUP):
+            tui.run(
+                relay.index_dir,
+                live=tui.RunInfo(
+                    bootstrap=relay.bootstrap,
+                    upstream=traffic.bootstrap,
+                    listening=(relay.bootstrap,),
+                    recording=None if record_to is None else relay.recording,
+                ),
+            )
     finally:
         traffic.stop_clients()
         indexer.stop()

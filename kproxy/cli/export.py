@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -74,10 +73,17 @@ def command(
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
     first and the exit code is 3.
-    """
+
+    \b
+    kproxy export capture.pcap -o exchanges.jsonl
+    kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
+    kproxy export capture.pcap --format records | jq -r .value
+    ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
+    """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.export.records import RecordLines
+    from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.source import open_source
     from decoders.schema import definitions
@@ -88,7 +94,7 @@ def command(
     try:
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
-        with _output(output, source) as out, _few_collections():
+        with _output(output, source) as out, few_collections():
             lines = _lines(reader, form, chosen, show_secrets=show_secrets, batch_limit=batch_limit)
             _write(reader, lines, selection, out)
         if selection.note:
@@ -191,16 +197,3 @@ def _output(path: Path | None, source: FileSource) -> Iterator[BinaryIO]:
         raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
     with file:
         yield file
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    """A reading makes many objects and no cycles worth looking for."""
-    held = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(200_000, 50, 1000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*held)
-        gc.unfreeze()

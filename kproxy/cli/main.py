@@ -5,6 +5,7 @@ Nothing here imports more than click, so that `--help` and completion answer at 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ import click
 
 from kproxy.cli import settings, shadowing
 from kproxy.cli.exits import Exit, Failure
+
+OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a full disk says to whoever writes to it."""
 
 
 class Entry(NamedTuple):
@@ -80,6 +84,8 @@ class LazyGroup(click.Group, settings.LazyMarker):
         sys.exit(self._run(args, name, complete_var, extra))
 
     def _run(self, args: Sequence[str] | None, name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
+        if sys.stdout is None:  # where it was closed before we began
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         try:
             shadowing.check()
             self._main_shell_completion(extra, name, complete_var)
@@ -108,6 +114,12 @@ class LazyGroup(click.Group, settings.LazyMarker):
         except PermissionError as error:
             _show(Failure(_os_error(error)), Exit.PERMISSION)
             return Exit.PERMISSION
+        except OSError as error:
+            if error.errno not in OUTPUT_ERRORS:
+                return _unexpected(error)
+            _drop_stdout()
+            _show(Failure(f"{error.filename or 'the output'}: {error.strerror}"), Exit.USAGE)
+            return Exit.USAGE
         except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is our bug)
             return _unexpected(error)
         return Exit.OK

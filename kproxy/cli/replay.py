@@ -60,7 +60,12 @@ def command(
     files are read as one, in the order given. Without a terminal, with --headless, --json or -c, exchanges are printed
     as they complete, one line each. Where a capture cannot be read to its end, what could be read is shown first and
     the exit code is 3.
-    """
+
+    \b
+    kproxy replay capture.pcap
+    kproxy replay capture.pcap --headless -Y 'api == Fetch' -c 20
+    ssh broker tcpdump -U -w - port 9092 | kproxy replay -
+    """  # noqa: D301 (\b keeps click from joining the lines)
     if headless or settings.current().json or count is not None or not sys.stdout.isatty():
         _print(captures, ports, release, Selection(expression, count, since, until), show_secrets=show_secrets)
         return

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kproxy.settings import Settings
 
 
+LEAST_SCRATCH = 16 << 20
+
 PROBE_SECONDS = 0.3
 """How long the UI waits for the first word on upstream; it often says at once what is wrong."""
 
@@ -75,7 +77,11 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     help="Broker N is served on PORT + N (listen port + 1 unless given).",
 )
 @click.option(
-    "--advertise", default="", metavar="HOST", help="What clients are told: a host, or a template ({broker}, {port})."
+    "--advertise",
+    default="",
+    type=_Parsed("template", "advertise"),
+    metavar="HOST",
+    help="What clients are told: a host, or a template ({broker}, {port}).",
 )
 @click.option(
     "--hold-max",
@@ -91,7 +97,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     show_default=True,
     type=_Parsed("size", "size"),
     metavar="SIZE",
-    help="Size of the recording that is kept without -w.",
+    help="Size of the recording that is kept without -w (at least 16M).",
 )
 @click.option(
     "--spool-dir",
@@ -129,7 +135,12 @@ def command(
 
     Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
     Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
-    """
+
+    \b
+    kproxy run --upstream kafka-1:9092,kafka-2:9092
+    kproxy run --upstream kafka:9092 --listen '*:19092' --advertise proxy.example -w traffic.pcapng
+    kproxy run --upstream kafka:9092 --headless --json
+    """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.settings import Settings
 
     context = click.get_current_context()
@@ -146,7 +157,7 @@ def command(
         hold_max=hold_max,
         record=not no_record,
         record_to=None if record_to is None else str(record_to),
-        scratch=max(scratch, 1 << 20),
+        scratch=max(scratch, LEAST_SCRATCH),
         release=release,
         probe=not check,
     )
@@ -155,8 +166,8 @@ def command(
     relay = _start(chosen, spool_dir)
     messages = _Messages()
     try:
-        relay.on_event(messages.take)
         click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
+        relay.on_event(messages.take)
         as_json = cli.current().json
         if relay.recording is None:
             _wait(relay)
@@ -272,6 +283,7 @@ def _show(
 ) -> None:
     """The terminal UI in this process, the indexer in another; the relay ends when the UI is left."""
     import tui
+    from kproxy.following import leaving_on
     from kproxy.launcher import Indexer, wait_until
     from kproxy.settings import shown
 
@@ -280,25 +292,24 @@ def _show(
     indexer = Indexer(relay.recording, relay.index_dir, arguments)
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.OK))
     try:
-        tui.run(
-            relay.index_dir,
-            live=tui.RunInfo(
-                bootstrap=relay.bootstrap,
-                upstream=",".join(shown(host, port) for host, port in chosen.upstream),
-                listening=(relay.bootstrap,),
-                recording=None if chosen.record_to is None else relay.recording,
-                notes=tuple(messages.warnings),
-            ),
-            filter_text=filter_text,
-            release=release,
-            show_secrets=show_secrets,
-        )
+        with leaving_on(signal.SIGTERM):
+            tui.run(
+                relay.index_dir,
+                live=tui.RunInfo(
+                    bootstrap=relay.bootstrap,
+                    upstream=",".join(shown(host, port) for host, port in chosen.upstream),
+                    listening=(relay.bootstrap,),
+                    recording=None if chosen.record_to is None else relay.recording,
+                    notes=tuple(messages.warnings),
+                ),
+                filter_text=filter_text,
+                release=release,
+                show_secrets=show_secrets,
+            )
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()
         cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
         _wait(relay)
     finally:
-        signal.signal(signal.SIGTERM, before)
         indexer.stop()

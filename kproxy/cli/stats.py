@@ -41,7 +41,11 @@ def command(
 
     A latency is the time from a request's last byte to its response's, as the capture saw it; a Fetch may have waited
     for data. With --json one object an API.
-    """
+
+    \b
+    kproxy stats capture.pcap
+    kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
+    """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.analysis.summary import Summary
     from captures.errors import CaptureError
     from captures.reader import read

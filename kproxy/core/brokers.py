@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 
 Address = tuple[str, int]
 
+_LENGTH_ENDS = [{size, size + 1 if size < 127 else (size + 1) >> 7} for size in range(256)]
+"""The last byte of the length before a host of so many bytes: of a two-byte one, or of a compact one.
+
+Where it is another, the host only ends like a broker's ("proxy.kafka" for "kafka").
+"""
+
 REMEMBERED = 256
 """Addresses that brokers have had, kept for the check that none of them reaches a client."""
 
@@ -93,6 +99,9 @@ class Book:
         """A broker's own address (host, and its port behind it, as every response has them) within bytes."""
         plain = bytes(data)
         for needle, address in self._needles.items():
-            if needle in plain:
-                return address
+            at = plain.find(needle)
+            while at >= 0:
+                if at and plain[at - 1] in _LENGTH_ENDS[min(len(needle) - 4, 255)]:
+                    return address
+                at = plain.find(needle, at + 1)
         return None

@@ -508,6 +508,6 @@ def _other_protocol(start: bytes) -> str | None:
     """The name of a protocol that these first bytes of a direction belong to, where it is not Kafka's."""
     if len(start) >= 2 and start[0] in {0x15, 0x16} and start[1] == 3:
         return "TLS"
-    if start[:4] in {b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI"}:
+    if start[:4] in {b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI", b"<!DO", b"<htm", b"<HTM"}:
         return "HTTP"
     return None

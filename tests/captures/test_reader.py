@@ -320,6 +320,30 @@ def test_a_capture_that_starts_in_the_middle(tmp_path: Path) -> None:
     assert traffic.lines(reading(path, batch=1)) == traffic.exported(path)
 
 
+@pytest.mark.parametrize("path", [traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA], ids=lambda path: path.stem)
+def test_wherever_a_capture_starts_what_is_asked_later_is_there(path: Path, tmp_path: Path) -> None:
+    def seen(exchange: Exchange) -> tuple[Any, ...]:
+        request, response = exchange.request, exchange.response
+        assert request is not None
+        return (
+            *(exchange.connection.client, exchange.connection.broker, exchange.api_key, exchange.api_version),
+            *(exchange.correlation_id, exchange.client_id, exchange.status),
+            *(request.time, response and response.time),
+        )
+
+    def exchanges(path: Path) -> list[Exchange]:
+        return [item for item in read([path]) if isinstance(item, Exchange)]
+
+    packets = traffic.packets(path)
+    whole = exchanges(path)
+    start = tmp_path / "start.pcap"
+    for first in range(47, len(packets), 53):
+        files.write(start, files.pcap(packets[first:]))
+        begin = packets[first][0]
+        asked = {seen(one) for one in whole if one.request is not None and one.request.first_time >= begin}
+        assert {seen(one) for one in exchanges(start) if one.request is not None} == asked, first
+
+
 def test_drop_counters_reach_health(tmp_path: Path) -> None:
     data = traffic.pcapng(traffic.packets(traffic.LIBRDKAFKA)) + files.statistics(0, 17)
     health = traffic.exported(files.write(tmp_path / "a.pcapng", data))[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -51,6 +52,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result
         (PermissionError(13, "Permission denied", "x"), Exit.PERMISSION, "kproxy: x: Permission denied"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
         (BrokenPipeError(), Exit.PIPE, ""),
+        (OSError(errno.ENOSPC, "No space left on device"), Exit.USAGE, "kproxy: the output: No space left on device"),
         (click.exceptions.Exit(Exit.CONDITION), Exit.CONDITION, ""),
     ],
 )
@@ -136,6 +138,20 @@ def test_a_closed_pipe_ends_quietly() -> None:
     process.stderr.close()
     assert process.wait(60) == Exit.PIPE
     assert errors == b""
+
+
+def test_standard_output_that_is_closed() -> None:
+    script = "from kproxy.cli.main import main; main(['config', 'path'])"
+    run = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, script], capture_output=True, timeout=60, check=False
+    )
+    assert (run.returncode, run.stderr) == (Exit.OK, b"")
+
+
+@pytest.mark.parametrize("name", ["run", "replay", "export", "stats", "demo"])
+def test_help_shows_how_it_is_called(name: str) -> None:
+    said = run(name, "--help").stdout
+    assert f"  kproxy {name} " in said[said.index("\n\n") :]
 
 
 def test_version() -> None:

@@ -1,7 +1,7 @@
 """Any bytes offered as a capture give the same items whole, in batches of one packet and as the file grows.
 
-Nothing else is raised than what `Reader.error` holds, every health count is at least 0, and no exchange holds more
-bytes than were fed.
+Nothing is raised but what `Reader.error` holds (what is gone when it is wanted is no error either), every health count
+is at least 0, and no exchange holds more bytes than were fed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Any
 
+from captures.export.jsonl import JsonLines
 from captures.reader import Reader
 from decoders import schema
 from decoders.conversation.limits import Limits
@@ -33,6 +34,18 @@ def once(random: Random) -> None:
     _equal(whole, _read(data, batch=1))
     shown, step = random.randint(0, len(data)), random.randint(1, 999)
     _equal(whole, _read(data, batch=random.randint(1, 50), shown=shown, step=step))
+    _forget(random, data)
+
+
+def _forget(random: Random, data: bytes) -> None:
+    """Segments of a ring go while they are read."""
+    source = MemorySource(data)
+    reader = Reader(source, schema.definitions(None), follow=True, batch=random.randint(1, 10))
+    lines = JsonLines(reader)
+    for _ in range(random.randint(0, 8)):
+        lines.lines(reader.poll())
+        source.forget(random.randint(0, reader.position))
+    lines.lines(reader.finish())
 
 
 def _equal(whole: list[Any], divided: list[Any]) -> None:

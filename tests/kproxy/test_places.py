@@ -11,7 +11,8 @@ import pytest
 
 from kproxy import ports, scratch
 from kproxy.core.brokers import Advertise, Book, split_address
-from kproxy.settings import listen, size, upstream
+from kproxy.core.rewrite import varint
+from kproxy.settings import advertise, listen, size, upstream
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,17 @@ def test_listen_and_upstream() -> None:
     for text in ("x", "", "a:b"):
         with pytest.raises(ValueError, match="no "):
             listen(text)
-    with pytest.raises(ValueError, match="no host"):
-        upstream("a,,b")
+    for text in ("a,,b", "kafka..local:9092", "x" * 64):
+        with pytest.raises(ValueError, match="no host"):
+            upstream(text)
+
+
+def test_what_can_be_advertised() -> None:
+    for text in ("", "proxy.example", "{broker}.kafka.local:{port}", "[::1]", "b{broker}.example:443"):
+        assert advertise(text) == text
+    for text in ("x:99999", "{brokr}.x", "a b", ":1", "a..b", "{port"):
+        with pytest.raises(ValueError, match="no "):
+            advertise(text)
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("64k", 65536), ("256MiB", 256 << 20), ("2g", 2 << 30)])
@@ -96,8 +106,20 @@ def test_a_brokers_address_may_change() -> None:
     assert book.ours(1, "new", 9093, "127.0.0.1") == ("127.0.0.1", 20_001)
     assert (book.nodes[1].host, book.nodes[1].port) == ("new", 9093)
     assert opened == [1]
-    assert book.leaked(b"...old\0\0\x23\x84") == ("old", 9092)
-    assert book.leaked(b"...new\0\0\x23\x85") == ("new", 9093)
+    assert book.leaked(b"..\x03old\0\0\x23\x84") == ("old", 9092)
+    assert book.leaked(b"..\x04new\0\0\x23\x85") == ("new", 9093)
+    assert book.leaked(b"\x07my-old\0\0\x23\x84") is None
+    assert book.leaked(b"\x07my-old\0\0\x23\x84\0\x03old\0\0\x23\x84") == ("old", 9092)
+
+
+@pytest.mark.parametrize("flexible", [True, False])
+@pytest.mark.parametrize("size", [1, 125, 126, 127, 128, 200])
+def test_a_leak_is_found_whatever_the_length_of_the_host(size: int, flexible: bool) -> None:
+    book = Book(lambda _: 0)
+    host = "h" * size
+    book.remember(host, 9092)
+    length = varint(size + 1) if flexible else size.to_bytes(2, "big")
+    assert book.leaked(b"\0" + length + host.encode() + (9092).to_bytes(4, "big")) == (host, 9092)
 
 
 @pytest.mark.parametrize(

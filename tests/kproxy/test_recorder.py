@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.export.oneline import OneLine
 from captures.formats.pcapng_writer import MAX_PAYLOAD
 from captures.reader import read
 from decoders.exchange import Exchange, Health
 from kproxy import recorder as recording
+from kproxy.core.connection import Changed
+from kproxy.core.rewrite import Change
 from kproxy.recorder import Buffers, File, Recorder, Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 
@@ -79,6 +82,32 @@ def test_what_is_recorded_is_read_again(tmp_path: Path, threaded: bool) -> None:
     assert exchanges[9].connection.client == "[::1]:7"
 
 
+def test_one_line_says_that_an_answer_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(CLIENT, BROKER)
+    for number, comment in enumerate((None, Changed(0, 0, (Change("port", 9092, 19093),)).comment, "a user's")):
+        flow.data(0, request(12, 0, number))
+        flow.data(1, response(12, 0, number, {}), comment)
+    recorder_.close()
+    reader = read(path)
+    line = OneLine(reader).line
+    lines = [line(item) for item in reader if isinstance(item, Exchange)]
+    reader.close()
+    assert ["(rewritten)" in text for text in lines] == [False, True, False], lines
+
+
+def test_a_client_by_ipv6_and_a_broker_by_ipv4_are_both_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    flow = recorder_.connection(("::1", 7), BROKER)
+    flow.data(0, request(12, 0, 1))
+    flow.data(1, response(12, 0, 1, {}))
+    recorder_.close()
+    (exchange,), _ = items(path)
+    assert (exchange.connection.client, exchange.connection.broker) == ("[::1]:7", "10.0.0.2:9092")
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 200_000), st.booleans()), max_size=12))
 def test_any_sizes_make_continuous_streams(tmp_path_factory: pytest.TempPathFactory, pieces: Any) -> None:
@@ -108,6 +137,20 @@ def test_packets_wait_for_the_timer_and_no_longer(tmp_path: Path) -> None:
     flow.data(0, bytes(recording.BATCH_BYTES))
     assert path.stat().st_size > recording.BATCH_BYTES
     recorder_.close()
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+def test_a_small_ring_keeps_its_size(tmp_path: Path, threaded: bool) -> None:
+    segment = 1 << 20
+    ring = Ring(tmp_path, HEADER, segment, 4)
+    recorder_ = Recorder(ring, Schedule(), fail, threaded=threaded, batch_bytes=segment // 16)
+    flow = recorder_.connection(CLIENT, BROKER)
+    for _ in range(40):
+        flow.data(0, bytes(256 << 10))
+    recorder_.close()
+    sizes = [path.stat().st_size for path in tmp_path.glob("*.pcapng")]
+    assert len(sizes) == 4
+    assert max(sizes) <= segment
 
 
 class Failing:

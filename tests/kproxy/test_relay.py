@@ -225,7 +225,11 @@ def test_the_next_bootstrap_server_is_tried(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "named"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"), (b"\x15\x03\x03\x00\x02\x02\x46", "TLS")],
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+        (b"<!DOCTYPE HTML>", "HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+    ],
 )
 def test_another_protocol_upstream_is_named(broker: FakeBroker, answer: bytes, named: str) -> None:
     with relay(broker.address) as process:
@@ -246,6 +250,23 @@ def test_a_listen_port_in_use_is_one_clear_line(broker: FakeBroker) -> None:
     assert raised.value.exit_code == 4
 
 
+def test_a_port_that_another_run_has_names_its_process(broker: FakeBroker) -> None:
+    with relay(broker.address) as process:
+        port = int(process.bootstrap.rpartition(":")[2])
+        with pytest.raises(StartError, match=rf"in use by kproxy's relay {process.pid} \(kill {process.pid} ends it\)"):
+            RelayProcess(Settings(upstream=(("127.0.0.1", 1),), listen_port=port))
+
+
+def test_nothing_that_the_relay_says_is_missed() -> None:
+    with relay("127.0.0.1:1", probe=True) as process:
+        early: list[str] = []
+        process.on_event(lambda event: early.append(event["event"]))
+        assert wait_until(lambda: "warning" in early, SECONDS)
+        late: list[str] = []
+        process.on_event(lambda event: late.append(event["event"]))
+        assert late == early
+
+
 def test_scratch_is_private_and_goes_with_the_run(broker: FakeBroker) -> None:
     with relay(broker.address) as process:
         assert process.recording is not None
@@ -253,23 +274,44 @@ def test_scratch_is_private_and_goes_with_the_run(broker: FakeBroker) -> None:
         for directory in directories:
             assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         assert stat.S_IMODE((process.run_dir / "control.sock").stat().st_mode) == 0o600
-        for segment in process.recording.glob("*.pcapng"):
-            assert stat.S_IMODE(segment.stat().st_mode) == 0o600
+        files = [*process.recording.iterdir(), *process.run_dir.iterdir()]
+        assert {"run.json", "ring.json", "seg-000001.pcapng"} <= {file.name for file in files}
+        for file in files:
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     assert not any(directory.exists() for directory in directories)
 
 
-def test_the_relay_outlives_its_launcher(broker: FakeBroker) -> None:
-    script = (
-        "import sys, signal\n"
-        "from kproxy.launcher import RelayProcess\n"
-        "from kproxy.settings import Settings, upstream\n"
-        "relay = RelayProcess(Settings(upstream=upstream(sys.argv[1]), listen_port=0, probe=False, scratch=1 << 20))\n"
-        "print(relay.bootstrap, relay.pid, relay.run_dir, relay.recording, flush=True)\n"
-        "signal.pause()\n"
-    )
-    launcher = subprocess.Popen([sys.executable, "-c", script, broker.address], stdout=subprocess.PIPE, text=True)
+LAUNCHER = """
+import signal, sys
+from kproxy.launcher import RelayProcess
+from kproxy.settings import Settings, upstream
+settings = Settings(
+    upstream=upstream(sys.argv[1]), listen_port=0, probe=False, scratch=1 << 20, attached=sys.argv[2] == "attached"
+)
+relay = RelayProcess(settings)
+print(relay.bootstrap, relay.pid, relay.run_dir, relay.recording, relay.index_dir, flush=True)
+signal.pause()
+"""
+
+
+def launcher_of(broker: FakeBroker, attached: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """A process that starts a relay and waits, and what it says: address, process, directories."""
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, broker.address, attached], stdout=-1, text=True)
     assert launcher.stdout is not None
-    bootstrap, pid, run_dir, recording = launcher.stdout.readline().split()
+    return launcher, launcher.stdout.readline().split()
+
+
+def test_an_attached_relay_ends_with_its_launcher(broker: FakeBroker) -> None:
+    launcher, (bootstrap, _, *directories) = launcher_of(broker, "attached")
+    with launcher:
+        launcher.kill()
+    assert wait_until(lambda: not any(Path(directory).exists() for directory in directories), SECONDS)
+    assert _refuses(bootstrap)
+
+
+def test_the_relay_outlives_its_launcher(broker: FakeBroker) -> None:
+    launcher, (bootstrap, pid, run_dir, recording, _) = launcher_of(broker, "")
+    assert launcher.stdout is not None
     with connect(bootstrap) as client, broker.accept() as side:
         launcher.send_signal(signal.SIGKILL)
         launcher.wait(SECONDS)

@@ -241,6 +241,7 @@ async def test_bytes_that_are_gone_are_said_to_be_gone(tmp_path: Path) -> None:
         await pilot.pause()
         text = "\n".join(grid(app))
         assert "✖ 5 of 14 bytes are gone" in text
+        assert "or the file was cut" in text
         assert app.main.pane.count == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -28,6 +29,9 @@ FIRST_SHOWN = 50
 """Elements of an array that show before "… n more"."""
 OPENED_AT_FIRST = 120
 """Lines up to which structs are unfolded when a frame is opened."""
+MOST_INDENTED = 20
+LEAST_ROOM = 20
+"""Cells for a complaint, however narrow the pane."""
 PREVIEW = 24
 """Bytes shown of a bytes field."""
 
@@ -133,8 +137,7 @@ class FieldTree(Lines):
             for start, end in self._opened.unparsed:
                 self._items.append(Item(0, span=(start, end), text=f"unparsed {end - start} B", style=look.UNPARSED))
             for note in self._opened.notes:
-                text = f"{self.cells.glyph('✖')} {note}"
-                self._items.append(Item(0, text=text, style=look.SEVERITY["E"]))
+                self._complain(0, note)
         if not self._items and self.message:
             self._items.append(Item(0, text=self.message, style=look.DIM))
         self.content_changed()
@@ -157,8 +160,13 @@ class FieldTree(Lines):
     def _problem(self, node: Node, depth: int) -> None:
         if node.problem is not None:
             stopped = "" if node.problem.code in READ_ON else f"stopped at byte {node.problem.offset}: "
-            text = f"{self.cells.glyph('✖')} {stopped}{node.problem.message}"
-            self._items.append(Item(depth, span=(node.start, node.end), text=text, style=look.SEVERITY["E"]))
+            self._complain(depth, stopped + node.problem.message, (node.start, node.end))
+
+    def _complain(self, depth: int, text: str, span: tuple[int, int] | None = None) -> None:
+        """What is wrong, on as many lines as the pane's width takes now."""
+        room = max(LEAST_ROOM, self.size.width - 2 * (min(depth, MOST_INDENTED) + 1))
+        for piece in wrap(f"{self.cells.glyph('✖')} {text}", room, subsequent_indent="  "):
+            self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"]))
 
     def _unfold_at_first(self, root: Node) -> None:
         """Unfold from the top while the whole stays readable, and always the way to what went wrong."""
@@ -203,7 +211,7 @@ class FieldTree(Lines):
 
     def segments(self, index: int, width: int) -> list[Segment]:
         item = self._items[index]
-        indent = "  " * min(item.depth, 20)
+        indent = "  " * min(item.depth, MOST_INDENTED)
         if item.node is None:
             return [Segment(self.cells.fit(indent + "  " + item.text, width), item.style)]
         node = item.node

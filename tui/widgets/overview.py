@@ -46,7 +46,9 @@ class Overview(Lines):
                 [
                     (name if number == 0 else " ", piece, style)
                     for name, value, style in self._content
-                    for number, piece in enumerate(wrap(self.cells.escape(value), room) or [""])
+                    for number, piece in enumerate(
+                        [piece for part in value.split("\n") for piece in wrap(self.cells.escape(part), room) or [""]]
+                    )
                 ],
             )
         return self._wrapped[1]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from decoders.conversation.conversation import Conversation
@@ -87,6 +87,7 @@ def check(script: Script, seed: int, **options: Any) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(STEPS, st.booleans(), st.booleans(), st.integers(0, 2**32))
+@example([("ask", 0, 0), ("lose answer", 0, 0)], False, False, 0)
 def test_however_the_bytes_come_in(steps: list[tuple[str, int, int]], opened: bool, ended: bool, seed: int) -> None:
     script = script_of(steps)
     if ended:

@@ -138,6 +138,22 @@ class TestSides:
         assert which_side_asks(SERVER_HELLO, CLIENT_HELLO, eyes()) == 1
         assert which_side_asks(HTTP, b"HTTP/1.1 200 OK\r\n\r\n", eyes()) == 0
 
+    def test_a_response_that_begins_like_a_request_waits_for_the_other_side(self) -> None:
+        topic = {"name": "t-gzip", "partitionResponses": [{"index": 0, "errorCode": 0, "baseOffset": 0}]}
+        answered = response(0, 1, 1, responses=[topic])
+        assert recognise(answered, known(eyes()), LIMIT) is Verdict.KAFKA
+        assert which_side_asks(answered, b"", eyes()) is None
+        assert which_side_asks(answered, b"", eyes(), final=True) is None
+        asked = request(0, 1, 2, raw=bytes(600))[:256]
+        assert which_side_asks(asked, b"", eyes()) is None
+        assert which_side_asks(asked, b"", eyes(), final=True) == 0
+        assert which_side_asks(answered, asked, eyes()) == 1
+
+    def test_a_response_full_of_zeros_is_no_produce_of_nothing(self) -> None:
+        topic = {"name": "t-none", "partitionResponses": [{"index": 0, "errorCode": 0, "baseOffset": 0}]}
+        answered = response(0, 0, 0, responses=[topic])
+        assert which_side_asks(answered, b"", eyes(), final=True) is None
+
     def test_a_request_that_begins_later(self) -> None:
         assert which_side_asks(b"rest of a frame" + request(3, 12, 1), b"rest" + response(3, 12, 1), eyes()) == 0
 

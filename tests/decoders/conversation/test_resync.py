@@ -147,6 +147,13 @@ class TestMidStream:
             "Metadata v12 #2 ok",
         ]
 
+    def test_which_is_not_waited_for(self, cut: Cut) -> None:
+        script = Script().broker(answer(1)).client(metadata(2)).broker(answer(2)).wait(10)
+        script.client(metadata(3)).broker(answer(3)).end()
+        lines = [line.split(" ", 1)[1] for line in play(script, cut, opened=False).lines()]
+        assert "? #1 orphan_response (unmatched_response)" in lines[:2]
+        assert lines[-1] == "Metadata v12 #3 ok"
+
     def test_within_frames(self, cut: Cut) -> None:
         script = Script().client(produce(1, 500)[300:], metadata(2)).broker(answer(1)[30:], answer(2))
         script.client(metadata(3)).broker(answer(3)).end()

@@ -1,0 +1,109 @@
+"""Where in a stretch of bytes a frame's header may stand, found by compiled patterns.
+
+A pattern matches the first byte of each place that may be one, overlapping places too, and never misses one; what it
+finds is to be tested by the exact rule. Both begin with the length's first byte, which few bytes of text or of
+compressed data pass for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+HIGHEST_SIZE = 0x7FFFFFFF
+MOST_LEADS = 4
+"""Different first halves of correlation ids that a pattern tells apart."""
+
+_T = TypeVar("_T")
+
+
+def _one_of(values: Iterable[int]) -> bytes:
+    """A character class of byte values."""
+    return b"[" + b"".join(b"\\x%02x" % value for value in sorted(values)) + b"]"
+
+
+def _first_byte(limit: int) -> bytes:
+    """The first byte of a length up to `limit`."""
+    return b"[\\x00-\\x%02x]" % (min(limit, HIGHEST_SIZE) >> 24)
+
+
+def request_starts(versions: Mapping[int, tuple[int, int]], limit: int) -> re.Pattern[bytes]:
+    """Finds request headers (size, api key, api version, correlation id, client id's length) of known keys.
+
+    `versions` are the lowest and highest version of each key, `limit` the longest frame. A ControlledShutdown v0 has
+    no client id.
+    """
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for key, (low, high) in versions.items():
+        groups.setdefault((key >> 8, low, high), []).append(key & 0xFF)
+    leads: dict[int, list[bytes]] = {}
+    for (lead, low, high), keys in groups.items():
+        version = b"\\x00[\\x%02x-\\x%02x]" % (low, high) if high <= 0xFF else b".."
+        leads.setdefault(lead, []).append(_one_of(keys) + version)
+    known = b"|".join(b"\\x%02x(?:%s)" % (lead, b"|".join(parts)) for lead, parts in sorted(leads.items()))
+    client_id = rb"(?:[\x00-\x03].|\x04\x00|\xff\xff)"
+    common = rb"...(?<!\x00\x00\x00[\x00-\x09])(?:" + known + rb")...." + client_id
+    return re.compile(
+        _first_byte(limit) + rb"(?=" + common + rb"|(?<=\x00)\x00\x00\x0c\x00\x07\x00\x00......)", re.DOTALL
+    )
+
+
+class Awaited:
+    """Finds response headers (size, correlation id) whose id is one of `outstanding`'s, or like it.
+
+    `outstanding` may change between calls; what is added to it must come last.
+    """
+
+    __slots__ = ("_coarse", "_first", "_leads", "_newest", "_outstanding", "_pattern", "_tops")
+
+    def __init__(self, outstanding: Mapping[int, object], limit: int) -> None:
+        self._outstanding = outstanding
+        self._first = _first_byte(limit) + rb"(?=...(?<!\x00\x00\x00[\x00-\x03])"
+        self._newest: object = None
+        self._leads: dict[int, set[int]] = {}
+        """The third bytes of the ids by their first two."""
+        self._tops: set[int] = set()
+        self._coarse = False
+        self._pattern: re.Pattern[bytes] | None = None
+
+    def starts(self, window: bytes) -> Iterator[re.Match[bytes]]:
+        """The places in `window`."""
+        newest = _last(self._outstanding.values())
+        if newest is not self._newest:
+            self._learn(newest)
+        return iter(()) if self._pattern is None else self._pattern.finditer(window)
+
+    def _learn(self, newest: object) -> None:
+        """Make the pattern find the ids that are new as well."""
+        known = self._newest
+        self._newest = newest
+        changed = False
+        for correlation_id, one in reversed(self._outstanding.items()):  # type: ignore[call-overload]
+            if one is known:
+                break
+            lead, third = correlation_id >> 16 & 0xFFFF, correlation_id >> 8 & 0xFF
+            if self._coarse:
+                changed |= lead >> 8 not in self._tops
+                self._tops.add(lead >> 8)
+            elif third not in (thirds := self._leads.setdefault(lead, set())):
+                thirds.add(third)
+                changed = True
+                if len(self._leads) > MOST_LEADS:
+                    self._coarse = True
+                    self._tops.update(lead >> 8 for lead in self._leads)
+        if not changed:
+            return
+        if self._coarse:
+            ids = _one_of(self._tops) + b"..."
+        else:
+            each = (
+                b"\\x%02x\\x%02x" % (lead >> 8, lead & 0xFF) + _one_of(thirds) + b"."
+                for lead, thirds in sorted(self._leads.items())
+            )
+            ids = b"(?:" + b"|".join(each) + b")"
+        self._pattern = re.compile(self._first + ids + b")", re.DOTALL)
+
+
+def _last(values: Iterable[_T]) -> _T | None:
+    return next(reversed(values), None)  # type: ignore[call-overload]

@@ -1,0 +1,269 @@
+"""What the two directions have in common: where frames are, and what is wrong with their bytes.
+
+A framer keeps the bytes that are not consumed yet as a Stretch and walks it frame by frame, reading their first bytes
+only. What it finds goes to a list of Items. While the position of the next frame is known the framer is aligned; once a
+length is lost or absurd, a Search looks for the next frame, and the caller steps it segment by segment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+
+from decoders.conversation.items import PROBLEM, Item
+from decoders.conversation.recognition import Known
+from decoders.conversation.resync import Search
+from decoders.conversation.stream import Gap, Run, Side, Source
+from decoders.conversation.stretch import Stretch
+from decoders.exchange import Connection, Frame, Health, StreamProblem
+from decoders.problems import Code, Problem
+from decoders.schema.lookup import Definitions
+
+SIZE = Struct(">i")
+_NEVER = 1 << 62
+
+
+class Framer:
+    """What both directions have in common."""
+
+    side: Side
+    where: str
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: Source,
+        definitions: Definitions,
+        known: Known,
+        limit: int,
+        health: Health,
+    ) -> None:
+        self.connection = connection
+        self.source = source
+        self.definitions = definitions
+        self.known = known
+        self.limit = limit
+        self.health = health
+        self.stretch = Stretch(source, 0)
+        self.begun = False
+        self.position = 0
+        """Where the next frame begins, while aligned."""
+        self.need = 0
+        """Offset that the stretch must reach before anything can happen."""
+        self.floor = 0
+        """Highest key so far."""
+        self.search: Search | None = None
+        self.over = False
+        self.comments: dict[int, str] = {}
+        self.overlaps: list[tuple[int, int]] = []
+        self.attention = _NEVER
+        """First offset that a comment or an overlap concerns."""
+
+    def begin(self, start: int) -> None:
+        """The first byte that the capture tells of is at `start`."""
+        self.begun = True
+        self.stretch = Stretch(self.source, start)
+        self.position = start
+
+    def take(self, event: Run | Gap, out: list[Item]) -> None:
+        """Append the bytes of an event to what is held."""
+        if not self.begun:
+            self.begin(event.start)
+        if isinstance(event, Gap):
+            if self.stretch.gap(event):
+                lost = event.end - max(event.start, self.stretch.ends[-2])
+                self.health.gaps += 1
+                self.health.lost += lost
+                if self.search is not None:
+                    key = max(self.floor, event.at)
+                    start = self.stretch.ends[-2]
+                    self.report(out, key, start, lost, Code.GAP, f"{lost} bytes are missing", event.time)
+            return
+        if event.comments:
+            self.comments.update(event.comments)
+            self.attention = min(self.attention, *event.comments)
+        for low, high in event.overlaps:
+            if high > self.position:
+                self.overlaps.append((low, high))
+                self.attention = min(self.attention, low)
+            else:
+                text = f"a retransmission carried other bytes among {high - low}; the first are shown"
+                key = max(self.floor, event.released, self.stretch.top)
+                self.report(out, key, low, high - low, Code.OVERLAP, text, self.stretch.times[-1])
+        self.stretch.extend(event)
+
+    def report(self, out: list[Item], key: int, offset: int, size: int, code: Code, message: str, time: int) -> None:
+        self.floor = max(self.floor, key)
+        problem = StreamProblem(self.connection, self.side, time, offset, size, code, message, self.floor)
+        out.append((self.floor, PROBLEM, problem, None))
+
+    def frame(self, start: int, end: int, problems: list[Problem]) -> Frame:
+        """The frame at [start, end), any part of which may be missing."""
+        stretch = self.stretch
+        stop = min(end, stretch.end)
+        key = max(stretch.key(stop - 1), self.floor)
+        spans, missing = stretch.spans(start, end)
+        frame = Frame(
+            self.side, start, end - start - 4, stretch.time(start), stretch.time(stop - 1), key, spans, (), missing
+        )
+        if missing:
+            self.health.cut += 1
+            problems += self._missing(start, end, missing)
+        if end > self.attention:
+            self.attend(frame, start, end, problems)
+        return frame
+
+    def _missing(self, start: int, end: int, missing: int) -> list[Problem]:
+        """Say for each reason why bytes of the frame are missing."""
+        stretch = self.stretch
+        found = []
+        tail = end - max(stretch.end, start)
+        lost = 0
+        for gap_start, gap_end in stretch.gaps:
+            low, high = max(gap_start, start), min(gap_end, end)
+            if low < high:
+                lost += high - low
+                found.append(Problem(self.where, low - start, "", f"{high - low} bytes are missing", Code.GAP))
+        if missing > lost + max(tail, 0):
+            first = start + len(stretch.gather(start, end - start))
+            if found:
+                first = start
+                while stretch.stored(first) or stretch.gap_at(first) is not None:
+                    first = self._next_change(first)
+            cut = missing - lost - max(tail, 0)
+            text = f"{cut} bytes were on the wire but were not captured"
+            found.append(Problem(self.where, first - start, "", text, Code.CUT_BY_SNAPLEN))
+        if tail > 0:
+            found.append(
+                Problem(self.where, stretch.end - start, "", f"the stream ends {tail} bytes early", Code.TRUNCATED)
+            )
+        return found
+
+    def _next_change(self, offset: int) -> int:
+        """First offset after `offset` at which bytes begin or end to be missing."""
+        stretch = self.stretch
+        k = bisect_right(stretch.ends, offset, 1)
+        have = stretch.ends[k] if stretch.have is None else stretch.have[k]
+        return have if offset < have else stretch.ends[k]
+
+    def attend(self, frame: Frame, start: int, end: int, problems: list[Problem]) -> None:
+        """Give the frame the comments and overlaps that concern it."""
+        for offset in sorted(self.comments):
+            if offset < end:
+                text = self.comments.pop(offset)
+                if offset >= start:
+                    frame.comments = (*frame.comments, text)
+        rest = []
+        for low, high in self.overlaps:
+            if high > start and low < end:
+                first, last = max(low, start), min(high, end)
+                text = f"a retransmission carried other bytes among {last - first}; the first are shown"
+                problems.append(Problem(self.where, first - start, "", text, Code.OVERLAP))
+            if high > end:
+                rest.append((low, high))
+        self.overlaps = rest
+        self.attention = min([*self.comments, *(max(low, end) for low, _ in rest)], default=_NEVER)
+
+    def lost(self, out: list[Item], offset: int) -> None:
+        """Report that the length at `position` is not there, from `offset` on, and search after it."""
+        stretch = self.stretch
+        gap = stretch.gap_at(offset)
+        resume = stretch.next_stored(offset)
+        key, time = stretch.key(offset), stretch.time(offset)
+        if gap is not None:
+            size = gap[1] - gap[0]
+            self.report(out, key, gap[0], size, Code.GAP, f"{size} bytes are missing", time)
+        else:
+            size = stretch.ends[stretch.segment(offset)] - offset
+            text = "a frame's length is not in the capture"
+            self.report(out, key, offset, size, Code.CUT_BY_SNAPLEN, text, time)
+            resume = offset + size
+        self.look(resume, chained=True)
+
+    def absurd(self, out: list[Item], size: int, last: int) -> None:
+        """Report a length that cannot be believed, as the byte at `last` shows, and search after it."""
+        stretch = self.stretch
+        first = stretch.gather(self.position, 4)
+        if size < 0:
+            code, text = Code.BAD_LENGTH, f"a frame's length is {size}"
+        else:
+            code, text = Code.OVERSIZE_FRAME, f"a frame's length is {size}, the limit is {self.limit}"
+        if all(0x20 <= byte < 0x7F for byte in first):
+            text += f' (as text "{first.decode()}")'
+        self.report(out, stretch.key(last), self.position, 4, code, text, stretch.time(last))
+        start = self.position
+        self.look(start + 1, chained=False, lost=start)
+
+    def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
+        """Begin a search at `start`; `lost` is where the alignment was lost, if before."""
+        self.search = Search(
+            start,
+            lost=start if lost is None else lost,
+            requests=self.side is Side.CLIENT,
+            candidates=self.candidates,
+            link=self.link,
+            refute=self.refute,
+            chained=chained,
+            begin=begin,
+        )
+        self.position = start
+
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        """(position, size) of each frame that may begin in `window`, as far as its header tells."""
+        raise NotImplementedError
+
+    def link(self, window: bytes, position: int) -> int:
+        """Size of the frame whose header is at `position` of `window`, -1 where it cannot be one."""
+        raise NotImplementedError
+
+    def refute(self, start: int, end: int) -> int | None:
+        """None where the frame [start, end) proves itself, else how many bytes were decoded to see that it does not."""
+        raise NotImplementedError
+
+    def probe(self) -> int | None:
+        """Key of the last byte of the segment that the search looks at next; None where it must wait for more."""
+        stretch, search = self.stretch, self.search
+        if search is None or search.done >= stretch.end:
+            return None
+        return max(stretch.key(stretch.ends[stretch.segment(search.done)] - 1), self.floor)
+
+    def seek(self, out: list[Item]) -> bool:
+        """Take one step of the search; True once the next frame is found."""
+        stretch, search = self.stretch, self.search
+        if search is None:
+            return True
+        found = search.step(stretch)
+        if found is None:
+            stretch.drop(search.needed())
+            return False
+        position, end = found
+        self.aligned(out, position, end)
+        return True
+
+    def aligned(self, out: list[Item], position: int, end: int) -> None:
+        """Go on reading frames at `position`, as the byte before `end` shows to be right."""
+        stretch, search = self.stretch, self.search
+        if search is None:
+            return
+        end = min(end, stretch.end)
+        skipped = position - search.lost
+        self.floor = max(self.floor, stretch.key(end - 1))
+        if not search.begin or skipped:
+            self.health.resyncs += 1
+            text = f"read on after {skipped} bytes that belong to no frame"
+            self.report(out, self.floor, search.lost, skipped, Code.RESYNC, text, stretch.time(end - 1))
+        self.search = None
+        self.position = self.need = position
+
+    def unread(self, out: list[Item], key: int, time: int) -> None:
+        """Report at the end of the stream what could not be made part of a frame."""
+        stretch, search = self.stretch, self.search
+        if search is not None:
+            size = stretch.end - search.lost
+            if size > 0:
+                text = f"no frame begins in the last {size} bytes"
+                self.report(out, key, search.lost, size, Code.RESYNC, text, time)
+        elif stretch.end > self.position:
+            size = stretch.end - self.position
+            text = f"the stream ends {size} bytes into a frame's header"
+            self.report(out, key, self.position, size, Code.TRUNCATED, text, time)

@@ -1,0 +1,452 @@
+"""Frames of the asking side: the exchanges that they begin, and whether they are Kafka at all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from operator import sub
+from struct import Struct
+
+from decoders.conversation.acks import ENOUGH, wants_no_reply
+from decoders.conversation.framer import SIZE, Framer
+from decoders.conversation.items import NO_REPLY, REQUEST, TOKEN, WHOLE, Item
+from decoders.conversation.recognition import (
+    CONTROLLED_SHUTDOWN,
+    LONGEST_CLIENT_ID,
+    Known,
+    Verdict,
+    plausible_request,
+    printable,
+    recognise,
+    unfit,
+)
+from decoders.conversation.stream import End, Gap, Run, Side, Source
+from decoders.exchange import Connection, Exchange, Frame, Health
+from decoders.message import decode_request
+from decoders.problems import Code, Problem
+from decoders.schema import irregular
+from decoders.schema.lookup import Definitions
+
+_REQUEST = Struct(">ihhih")
+_SHORT_REQUEST = Struct(">ihhi")
+_HEAD = 96
+"""Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
+_MOST_CLIENT_IDS = 1024
+
+NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
+
+
+class Requests(Framer):
+    """The asking side. Makes the exchanges; `started` receives those whose header is readable."""
+
+    side = Side.CLIENT
+    where = "request"
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: Source,
+        definitions: Definitions,
+        known: Known,
+        limit: int,
+        health: Health,
+        started: list[tuple[int, Exchange]],
+        *,
+        opened: bool,
+    ) -> None:
+        super().__init__(connection, source, definitions, known, limit, health)
+        self.started = started
+        self.opened = opened
+        self.recognised = False
+        self.foreign: Verdict | None = None
+        """What the connection carries, once it is known not to be Kafka."""
+        self.sasl = False
+        """Bare tokens may come."""
+        self.current: Exchange | None = None
+        """The exchange whose request is not whole yet."""
+        self.withheld: list[Item] = []
+        """What was found before it is known whether this is Kafka."""
+        self.floor_at_start = 0
+        """Key of the byte that showed that this is Kafka."""
+        self.shared_health = health
+        self.health = Health()
+        self.client_ids: dict[bytes, str] = {}
+        self.heard = False
+        """The capture holds bytes of this side."""
+
+    def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
+        """Take an event of this side and append to `out` what it completes."""
+        if self.over or self.foreign is not None:
+            return
+        sink = out if self.recognised else self.withheld
+        if isinstance(event, End):
+            self._finish(event, sink)
+        else:
+            self.heard |= isinstance(event, Run) and len(event.ends) > 0
+            self.take(event, sink)
+            self._walk(sink)
+        if sink is self.withheld and (self.recognised or self.foreign is Verdict.TLS):
+            out += ((max(key, self.floor_at_start), kind, item, id_) for key, kind, item, id_ in sink)
+            self.withheld = []
+
+    def _walk(self, out: list[Item]) -> None:
+        while self.foreign is None:
+            if self.search is not None:
+                if self.probe() is None:
+                    return
+                if self.seek(out) and not self.recognised:
+                    self._recognised()
+            elif self.recognised:
+                if not self._scan(out):
+                    return
+            elif not self._recognise(out):
+                return
+
+    def presume(self, key: int) -> list[Item]:
+        """The answering side showed at `key` that this is Kafka; returns what was withheld until then."""
+        self.floor = max(self.floor, key)
+        self._recognised()
+        withheld, self.withheld = self.withheld, []
+        return [(max(at, self.floor), kind, item, number) for at, kind, item, number in withheld]
+
+    def _recognised(self) -> None:
+        self.recognised = True
+        self.floor_at_start = self.floor
+        before, self.health = self.health, self.shared_health
+        self.health.gaps += before.gaps
+        self.health.lost += before.lost
+        self.health.resyncs += before.resyncs
+
+    def _recognise(self, out: list[Item]) -> bool:
+        """Judge the first bytes; False where more are needed.
+
+        Afterwards `recognised` is set, or a search is begun, or `foreign` says what it is.
+        """
+        stretch = self.stretch
+        position = self.position
+        if stretch.end <= position or stretch.end < self.need:
+            return False
+        data = stretch.gather(position, 14 + LONGEST_CLIENT_ID)
+        verdict = recognise(data, self.known, self.limit)
+        if verdict is Verdict.MORE:
+            if stretch.stored(min(position + len(data), stretch.end - 1)):
+                return False
+            self.look(position, chained=True, begin=True)
+            return True
+        if verdict is Verdict.WEAK:
+            end = position + 4 + int.from_bytes(data[:4], "big")
+            if end > stretch.end:
+                self.need = end
+                return False
+            self.floor = stretch.key(end - 1)
+            if self.refute(position, end) is None:
+                verdict = Verdict.KAFKA
+        if verdict in {Verdict.KAFKA, Verdict.SASL}:
+            self.sasl = verdict is Verdict.SASL
+            if not self.floor:
+                self.floor = self._decisive(data)
+            self._recognised()
+            self.need = 0
+            return True
+        if verdict in {Verdict.WEAK, Verdict.OTHER} and not self.opened:
+            self.need = 0
+            self.look(position, chained=True, begin=True)
+            return True
+        self.foreign = verdict
+        if verdict is Verdict.TLS:
+            self._tls(data, out)
+        return True
+
+    def _decisive(self, data: bytes) -> int:
+        """Key of the byte that made the first header readable."""
+        stretch = self.stretch
+        low, high = 5, len(data)
+        while low < high:
+            middle = (low + high) // 2
+            if recognise(data[:middle], self.known, self.limit) is Verdict.MORE:
+                low = middle + 1
+            else:
+                high = middle
+        return stretch.key(self.position + low - 1)
+
+    def _tls(self, data: bytes, out: list[Item]) -> None:
+        """One exchange says that the connection is encrypted; its request is the first record's header."""
+        stretch = self.stretch
+        start = self.position
+        spans, _ = stretch.spans(start, start + 5)
+        key = self.floor = stretch.key(start + 4)
+        size = int.from_bytes(data[3:5], "big")
+        frame = Frame(self.side, start, size, stretch.time(start), stretch.time(start + 4), key, spans)
+        exchange = Exchange(0, self.connection, None, None, None, None, frame)
+        exchange.problems.append(Problem(self.where, 0, "", "the connection is encrypted (TLS)", Code.TLS))
+        self.started.append((key, exchange))
+        out.append((key, WHOLE, exchange, None))
+
+    def _client_id(self, raw: bytes) -> str:
+        text = raw.decode("utf-8", "replace")
+        if len(self.client_ids) < _MOST_CLIENT_IDS:
+            self.client_ids[raw] = text
+        return text
+
+    def _scan(self, out: list[Item]) -> bool:
+        """Walk the frames from `position` on; True where the alignment is lost, so that a search must go on."""
+        stretch = self.stretch
+        ends, ats, times = stretch.ends, stretch.ats, stretch.times
+        last = ends[-1]
+        position = self.position
+        if last < self.need or position >= last:
+            return False
+        read, connection, limit = self.source.read, self.connection, self.limit
+        started, versions, client_ids = self.started.append, self.known.versions, self.client_ids
+        unpack = _REQUEST.unpack_from
+        plain = stretch.have is None and stretch.prior is None
+        floor = self.floor
+        client_id: str | None
+        k = bisect_right(ends, position, 1)
+        while position < last:
+            while ends[k] <= position:
+                k += 1
+            current = self.current
+            room = ends[k] - position
+            if plain and room >= 14 and current is None and not self.sasl:
+                at = ats[k] + position - ends[k - 1]
+                head = read(at, at + _HEAD)
+                if len(head) >= 14:
+                    size, key, version, correlation_id, length = unpack(head)
+                    if 14 <= size <= limit and key in versions and (key != CONTROLLED_SHUTDOWN or version):
+                        if length > 0:
+                            header_end = 14 + length
+                            if header_end <= len(head) and header_end <= room and length <= size - 10:
+                                raw = bytes(head[14:header_end])
+                                client_id = client_ids.get(raw) or self._client_id(raw)
+                            else:
+                                header_end = 0
+                        else:
+                            header_end = 14
+                            client_id = "" if length == 0 else None
+                        if header_end and position + 4 + size <= last:
+                            end = position + 4 + size
+                            header_at = at + header_end - 1
+                            floor = max(floor, header_at)
+                            if end <= ends[k]:
+                                frame_at = at + size + 3
+                                frame = Frame(
+                                    Side.CLIENT, position, size, times[k], times[k], frame_at, [(at, size + 4)]
+                                )
+                            else:
+                                j = bisect_left(ends, end, k + 1)
+                                frame_at = ats[j] + end - 1 - ends[j - 1]
+                                spans = [(at, room)]
+                                if j > k + 1:
+                                    lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
+                                    spans += zip(ats[k + 1 : j], lengths, strict=True)
+                                spans.append((ats[j], end - ends[j - 1]))
+                                frame = Frame(Side.CLIENT, position, size, times[k], times[j], frame_at, spans)
+                                k = j
+                            exchange = Exchange(0, connection, key, version, correlation_id, client_id, frame)
+                            started((floor, exchange))
+                            if frame_at > floor:
+                                floor = frame_at
+                            else:
+                                frame.at = floor
+                            if end > self.attention:
+                                self.attend(frame, position, end, exchange.problems)
+                            kind = REQUEST
+                            if key in NO_REPLY_KEYS and self._no_reply(key, version, head[:room], position, size):
+                                kind = NO_REPLY
+                            elif key == irregular.SASL_HANDSHAKE:
+                                self.sasl = irregular.bare_tokens_follow(key, version)
+                            out.append((floor, kind, exchange, correlation_id))
+                            position = end
+                            continue
+            self.position, self.floor = position, floor
+            if not self._step(out):
+                break
+            position, floor = self.position, self.floor
+        else:
+            self.position, self.floor = position, floor
+        stretch.drop(self.position)
+        return self.search is not None
+
+    def _no_reply(self, key: int, version: int, head: bytes | memoryview, position: int, size: int) -> bool:
+        """Whether the request says that it wants no reply; `head` are its first bytes, or more."""
+        stretch = self.stretch
+        whole = min(size + 4, ENOUGH)
+        answer = wants_no_reply(bytes(head[:whole]), key, version, self.definitions)
+        if answer is None and len(head) < whole:
+            answer = wants_no_reply(stretch.gather(position, whole), key, version, self.definitions)
+        return bool(answer)
+
+    def _step(self, out: list[Item]) -> bool:
+        """One frame, whatever its state; False where more bytes are needed or the alignment is lost."""
+        stretch = self.stretch
+        position = self.position
+        exchange = self.current
+        if exchange is None:
+            head = stretch.gather(position, 4)
+            if len(head) < 4:
+                if position + len(head) < stretch.end:
+                    self.lost(out, position + len(head))
+                else:
+                    self.need = stretch.end + 1
+                return False
+            size = SIZE.unpack_from(head)[0]
+            if not 0 <= size <= self.limit:
+                self.absurd(out, size, position + 3)
+                return False
+            exchange = self._header(size)
+            if exchange is None:
+                self.need = stretch.end + 1
+                return False
+            self.current = exchange
+            self.need = position + 4 + size
+        end = self.need
+        if end > stretch.end:
+            return False
+        self._complete(exchange, end, out)
+        return True
+
+    def _header(self, size: int) -> Exchange | None:
+        """The exchange of the frame of `size` at `position`, None where its header is not there yet."""
+        wanted = min(size + 4, 14)
+        head = self._first(wanted)
+        if head is None:
+            return None
+        client_id: str | None = None
+        key = version = correlation_id = None
+        token = False
+        if self.sasl:
+            # A token is told from a request by its client id too.
+            wanted = min(size + 4, 14 + LONGEST_CLIENT_ID)
+            wide = self._first(wanted)
+            if wide is None:
+                return None
+            head = wide
+            token = not plausible_request(head, size, self.known)
+            self.sasl = token
+        if not token and len(head) >= 12:
+            _, key, version, correlation_id = _SHORT_REQUEST.unpack_from(head)
+        if not token and len(head) >= 14 and (key != CONTROLLED_SHUTDOWN or version):
+            length = int.from_bytes(head[12:14], "big", signed=True)
+            named = key in self.known.versions
+            if 0 <= length <= size - 10 and (named or length <= LONGEST_CLIENT_ID):
+                wanted = max(wanted, 14 + length)
+                whole = self._first(wanted)
+                if whole is None:
+                    return None
+                raw = whole[14 : 14 + length]
+                if len(raw) == length and (named or printable(raw)):
+                    client_id = self._client_id(raw)
+                head = whole
+        exchange = Exchange(0, self.connection, key, version, correlation_id, client_id, token=token)
+        if key is None and not token:
+            self._headless(exchange, len(head), size)
+        decisive = self.position + min(len(head), wanted - 1)
+        if decisive < self.stretch.end:
+            self.floor = max(self.floor, self.stretch.key(decisive))
+        self.started.append((self.floor, exchange))
+        return exchange
+
+    def _first(self, size: int) -> bytes | None:
+        """The first `size` bytes of the frame, fewer where the rest will never be there; None where it still may."""
+        data = self.stretch.gather(self.position, size)
+        if len(data) < size and self.position + len(data) >= self.stretch.end and not self.over:
+            return None
+        return data
+
+    def _headless(self, exchange: Exchange, there: int, size: int) -> None:
+        if size < 8:
+            text = f"a request of {size} bytes has no header"
+            exchange.problems.append(Problem(self.where, 0, "", text, Code.BAD_LENGTH))
+        else:
+            exchange.problems.append(Problem(self.where, there, "", "the header is missing", Code.TRUNCATED))
+
+    def _complete(self, exchange: Exchange, end: int, out: list[Item]) -> None:
+        """Give the exchange its request [position, end)."""
+        position = self.position
+        frame = self.frame(position, end, exchange.problems)
+        self.floor = frame.at
+        exchange.request = frame
+        kind = REQUEST
+        key, version = exchange.api_key, exchange.api_version
+        if exchange.token:
+            kind = TOKEN
+        elif key is not None and version is not None:
+            if key in NO_REPLY_KEYS and self._no_reply(key, version, b"", position, frame.size):
+                kind = NO_REPLY
+            elif irregular.bare_tokens_follow(key, version):
+                self.sasl = True
+        out.append((self.floor, kind, exchange, exchange.correlation_id))
+        self.current = None
+        self.position = end
+        self.need = 0
+
+    def _finish(self, event: End, out: list[Item]) -> None:
+        """The stream is over: what is not whole is cut."""
+        self.over = True
+        stretch = self.stretch
+        if not self.begun:
+            return
+        self.floor = max(self.floor, event.at)
+        if self.search is not None:
+            start = self.search.unproven()
+            if start is not None and self._plausible(start):
+                self.aligned(out, start, stretch.end)
+                if not self.recognised:
+                    self._recognised()
+                self.need = 0
+                self._scan(out)
+        elif not self.recognised and stretch.end - self.position >= 14:
+            head = stretch.gather(self.position, 14 + LONGEST_CLIENT_ID)
+            if self.opened and len(head) >= 4 and plausible_request(head, SIZE.unpack_from(head)[0], self.known):
+                self._recognised()
+                self.need = 0
+                self._scan(out)
+        if not self.recognised:
+            return
+        if self.current is None and self.search is None and stretch.end - self.position >= 12:
+            # What waited for more of a header must do with what there is.
+            self.need = 0
+            self._scan(out)
+        if self.current is not None:
+            self._complete(self.current, self.need, out)
+        else:
+            self.unread(out, event.at, event.time)
+
+    def _plausible(self, start: int) -> bool:
+        """Whether a request begins at `start`, as far as it is there."""
+        head = self.stretch.gather(start, 14 + LONGEST_CLIENT_ID)
+        return len(head) >= 14 and plausible_request(head, SIZE.unpack_from(head)[0], self.known)
+
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        found = []
+        for match in self.known.starts(self.limit).finditer(window):
+            position = match.start()
+            size = self.candidate(window, position)
+            if size >= 0:
+                found.append((position, size))
+        return found
+
+    def candidate(self, window: bytes, position: int) -> int:
+        """Size of the request that may begin at `position` of `window`, -1 where none can."""
+        size: int = SIZE.unpack_from(window, position)[0]
+        if not 8 <= size <= self.limit:
+            return -1
+        head = window[position : position + 14 + LONGEST_CLIENT_ID]
+        return size if plausible_request(head, size, self.known) else -1
+
+    def link(self, window: bytes, position: int) -> int:
+        size, key, version, _, length = _REQUEST.unpack_from(window, position)
+        if not 10 <= size <= self.limit or not -1 <= length <= size - 10 or not self.known.near(key, version):
+            return -1
+        return int(size)
+
+    def refute(self, start: int, end: int) -> int | None:
+        stretch = self.stretch
+        head = stretch.gather(start, min(end - start, 14 + LONGEST_CLIENT_ID))
+        if not plausible_request(head, end - start - 4, self.known):
+            return 0
+        data = stretch.gather(start, end - start)
+        if len(data) < end - start:
+            # Cut by the snap length: the header alone must do.
+            return None if len(head) > 16 else 0
+        return unfit(decode_request(data, self.definitions), len(data))

@@ -1,0 +1,229 @@
+"""Frames of the answering side."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from operator import sub
+from struct import Struct
+
+from decoders.conversation.candidates import Awaited
+from decoders.conversation.framer import SIZE, Framer
+from decoders.conversation.items import BROKEN, RESPONSE, Item
+from decoders.conversation.recognition import Known, is_tls, unfit
+from decoders.conversation.stream import End, Side, Source
+from decoders.exchange import Connection, Exchange, Frame, Health
+from decoders.message import decode_response
+from decoders.problems import Code, Problem
+from decoders.schema.lookup import Definitions
+
+_RESPONSE = Struct(">ii")
+
+CLOSED = frozenset({"FIN", "RST"})
+"""Reasons of an End that are the peers' doing and not the capture's."""
+
+
+class Responses(Framer):
+    """The answering side. `outstanding` are the exchanges that wait, by correlation id."""
+
+    side = Side.BROKER
+    where = "response"
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: Source,
+        definitions: Definitions,
+        known: Known,
+        limit: int,
+        health: Health,
+        outstanding: dict[int, Exchange],
+        *,
+        opened: bool,
+    ) -> None:
+        super().__init__(connection, source, definitions, known, limit, health)
+        self.outstanding = outstanding
+        self.opened = opened
+        self.foreign = False
+        self.awaited = Awaited(outstanding, limit)
+
+    def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
+        self.awaited = Awaited(self.outstanding, self.limit)
+        super().look(start, chained=chained, begin=begin, lost=lost)
+
+    def begin(self, start: int) -> None:
+        super().begin(start)
+        if not self.opened:
+            self.look(start, chained=True, begin=True)
+
+    def scan(self, out: list[Item]) -> None:
+        """Walk the frames from `position` on, as far as the alignment goes."""
+        stretch = self.stretch
+        if self.foreign:
+            return
+        ends, ats, times = stretch.ends, stretch.ats, stretch.times
+        last = ends[-1]
+        position = self.position
+        if self.search is not None or last < self.need or position >= last:
+            return
+        read, limit = self.source.read, self.limit
+        unpack = _RESPONSE.unpack
+        plain = stretch.have is None and stretch.prior is None
+        floor = self.floor
+        k = bisect_right(ends, position, 1)
+        while position < last:
+            while ends[k] <= position:
+                k += 1
+            room = ends[k] - position
+            if plain and room >= 8:
+                at = ats[k] + position - ends[k - 1]
+                head = read(at, at + 8)
+                if len(head) == 8:
+                    size, correlation_id = unpack(head)
+                    end = position + 4 + size
+                    if 4 <= size <= limit and end <= last:
+                        if end <= ends[k]:
+                            frame_at = at + size + 3
+                            frame = Frame(Side.BROKER, position, size, times[k], times[k], frame_at, [(at, size + 4)])
+                        else:
+                            j = bisect_left(ends, end, k + 1)
+                            frame_at = ats[j] + end - 1 - ends[j - 1]
+                            spans = [(at, room)]
+                            if j > k + 1:
+                                lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
+                                spans += zip(ats[k + 1 : j], lengths, strict=True)
+                            spans.append((ats[j], end - ends[j - 1]))
+                            frame = Frame(Side.BROKER, position, size, times[k], times[j], frame_at, spans)
+                            k = j
+                        if frame_at > floor:
+                            floor = frame_at
+                        else:
+                            frame.at = floor
+                        problems: list[Problem] | None = None
+                        if end > self.attention:
+                            problems = []
+                            self.attend(frame, position, end, problems)
+                        out.append((floor, RESPONSE, (frame, problems) if problems else frame, correlation_id))
+                        position = end
+                        continue
+            self.position, self.floor = position, floor
+            if not self._step(out):
+                break
+            position, floor = self.position, self.floor
+        else:
+            self.position, self.floor = position, floor
+        stretch.drop(self.position)
+
+    def _step(self, out: list[Item]) -> bool:
+        """One frame, whatever its state; False where more bytes are needed or the alignment is lost."""
+        stretch = self.stretch
+        position = self.position
+        head = stretch.gather(position, 8)
+        if len(head) < 4:
+            if position + len(head) < stretch.end:
+                self.lost(out, position + len(head))
+            else:
+                self.need = stretch.end + 1
+            return False
+        size = SIZE.unpack_from(head)[0]
+        if not 0 <= size <= self.limit:
+            self._absurd(out, size)
+            return False
+        end = position + 4 + size
+        if end > stretch.end:
+            self.need = end
+            return False
+        self._complete(head, end, out)
+        return True
+
+    def _complete(self, head: bytes, end: int, out: list[Item], kind: int = RESPONSE) -> None:
+        problems: list[Problem] = []
+        frame = self.frame(self.position, end, problems)
+        if kind == BROKEN:
+            self.health.cut -= 1
+        self.floor = frame.at
+        correlation_id = _RESPONSE.unpack(head)[1] if len(head) == 8 and frame.size >= 4 else None
+        out.append((self.floor, kind, (frame, problems) if problems else frame, correlation_id))
+        self.position = end
+        self.need = 0
+
+    def _absurd(self, out: list[Item], size: int) -> None:
+        """Tell a broker that does not speak Kafka from a length gone wrong."""
+        stretch = self.stretch
+        position = self.position
+        data = stretch.gather(position, 5)
+        if len(data) < 5 and position + len(data) == stretch.end:
+            self.need = position + 5
+            return
+        if is_tls(data):
+            self._strange(out, Code.TLS, "the broker's side answers in TLS")
+        elif data[:4] == b"HTTP":
+            self._strange(out, Code.NOT_KAFKA, "the broker's side answers in HTTP")
+        else:
+            self.absurd(out, size, position + min(len(data), 4))
+
+    def _strange(self, out: list[Item], code: Code, text: str) -> None:
+        stretch = self.stretch
+        last = self.position + 4
+        self.report(out, stretch.key(last), self.position, 5, code, text, stretch.time(last))
+        self.foreign = True
+
+    def finish(self, event: End, out: list[Item]) -> None:
+        """The stream is over: what is not whole is cut."""
+        self.over = True
+        stretch = self.stretch
+        if not self.begun or self.foreign:
+            return
+        self.floor = max(self.floor, event.at)
+        if self.search is not None:
+            start = self.search.unproven()
+            if start is not None and stretch.end - start >= 8:
+                self.aligned(out, start, stretch.end)
+                self.scan(out)
+        if self.search is None and stretch.end - self.position >= 8:
+            head = stretch.gather(self.position, 8)
+            if len(head) == 8 and 4 <= (size := SIZE.unpack_from(head)[0]) <= self.limit:
+                _, lost = stretch.spans(self.position, stretch.end)
+                broken = event.reason in CLOSED and not lost
+                self._complete(head, self.position + 4 + size, out, BROKEN if broken else RESPONSE)
+                return
+        self.unread(out, event.at, event.time)
+
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        found = []
+        for match in self.awaited.starts(window):
+            position = match.start()
+            size = self.candidate(window, position)
+            if size >= 0:
+                found.append((position, size))
+        return found
+
+    def candidate(self, window: bytes, position: int) -> int:
+        """Size of the response that may begin at `position` of `window`, -1 where none can."""
+        size, correlation_id = _RESPONSE.unpack_from(window, position)
+        if not 4 <= size <= self.limit or correlation_id not in self.outstanding:
+            return -1
+        return int(size)
+
+    def link(self, window: bytes, position: int) -> int:
+        size: int = SIZE.unpack_from(window, position)[0]
+        return size if 4 <= size <= self.limit else -1
+
+    def refute(self, start: int, end: int) -> int | None:
+        stretch = self.stretch
+        head = stretch.gather(start, 8)
+        if len(head) < 8:
+            return 0
+        exchange = self.outstanding.get(_RESPONSE.unpack(head)[1])
+        if exchange is None or exchange.request is None or exchange.request.at >= stretch.key(end - 1):
+            return 0
+        key, version = exchange.api_key, exchange.api_version
+        if key is None or version is None:
+            return 0
+        if not self.known.exact(key, version):
+            # No definition to hold it to: the correlation id must do.
+            return None
+        data = stretch.gather(start, end - start)
+        if len(data) < end - start:
+            # Cut by the snap length: so must it here.
+            return None
+        return unfit(decode_response(data, key, version, self.definitions), len(data))
