@@ -17,6 +17,8 @@ from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.jsonform import base64, body_json
 from decoders.message import Decoded, decode_request, decode_response, error_codes, record_problems
 from decoders.problems import Code, Problem
+from decoders.records import skipped
+from decoders.records.codecs import DEFAULT_LIMIT
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 
@@ -57,15 +59,21 @@ def exchange_json(
     show_secrets: bool = False,
     precision: int = MICROSECONDS,
     health: Health | None = None,
+    open_batches: bool = True,
+    batch_limit: int = DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """One exchange as "kproxy.exchange/1".
 
     `precision` is the capture's own: digits of a second, 6 or 9. `health`, where given, counts frames that could not be
-    decoded.
+    decoded. Without `open_batches` batches have no records; one of more than `batch_limit` uncompressed bytes is not
+    opened.
     """
     view = _View(exchange, source, definitions, show_secrets=show_secrets, precision=precision)
+    view.open_batches, view.batch_limit = open_batches, batch_limit
     request = view.side(exchange.request)
     response = view.side(exchange.response)
+    if open_batches and request is not None and response is not None and exchange.api_key == skipped.FETCH:
+        skipped.mark(request["body"], response["body"])
     if health is not None:
         health.undecoded += view.undecoded
     connection = exchange.connection
@@ -117,6 +125,8 @@ class _View:
         self.definitions_used: str | None = None
         self.undecoded = 0
         self.cut = False
+        self.open_batches = True
+        self.batch_limit = DEFAULT_LIMIT
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
         """The "request" or "response" member."""
@@ -146,7 +156,14 @@ class _View:
             self.undecoded += decoded is not None
             shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
             return shown
-        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, show_secrets=self.show_secrets)
+        shown["body"] = body_json(
+            decoded.body,
+            decoded.message,
+            decoded.version,
+            show_secrets=self.show_secrets,
+            open_batches=self.open_batches,
+            batch_limit=self.batch_limit,
+        )
         self.problems += record_problems(data, decoded, shown["body"], _where(frame))
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version

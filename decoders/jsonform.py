@@ -16,17 +16,32 @@ from decoders import secrets
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
-from decoders.records.batches import RecordsForm, Trouble, records_json
+from decoders.records.batches import Trouble
+from decoders.records.codecs import DEFAULT_LIMIT
+from decoders.records.form import RecordsForm, unaligned_records
 from decoders.schema.model import Message
 
 
-def body_json(values: Mapping[str, Any], message: Message, version: int, *, show_secrets: bool = False) -> Any:
+def body_json(
+    values: Mapping[str, Any],
+    message: Message,
+    version: int,
+    *,
+    show_secrets: bool = False,
+    open_batches: bool = True,
+    batch_limit: int = DEFAULT_LIMIT,
+) -> Any:
     """The values of a message in `version` as an object that `json.dumps` takes.
 
     Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
-    unless `show_secrets`.
+    unless `show_secrets`. Record batches have no records unless `open_batches`; one that comes to more than
+    `batch_limit` bytes when it is decompressed is not opened.
     """
-    return (_open if show_secrets else _closed)(message, version)(values)
+    body = (_open if show_secrets else _closed)(message, version)(values)
+    if open_batches:
+        for _, form in records_forms(body, message, version):
+            form.open(body_json, limit=batch_limit)
+    return body
 
 
 def base64(data: Buffer) -> str:
@@ -86,6 +101,8 @@ class _Converter:
             return f"config(v[{secrets.NAME!r}], {value})"
         array = slot.shape is Shape.ARRAY
         one = slot.element if slot.element is not None else slot
+        if slot.name == "unalignedRecords":
+            return f"None if {value} is None else unaligned({value})"
         function = (_FIXED if one.shape is Shape.FIXED else _BYTES if one.shape is Shape.BYTES else {}).get(one.type)
         if function is None:
             return None
@@ -148,7 +165,8 @@ def _compile(message: Message, version: int, *, show_secrets: bool) -> Callable[
         "uuid": uuid_json,
         "number": float_json,
         "base64": base64,
-        "records": records_json,
+        "records": RecordsForm,
+        "unaligned": unaligned_records,
         "unknown": _unknown,
     }
     exec(compile("".join(converter.functions), f"<JSON of {message.name} v{version}>", "exec"), names)  # noqa: S102
@@ -170,10 +188,15 @@ def _closed(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any
     return _compile(message, version, show_secrets=False)
 
 
+def records_forms(body: Any, message: Message, version: int) -> list[tuple[str, RecordsForm]]:
+    """The records fields of a body that `body_json` made, each with its path."""
+    layout = _with_records(message, version)
+    return [] if layout is None else list(_forms(body, layout, ""))
+
+
 def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str, Trouble]]:
     """What is wrong in the records of a body that `body_json` made: the field's path, and the trouble."""
-    layout = _with_records(message, version)
-    return [] if layout is None else list(_troubles(body, layout, ""))
+    return [(path, trouble) for path, form in records_forms(body, message, version) for trouble in form.troubles]
 
 
 def _holds_records(layout: Layout) -> bool:
@@ -186,15 +209,15 @@ def _with_records(message: Message, version: int) -> Layout | None:
     return layout if _holds_records(layout) else None
 
 
-def _troubles(body: Any, layout: Layout, path: str) -> Iterator[tuple[str, Trouble]]:
+def _forms(body: Any, layout: Layout, path: str) -> Iterator[tuple[str, RecordsForm]]:
     for slot in layout.every():
         value = body.get(slot.name)
         if not value:
             continue
         if isinstance(value, RecordsForm):
-            yield from ((path + slot.name, trouble) for trouble in value.troubles)
+            yield path + slot.name, value
         elif slot.shape is Shape.ARRAY and slot.layout is not None:
             for index, element in enumerate(value):
-                yield from _troubles(element, slot.layout, f"{path}{slot.name}[{index}].")
+                yield from _forms(element, slot.layout, f"{path}{slot.name}[{index}].")
         elif slot.shape is Shape.STRUCT:
-            yield from _troubles(value, slot.struct, f"{path}{slot.name}.")
+            yield from _forms(value, slot.struct, f"{path}{slot.name}.")

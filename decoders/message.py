@@ -282,7 +282,14 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
         one.path: one.end - len(one.value) for one in node.walk() if one.type == "records" and one.value is not None
     }
     return [
-        Problem(where, places[path] + trouble.offset, path, trouble.message, trouble.code) for path, trouble in troubles
+        Problem(
+            where,
+            places[path] + trouble.offset,
+            f"{path}.{trouble.path}" if trouble.path else path,
+            trouble.message,
+            trouble.code,
+        )
+        for path, trouble in troubles
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from captures.export import Reading
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
+from decoders.records.codecs import DEFAULT_LIMIT
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
@@ -16,9 +17,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 class JsonLines:
     """One object a line: exchanges and problems as they come, health last."""
 
-    def __init__(self, reader: Reading, *, show_secrets: bool = False) -> None:
+    def __init__(self, reader: Reading, *, show_secrets: bool = False, batch_limit: int = DEFAULT_LIMIT) -> None:
         self._reader = reader
         self._show_secrets = show_secrets
+        self._batch_limit = batch_limit
 
     def begin(self) -> str:
         return ""
@@ -39,6 +41,7 @@ class JsonLines:
                 show_secrets=self._show_secrets,
                 precision=self._reader.precision,
                 health=self._reader.health,
+                batch_limit=self._batch_limit,
             )
         if isinstance(item, StreamProblem):
             return problem_json(item, precision=self._reader.precision)

@@ -106,7 +106,9 @@ class CsvLines:
         return "" if latency is None else milliseconds(latency, self._precision)
 
     def _decoded(self, exchange: Exchange) -> Cells:
-        return exchange_json(exchange, self._reader.source, self._reader.definitions, precision=self._precision)
+        return exchange_json(
+            exchange, self._reader.source, self._reader.definitions, precision=self._precision, open_batches=False
+        )
 
 
 def _writer(columns: Sequence[str]) -> Callable[..., str]:

@@ -1,7 +1,7 @@
 """What a records field holds, down to the headers of its batches.
 
 Batches of magic 2 and message sets of magic 0 and 1, whose outer messages each count as a batch, as in Kafka's
-`MemoryRecords.batches()`. The records inside are not read here.
+`MemoryRecords.batches()`. The records inside are read by `decoders.records.opening`.
 Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`; KIP-98, KIP-32.
 """
 
@@ -22,8 +22,14 @@ COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 _PREFIX = struct.Struct(">qiIb")
 """baseOffset, size of what follows, (leader epoch or CRC), magic: in this place in every format."""
 _V2 = struct.Struct(">qiibIhiqqqhii")
+V2_HEADER = _V2.size
+"""Bytes of a batch of magic 2 before its records."""
 _LEGACY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
+
+_CRC = struct.Struct(">I")
+_SEARCHED = 16
+"""How often a search may compute the CRC of all bytes before it gives up."""
 
 _LOG_OVERHEAD = 12
 """Bytes of offset and size, which the size does not count."""
@@ -44,11 +50,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong in a records field; `offset` counts from the field's first byte."""
+    """What is wrong in a records field.
+
+    `offset` counts from the field's first byte; what lies in decompressed bytes has the offset of the compressed ones.
+    `path` is what it concerns below the field ("batches[1].records[3].value"), "" for the field as a whole.
+    """
 
     offset: int
     code: Code
     message: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,11 @@ def compression_name(attributes: int) -> str:
     return COMPRESSION[codec] if codec < len(COMPRESSION) else f"unknown({codec})"
 
 
-def parse(records: Buffer) -> Batches:
-    """Read the headers of all batches; never raises on any bytes."""
+def parse(records: Buffer, *, check: bool = True) -> Batches:
+    """Read the headers of all batches; never raises on any bytes.
+
+    Without `check` no CRC is computed and headers have no `crcValid`: a batch costs its header only, whatever its size.
+    """
     batches: list[Batch] = []
     troubles: list[Trouble] = []
     position, end = 0, len(records)
@@ -87,15 +101,43 @@ def parse(records: Buffer) -> Batches:
         after = position + _LOG_OVERHEAD + size
         if after > end:
             break
-        header = _v2(records, position, after) if magic == 2 else _legacy(records, position, after)
-        if not header["crcValid"]:
-            troubles.append(Trouble(position, Code.CRC_MISMATCH, "the batch's CRC does not match its bytes"))
+        header = _v2(records, position, after, check) if magic == 2 else _legacy(records, position, after, check)
+        if check and not header["crcValid"]:
+            message = "the batch's CRC does not match its bytes"
+            troubles.append(Trouble(position, Code.CRC_MISMATCH, message, f"batches[{len(batches)}]"))
         batches.append(Batch(position, after, header))
         position = after
     return Batches(batches, end - position, troubles)
 
 
-def _v2(records: Buffer, position: int, end: int) -> dict[str, Any]:
+def first_whole(records: Buffer) -> int | None:
+    """Where the first whole batch of magic 2 begins in bytes that may begin within one; None where there is none."""
+    data = bytes(records)
+    end = len(data)
+    budget = _SEARCHED * end
+    at = data.find(2, _PREFIX.size - 1)
+    while at >= 0 and budget > 0:
+        start = at - _PREFIX.size + 1
+        _, size, _, _ = _PREFIX.unpack_from(data, start)
+        after = start + _LOG_OVERHEAD + size
+        if size >= V2_HEADER - _LOG_OVERHEAD and after <= end:
+            budget -= size
+            (crc,) = _CRC.unpack_from(data, start + _PREFIX.size)
+            if google_crc32c.value(data[start + _CHECKED_V2 : after]) == crc:
+                return start
+        at = data.find(2, at + 1)
+    return None
+
+
+def crc_valid(records: Buffer, batch: Batch) -> bool:
+    """Whether the CRC of a batch of these records matches: CRC32C of magic 2, CRC32 of the others."""
+    checked, crc = records[batch.start : batch.end], batch.header["crc"]
+    if batch.header["magic"] == 2:
+        return bool(google_crc32c.value(bytes(checked[_CHECKED_V2:])) == crc)
+    return bool(zlib.crc32(checked[_CHECKED_LEGACY:]) == crc)
+
+
+def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]:
     (
         base_offset,
         _,
@@ -111,35 +153,41 @@ def _v2(records: Buffer, position: int, end: int) -> dict[str, Any]:
         base_sequence,
         count,
     ) = _V2.unpack_from(records, position)
-    return {
+    header: dict[str, Any] = {
         "baseOffset": base_offset,
         "partitionLeaderEpoch": leader_epoch,
         "magic": magic,
         "crc": crc,
-        "crcValid": google_crc32c.value(bytes(records[position + _CHECKED_V2 : end])) == crc,
-        "compression": compression_name(attributes),
-        "timestampType": "LogAppendTime" if attributes & 8 else "CreateTime",
-        "isTransactional": bool(attributes & 16),
-        "isControl": bool(attributes & 32),
-        "lastOffsetDelta": last_offset_delta,
-        "baseTimestamp": base_timestamp,
-        "maxTimestamp": max_timestamp,
-        "producerId": producer_id,
-        "producerEpoch": producer_epoch,
-        "baseSequence": base_sequence,
-        "recordCount": count,
-        "sizeInBytes": end - position,
     }
+    if check:
+        header["crcValid"] = google_crc32c.value(bytes(records[position + _CHECKED_V2 : end])) == crc
+    header["compression"] = compression_name(attributes)
+    header["timestampType"] = "LogAppendTime" if attributes & 8 else "CreateTime"
+    header["isTransactional"] = bool(attributes & 16)
+    header["isControl"] = bool(attributes & 32)
+    header["lastOffsetDelta"] = last_offset_delta
+    header["baseTimestamp"] = base_timestamp
+    if attributes & 64:
+        # KIP-534: the log cleaner keeps here until when tombstones stay; records count from it.
+        header["deleteHorizon"] = base_timestamp
+    header["maxTimestamp"] = max_timestamp
+    header["producerId"] = producer_id
+    header["producerEpoch"] = producer_epoch
+    header["baseSequence"] = base_sequence
+    header["recordCount"] = count
+    header["sizeInBytes"] = end - position
+    return header
 
 
-def _legacy(records: Buffer, position: int, end: int) -> dict[str, Any]:
+def _legacy(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]:
     """An outer message. What only its inner messages tell (first offset, count) is there where it has none."""
     offset, _, crc, magic, attributes = _LEGACY.unpack_from(records, position)
     compression = compression_name(attributes)
     header: dict[str, Any] = {"baseOffset": offset} if compression == "none" else {}
     header["magic"] = magic
     header["crc"] = crc
-    header["crcValid"] = zlib.crc32(records[position + _CHECKED_LEGACY : end]) == crc
+    if check:
+        header["crcValid"] = zlib.crc32(records[position + _CHECKED_LEGACY : end]) == crc
     header["compression"] = compression
     if magic == 0:
         header["timestampType"] = "NoTimestampType"
@@ -150,21 +198,3 @@ def _legacy(records: Buffer, position: int, end: int) -> dict[str, Any]:
         header["recordCount"] = 1
     header["sizeInBytes"] = end - position
     return header
-
-
-class RecordsForm(dict[str, Any]):
-    """The JSON form of a records field; `troubles` are for the exchange's problems."""
-
-    troubles: list[Trouble]
-
-
-def records_json(records: Buffer) -> RecordsForm:
-    """The JSON form of a records field, as far as the batches' headers go."""
-    parsed = parse(records)
-    form = RecordsForm(
-        sizeInBytes=len(records),
-        batches=[batch.header for batch in parsed.batches],
-        truncatedTail=parsed.truncated_tail,
-    )
-    form.troubles = parsed.troubles
-    return form

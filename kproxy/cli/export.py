@@ -1,4 +1,4 @@
-"""`kproxy export`: the exchanges of captures as JSON Lines, JSON or CSV."""
+"""`kproxy export`: the exchanges of captures as JSON Lines, JSON or CSV, or their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, Selection, selecting
+from kproxy.cli.options import PORTS, SIZE, Selection, selecting
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
 
-FORMATS = ("jsonl", "json", "csv")
+FORMATS = ("jsonl", "json", "csv", "records")
 AT_ONCE = 512
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 
@@ -41,6 +41,14 @@ AT_ONCE = 512
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True, help="Form of the output."
 )
+@click.option(
+    "--batch-limit",
+    type=SIZE,
+    default="64M",
+    show_default=True,
+    metavar="SIZE",
+    help="Do not open record batches of more than this, decompressed.",
+)
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
@@ -50,6 +58,7 @@ def command(
     captures: tuple[Path, ...],
     output: Path | None,
     form: str,
+    batch_limit: int,
     columns: str | None,
     ports: tuple[range, ...] | None,
     release: str | None,
@@ -59,7 +68,7 @@ def command(
     since: int | None,
     until: int | None,
 ) -> None:
-    """Write the exchanges of captures, one after the other as they complete.
+    """Write the exchanges of captures, one after the other as they complete; with --format records their records.
 
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
@@ -68,10 +77,12 @@ def command(
     \b
     kproxy export capture.pcap -o exchanges.jsonl
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
+    kproxy export capture.pcap --format records | jq -r .value
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from captures.export.records import RecordLines
     from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.source import open_source
@@ -84,9 +95,12 @@ def command(
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
         with _output(output, source) as out, few_collections():
-            _write(reader, _lines(reader, form, chosen, show_secrets=show_secrets), selection, out)
+            lines = _lines(reader, form, chosen, show_secrets=show_secrets, batch_limit=batch_limit)
+            _write(reader, lines, selection, out)
         if selection.note:
             settings.warn(selection.note)
+        if isinstance(lines, RecordLines) and lines.problems:
+            settings.warn(f"{lines.problems} problems in messages with records; --format jsonl names them")
         if reader.error is not None:
             raise reader.error
     finally:
@@ -119,14 +133,17 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
     return chosen
 
 
-def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets: bool) -> Lines:
+def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets: bool, batch_limit: int) -> Lines:
     from captures.export.jsonl import JsonArray, JsonLines
+    from captures.export.records import RecordLines
     from captures.export.rows import CsvLines
 
     if form == "csv":
         return CsvLines(reader, columns)
+    if form == "records":
+        return RecordLines(reader, batch_limit=batch_limit)
     kind = JsonArray if form == "json" else JsonLines
-    return kind(reader, show_secrets=show_secrets)
+    return kind(reader, show_secrets=show_secrets, batch_limit=batch_limit)
 
 
 def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:

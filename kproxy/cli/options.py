@@ -98,7 +98,24 @@ class ReleaseType(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+class SizeType(click.ParamType[int]):
+    """Bytes: "1048576", "256M", "1GiB"."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from kproxy.settings import size
+
+        try:
+            return size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 FILTER = FilterType()
+SIZE = SizeType()
 TIME = TimeType()
 PORTS = PortsType()
 RELEASE = ReleaseType()

@@ -197,7 +197,7 @@ def test_large_frames_are_read_without_a_copy() -> None:
 
 def test_records_whose_crc_does_not_match_are_a_problem_in_their_place() -> None:
     good, bad = batch(), bytearray(batch())
-    bad[-1] ^= 1
+    bad[-2] ^= 1
     partitions: list[dict[str, Any]] = [
         {"index": 1, "records": good},
         {"index": 2, "records": bytes(good + bad)},
@@ -210,7 +210,7 @@ def test_records_whose_crc_does_not_match_are_a_problem_in_their_place() -> None
     body = body_json(read.body or {}, read.message, read.version)
     (problem,) = record_problems(data, read, body, "request")
     assert (problem.code, problem.where) == (Code.CRC_MISMATCH, "request")
-    assert problem.path == "topicData[0].partitionData[1].records"
+    assert problem.path == "topicData[0].partitionData[1].records.batches[1]"
     assert data[problem.offset :].startswith(bytes(bad))
     partitions[1]["records"] = good
     clean = request(0, 9, write(named("ProduceRequest", 9), 9, values))

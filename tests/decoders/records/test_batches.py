@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 from decoders.message import decode_request
 from decoders.problems import Code
-from decoders.records.batches import parse, records_json
+from decoders.records.batches import parse
+from decoders.records.form import RecordsForm
 from decoders.schema import definitions
 from tests.support.golden import DATA, segments
 
+THREE = b"".join(bytes([14, 0, 0, 2 * index, 1, 2, 118, 0]) for index in range(3))
+"""Three records with the value "v"."""
 
-def batch(offset: int = 5, attributes: int = 0, records: bytes = b"records") -> bytes:
+
+def batch(offset: int = 5, attributes: int = 0, records: bytes = THREE) -> bytes:
     checked = struct.pack(">hiqqqhii", attributes, 2, 100, 200, 7, 1, 9, 3) + records
     crc = google_crc32c.value(checked)
     return struct.pack(">qiibI", offset, 9 + len(checked), 4, 2, crc) + checked
@@ -45,14 +49,14 @@ V2 = {
     "producerEpoch": 1,
     "baseSequence": 9,
     "recordCount": 3,
-    "sizeInBytes": 68,
+    "sizeInBytes": 85,
 }
 
 
 def test_a_batch() -> None:
     data = batch()
-    form = records_json(memoryview(data))
-    assert form["sizeInBytes"] == len(data) == 68
+    form = RecordsForm(memoryview(data))
+    assert form["sizeInBytes"] == len(data) == 85
     assert form["truncatedTail"] == 0
     (header,) = form["batches"]
     assert header.pop("crc") == int.from_bytes(data[17:21], "big")
@@ -115,7 +119,7 @@ def test_what_is_no_batch_ends_the_reading(data: bytes) -> None:
     parsed = parse(batch() + data)
     assert len(parsed.batches) == 1
     assert parsed.truncated_tail == len(data)
-    assert [(t.offset, t.code) for t in parsed.troubles] == [(68, Code.BAD_LENGTH)]
+    assert [(t.offset, t.code) for t in parsed.troubles] == [(85, Code.BAD_LENGTH)]
 
 
 @given(st.binary(max_size=200), st.booleans())

@@ -1,0 +1,119 @@
+"""Records as one line each: "kproxy.record/1"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from captures.export import Reading
+from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.exchange_json import exchange_json
+from decoders.records.codecs import DEFAULT_LIMIT
+
+RECORD: Final = "kproxy.record/1"
+
+PLACES: Final[dict[int, tuple[str, str, str, str]]] = {
+    0: ("request", "topicData", "partitionData", "records"),
+    1: ("response", "responses", "partitions", "records"),
+    59: ("response", "topics", "partitions", "unalignedRecords"),
+    78: ("response", "responses", "partitions", "records"),
+}
+"""API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are: side, topics, partitions, field."""
+
+_OF_BATCH: Final = (
+    "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
+    "producerEpoch", "baseSequence", "recordCount", "sizeInBytes", "uncompressedSizeInBytes",
+)  # fmt: skip
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+class RecordLines:
+    """One record a line, in the order of their exchanges; `problems` counts what could not be read of records."""
+
+    def __init__(self, reader: Reading, *, batch_limit: int = DEFAULT_LIMIT) -> None:
+        self.problems = 0
+        self._reader = reader
+        self._limit = batch_limit
+
+    def begin(self) -> str:
+        return ""
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+        return "".join(
+            [_encode(line) + "\n" for item in items if isinstance(item, Exchange) for line in self.records(item)]
+        )
+
+    def end(self) -> str:
+        return ""
+
+    def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
+        """The objects of an exchange's records."""
+        place = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
+        if place is None:
+            return
+        line = exchange_json(
+            exchange,
+            self._reader.source,
+            self._reader.definitions,
+            precision=self._reader.precision,
+            health=self._reader.health,
+            batch_limit=self._limit,
+        )
+        side, topics, partitions, field = place
+        self.problems += sum(problem["where"] == side for problem in line["problems"])
+        body = line[side] and line[side]["body"]
+        if not body:
+            return
+        assigned = _assigned(line) if side == "request" else {}
+        for topic in body[topics]:
+            name, topic_id = topic.get("name", topic.get("topic")), topic.get("topicId")
+            for partition in topic[partitions]:
+                records = partition[field]
+                number = partition.get("index", partition.get("partitionIndex"))
+                index = 0
+                for batch in records["batches"] if records else ():
+                    facts = {key: batch[key] for key in _OF_BATCH if key in batch}
+                    for record in batch["records"] or ():
+                        base = assigned.get((topic_id or name, number))
+                        yield _line(line, name, topic_id, number, record, facts, None if base is None else base + index)
+                        index += 1
+
+
+def _line(
+    line: dict[str, Any],
+    topic: str | None,
+    topic_id: str | None,
+    partition: int,
+    record: dict[str, Any],
+    batch: dict[str, Any],
+    assigned: int | None,
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {"schema": RECORD, "exchange": line["exchange"], "api": line["api"], "topic": topic}
+    if topic_id is not None:
+        shown["topicId"] = topic_id
+    shown["partition"] = partition
+    shown["offset"] = record["offset"]
+    if assigned is not None:
+        shown["assignedOffset"] = assigned
+    shown["timestamp"] = record.get("timestamp")
+    shown["key"] = record["key"]
+    shown["value"] = record["value"]
+    shown["headers"] = record.get("headers", [])
+    if "skipped" in record:
+        shown["skipped"] = record["skipped"]
+    shown["batch"] = batch
+    return shown
+
+
+def _assigned(line: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """The first offset that a Produce response gives to the records of each partition."""
+    body = line["response"] and line["response"]["body"]
+    if not body:
+        return {}
+    return {
+        (topic.get("topicId") or topic["name"], partition["index"]): partition["baseOffset"]
+        for topic in body["responses"]
+        for partition in topic["partitionResponses"]
+        if partition["errorCode"] == 0 and partition["baseOffset"] >= 0
+    }

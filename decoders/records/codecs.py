@@ -1,0 +1,233 @@
+"""Decompression of record batches, never to more bytes than a limit, whatever the compressed bytes claim.
+
+Source: Kafka's `CompressionType` and its streams: gzip members, snappy in xerial's framing (some clients send a bare
+block), one LZ4 frame, zstd frames. The libraries are loaded when a batch first needs them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from decoders.primitives import Buffer, read_unsigned_varint
+from decoders.problems import Code, DecodeError
+
+DEFAULT_LIMIT: Final = 64 << 20
+"""Bytes that a batch may have once it is decompressed."""
+
+_PIECE: Final = 256 << 10
+"""Bytes asked for at a time: what a codec may reserve before it has anything to show for it."""
+_GZIP: Final = 31
+_ZSTD_WINDOW: Final = 1 << 27
+"""The largest window that Kafka's own reader takes (zstd's default limit)."""
+_SNAPPY_RATIO: Final = 64
+"""No snappy block grows further: three bytes copy at most 64."""
+_XERIAL: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = 16
+_INT32: Final = struct.Struct(">i")
+_MASK: Final = 0xFFFFFFFF
+
+
+class CodecError(Exception):
+    """Compressed bytes that are not decompressed: `code` is decompression_failed or decompression_limit."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: int = 2) -> bytes:
+    """Decompress what a batch of this magic holds in `codec` ("gzip", "snappy", "lz4", "zstd"; "none" is a copy).
+
+    Raises CodecError where the bytes are damaged, the codec is unknown, or they come to more than `limit` bytes.
+    """
+    if codec == "none":
+        return bytes(data)
+    reader = _READERS.get(codec)
+    if reader is None:
+        raise CodecError(Code.DECOMPRESSION_FAILED, f"no codec is called {codec}")
+    if codec == "lz4" and magic == 0:
+        data = with_right_header_checksum(data)
+    pieces = []
+    left = limit
+    for piece in reader(data, limit):
+        left -= len(piece)
+        if left < 0:
+            raise _beyond(codec, limit)
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _beyond(codec: str, limit: int) -> CodecError:
+    return CodecError(Code.DECOMPRESSION_LIMIT, f"{codec} data come to more than {limit} bytes: not opened")
+
+
+def _failed(codec: str, why: object) -> CodecError:
+    return CodecError(Code.DECOMPRESSION_FAILED, f"{codec} data are damaged: {why}")
+
+
+def _gzip(data: Buffer, limit: int) -> Iterator[bytes]:
+    """Members one after the other, as Java's GZIPInputStream reads them."""
+    del limit
+    if not data:
+        raise _failed("gzip", "there are none")
+    rest: Buffer = data
+    while rest:
+        member = zlib.decompressobj(_GZIP)
+        while not member.eof:
+            try:
+                piece = member.decompress(rest, _PIECE)
+            except zlib.error as error:
+                raise _failed("gzip", error) from None
+            rest = member.unconsumed_tail
+            if not piece and not rest and not member.eof:
+                raise _failed("gzip", "they end early")
+            yield piece
+        rest = member.unused_data
+
+
+def _lz4(data: Buffer, limit: int) -> Iterator[bytes]:
+    del limit
+    import lz4.frame
+
+    frame = lz4.frame.LZ4FrameDecompressor()
+    rest: Buffer = data
+    while not frame.eof:
+        try:
+            piece = frame.decompress(rest, _PIECE)
+        except (RuntimeError, EOFError) as error:
+            raise _failed("lz4", error) from None
+        rest = b""
+        if not piece and not frame.eof:
+            raise _failed("lz4", "they end early")
+        yield piece
+
+
+def _zstd(data: Buffer, limit: int) -> Iterator[bytes]:
+    del limit
+    import zstandard
+
+    _check_zstd_ends(bytes(data))
+    with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
+        data, read_across_frames=True
+    ) as reader:
+        while True:
+            try:
+                piece = reader.read(_PIECE)
+            except zstandard.ZstdError as error:
+                raise _failed("zstd", error) from None
+            if not piece:
+                return
+            yield piece
+
+
+def _check_zstd_ends(data: bytes) -> None:
+    """Walk the blocks of all frames: the library says nothing where the last one is cut (RFC 8878, 3.1.1)."""
+    position, end = 0, len(data)
+    while position < end:
+        magic = int.from_bytes(data[position : position + 4], "little")
+        if magic & 0xFFFFFFF0 == 0x184D2A50:
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+        elif magic == 0xFD2FB528 and position + 5 <= end:
+            descriptor = data[position + 4]
+            single = descriptor >> 5 & 1
+            position += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3] + (single, 2, 4, 8)[descriptor >> 6]
+            last = 0
+            while not last and position + 3 <= end:
+                block = int.from_bytes(data[position : position + 3], "little")
+                last = block & 1
+                position += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
+            if not last:
+                raise _failed("zstd", "they end early")
+            position += 4 if descriptor & 4 else 0
+        else:
+            raise _failed("zstd", f"no frame begins at byte {position}")
+    if position > end or not data:
+        raise _failed("zstd", "they end early")
+
+
+def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
+    """Blocks in xerial's framing (SnappyOutputStream), else one bare block."""
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL)]) != _XERIAL:
+        yield _snappy_block(view, limit)
+        return
+    position, end = 0, len(view)
+    while position < end:
+        if bytes(view[position : position + len(_XERIAL)]) == _XERIAL:
+            position += _XERIAL_HEADER
+            if position > end:
+                raise _failed("snappy", "they end within a header")
+            continue
+        if position + _INT32.size > end:
+            raise _failed("snappy", "they end within the size of a block")
+        (size,) = _INT32.unpack_from(view, position)
+        position += _INT32.size
+        if not 0 <= size <= end - position:
+            raise _failed("snappy", f"a block of {size} bytes where {end - position} are left")
+        block = _snappy_block(view[position : position + size], limit)
+        limit -= len(block)
+        yield block
+        position += size
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    """Decompress one block, whose length prefix is checked before the library reserves as much."""
+    import snappy
+
+    try:
+        size, _ = read_unsigned_varint(block, 0)
+    except (DecodeError, IndexError):
+        raise _failed("snappy", "a block has no length") from None
+    if size > limit:
+        raise _beyond("snappy", limit)
+    if size > _SNAPPY_RATIO * len(block):
+        raise _failed("snappy", f"a block of {len(block)} bytes claims to hold {size}")
+    try:
+        plain: bytes = snappy.uncompress(bytes(block))
+    except (snappy.UncompressError, ValueError, RuntimeError) as error:
+        raise _failed("snappy", str(error) or f"a block of {len(block)} bytes is no snappy block") from None
+    if len(plain) != size:
+        raise _failed("snappy", f"a block claims {size} bytes and has {len(plain)}")
+    return plain
+
+
+_READERS: Final[dict[str, Callable[[Buffer, int], Iterator[bytes]]]] = {
+    "gzip": _gzip,
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}
+
+
+def with_right_header_checksum(frame: Buffer) -> bytes:
+    """An LZ4 frame with the checksum of its descriptor as the format defines it.
+
+    In message sets of magic 0 Kafka took it over the frame's magic number as well, and ignores it when it reads
+    (KAFKA-3160).
+    """
+    data = bytearray(frame)
+    if len(data) > 6:
+        flags = data[4]
+        at = 6 + (8 if flags & 8 else 0) + (4 if flags & 1 else 0)
+        if at < len(data):
+            data[at] = xxh32(bytes(data[4:at])) >> 8 & 0xFF
+    return bytes(data)
+
+
+def xxh32(data: bytes) -> int:
+    """xxHash32, seed 0, of less than 16 bytes: what the descriptor of an LZ4 frame has."""
+    value = 374761393 + len(data)
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        value = value + word * 3266489917 & _MASK
+        value = (value << 17 | value >> 15) * 668265263 & _MASK
+    for byte in data[whole:]:
+        value = value + byte * 374761393 & _MASK
+        value = (value << 11 | value >> 21) * 2654435761 & _MASK
+    value = (value ^ value >> 15) * 2246822519 & _MASK
+    value = (value ^ value >> 13) * 3266489917 & _MASK
+    return value ^ value >> 16

@@ -1,0 +1,79 @@
+"""Keys and values of control records, read by their definitions.
+
+Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; KIP-98, KIP-595, KIP-630, KIP-853.
+A key is a version (int16) and a type (int16). Values begin with their version as well; where the definition has it as
+a field of its own it is that field.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from decoders.compiler import decoder
+from decoders.problems import Code, DecodeError, Problem
+from decoders.records.record import RecordsError
+from decoders.schema import definitions
+from decoders.schema.model import Message
+
+ToJson = Callable[[Mapping[str, Any], Message, int], Any]
+"""Values of a message in a version to JSON: `decoders.jsonform.body_json`."""
+
+TYPES: Final = (
+    ("ABORT", "EndTxnMarker"),
+    ("COMMIT", "EndTxnMarker"),
+    ("LEADER_CHANGE", "LeaderChangeMessage"),
+    ("SNAPSHOT_HEADER", "SnapshotHeaderRecord"),
+    ("SNAPSHOT_FOOTER", "SnapshotFooterRecord"),
+    ("KRAFT_VERSION", "KRaftVersionRecord"),
+    ("KRAFT_VOTERS", "VotersRecord"),
+)
+"""Name of each control record type, in order of its number, and the message that its value is."""
+
+_KEY: Final = struct.Struct(">hh")
+_VERSION: Final = struct.Struct(">h")
+
+
+def type_of(key: bytes | None) -> int | None:
+    """The control record type that a key names; None where it is none."""
+    return None if key is None or len(key) < _KEY.size else _KEY.unpack_from(key)[1]
+
+
+def type_name(number: int) -> str:
+    return TYPES[number][0] if 0 <= number < len(TYPES) else f"UNKNOWN({number})"
+
+
+def key_json(key: bytes) -> dict[str, Any]:
+    """What a control record's key says. Raises RecordsError."""
+    if len(key) < _KEY.size:
+        raise RecordsError(Code.TRUNCATED, f"a control record's key of {len(key)} bytes", len(key), part="key")
+    version, number = _KEY.unpack_from(key)
+    return {"version": version, "type": number, "name": type_name(number)}
+
+
+def value_json(number: int, value: bytes, to_json: ToJson) -> dict[str, Any] | None:
+    """What the value of a control record of this type says, None for an unknown type. Raises RecordsError."""
+    if not 0 <= number < len(TYPES):
+        return None
+    name = TYPES[number][1]
+    if len(value) < _VERSION.size:
+        raise RecordsError(Code.TRUNCATED, f"a {name} of {len(value)} bytes", len(value), part="value")
+    (version,) = _VERSION.unpack_from(value)
+    # A newer version is read as the newest that we know, as Kafka reads it: fields are only added behind.
+    known = next((v for v in range(min(version, 15), -1, -1) if definitions().message(name, v) is not None), None)
+    message = None if known is None else definitions().message(name, known)
+    if known is None or message is None:
+        raise RecordsError(Code.UNKNOWN_VERSION, f"no release knows version {version} of {name}", 0, part="value")
+    own_version = any(field.name == "version" for field in message.fields)
+    start = 0 if own_version else _VERSION.size
+    problems: list[Problem] = []
+    try:
+        values, position = decoder(message, known)(value, start, len(value), problems)
+    except DecodeError as error:
+        raise RecordsError(error.code, f"{name}: {error.message}", error.offset, part="value") from None
+    if position != len(value) and version == known:
+        left = len(value) - position
+        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {name}", position, part="value")
+    shown: dict[str, Any] = to_json(values, message, known)
+    return shown if own_version else {"version": version, **shown}

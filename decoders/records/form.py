@@ -1,0 +1,178 @@
+"""The JSON form of a records field."""
+
+from __future__ import annotations
+
+import re
+from binascii import b2a_base64
+from dataclasses import replace
+from typing import Any, Final
+
+from decoders.primitives import Buffer, text_as_java
+from decoders.problems import Code
+from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
+from decoders.records.codecs import DEFAULT_LIMIT
+from decoders.records.control import ToJson, key_json, type_of, value_json
+from decoders.records.opening import open_batch
+from decoders.records.record import Header, Record, RecordsError
+
+_CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
+
+
+def unaligned_records(records: Buffer) -> RecordsForm:
+    return RecordsForm(records, aligned=False)
+
+
+class RecordsForm(dict[str, Any]):
+    """The JSON form of a records field; `troubles` are for the exchange's problems.
+
+    Its batches have no records until `open` is called. Where the field is not `aligned` to batches (a piece of a
+    snapshot, KIP-630), "truncatedHead" is how many bytes belong to one that began before.
+    """
+
+    troubles: list[Trouble]
+
+    def __init__(self, records: Buffer, *, aligned: bool = True) -> None:
+        start = 0 if aligned else first_whole(records)
+        parsed = parse(records if not start else records[start:])
+        if start is None and parsed.troubles:
+            # A piece from the middle of a batch, which does not reach the next.
+            start, parsed = len(records), Batches([], 0, [])
+        super().__init__(sizeInBytes=len(records))
+        if start:
+            self["truncatedHead"] = start
+        self["batches"] = [batch.header for batch in parsed.batches]
+        self["truncatedTail"] = parsed.truncated_tail
+        self._start = start or 0
+        self.troubles = [replace(trouble, offset=self._start + trouble.offset) for trouble in parsed.troubles]
+        self._records = records[self._start :] if self._start else records
+        self._parsed: Batches | None = parsed
+
+    def open(self, to_json: ToJson, *, limit: int = DEFAULT_LIMIT) -> None:
+        """Give every batch its records; what is wrong in them is added to `troubles`. Lets go of the bytes."""
+        if self._parsed is None:
+            return
+        troubles = []
+        for index, batch in enumerate(self._parsed.batches):
+            found = _open(self._records, batch, to_json, limit)
+            path = f"batches[{index}]"
+            troubles += [
+                replace(
+                    trouble,
+                    offset=self._start + trouble.offset,
+                    path=f"{path}.{trouble.path}" if trouble.path else path,
+                )
+                for trouble in found
+            ]
+        if troubles:
+            self.troubles = sorted([*self.troubles, *troubles], key=lambda trouble: trouble.offset)
+        self._records, self._parsed = b"", None
+
+
+def _open(records: Buffer, batch: Batch, to_json: ToJson, limit: int) -> list[Trouble]:
+    """Complete the header of a batch to its JSON form in place; returns what is wrong inside."""
+    opened = open_batch(records, batch, limit=limit)
+    header = batch.header
+    troubles = opened.troubles
+    if header["magic"] == 2:
+        shown = list(map(_record, opened.records))
+    else:
+        shown = list(map(_message if header["magic"] else _message_v0, opened.records))
+        if "recordCount" not in header:
+            _complete(header, opened.records)
+    # A header key is text by its type, so that one that is not cannot be shown as it is.
+    bad = [
+        Trouble(batch.start, Code.BAD_UTF8, "a header's key is not UTF-8", f"records[{index}].headers[{at}].key")
+        for index, record in enumerate(opened.records)
+        if record[4]
+        for at, (key, _) in enumerate(record[4])
+        if not _is_utf8(key)
+    ]
+    if header.get("isControl"):
+        troubles = [*troubles, *_control(batch, opened.records, shown, to_json)]
+    header["uncompressedSizeInBytes"] = opened.uncompressed_size
+    header["records"] = None if opened.uncompressed_size is None else shown
+    return [*troubles, *bad]
+
+
+def _complete(header: dict[str, Any], records: list[Record]) -> None:
+    """Give the header of a compressed set what its messages tell, in its place."""
+    rest = dict(header)
+    size = rest.pop("sizeInBytes")
+    header.clear()
+    if records:
+        header["baseOffset"] = records[0][0]
+    header.update(rest)
+    if records:
+        header["recordCount"] = len(records)
+    header["sizeInBytes"] = size
+
+
+def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
+    """Text where the bytes are UTF-8 without control characters other than tab, CR and LF, otherwise base64."""
+    if data is None:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _base64(data)
+    if text.isprintable() or not _CONTROL(text):
+        return text
+    return _base64(data)
+
+
+def _base64(data: bytes) -> dict[str, str]:
+    return {"base64": b2a_base64(data, newline=False).decode("ascii")}
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _header(header: Header) -> dict[str, Any]:
+    key, value = header
+    return {"key": text_as_java(key), "value": text_or_base64(value)}
+
+
+def _record(record: Record) -> dict[str, Any]:
+    offset, timestamp, key, value, headers, _, _ = record
+    return {
+        "offset": offset,
+        "timestamp": timestamp,
+        "key": text_or_base64(key),
+        "value": text_or_base64(value),
+        "headers": [_header(header) for header in headers] if headers else [],
+    }
+
+
+def _message(record: Record) -> dict[str, Any]:
+    offset, timestamp, key, value, _, _, _ = record
+    return {"offset": offset, "timestamp": timestamp, "key": text_or_base64(key), "value": text_or_base64(value)}
+
+
+def _message_v0(record: Record) -> dict[str, Any]:
+    offset, _, key, value, _, _, _ = record
+    return {"offset": offset, "key": text_or_base64(key), "value": text_or_base64(value)}
+
+
+def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], to_json: ToJson) -> list[Trouble]:
+    """Show the keys and values of control records decoded as well."""
+    troubles = []
+    for index, (record, form) in enumerate(zip(records, shown, strict=True)):
+        key, value = record[2], record[3]
+        if key is None:
+            text = "a control record without key"
+            troubles.append(Trouble(batch.start, Code.TRUNCATED, text, f"records[{index}].key"))
+            continue
+        try:
+            form["key"] = {**_base64(key), "decoded": key_json(key)}
+            kind = type_of(key)
+            decoded = None if value is None or kind is None else value_json(kind, value, to_json)
+            if value is not None:
+                form["value"] = _base64(value) if decoded is None else {**_base64(value), "decoded": decoded}
+        except RecordsError as error:
+            troubles.append(Trouble(batch.start, error.code, error.message, f"records[{index}].{error.part}"))
+    return troubles

@@ -1,0 +1,80 @@
+"""Opening a batch: from its header to its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from decoders.primitives import Buffer
+from decoders.problems import Code
+from decoders.records.batches import V2_HEADER, Batch, Trouble
+from decoders.records.codecs import DEFAULT_LIMIT, CodecError, decompress
+from decoders.records.current import read_records
+from decoders.records.legacy import RECORD_COSTS, Inside, read_message
+from decoders.records.record import Record, RecordsError
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The records of a batch, as far as they can be read, and what is wrong with the rest.
+
+    `uncompressed_size` is what the batch would take without compression, None where it cannot be decompressed. The
+    offsets of `troubles` count from the first byte of the records field, their paths from the batch ("records[2].key").
+    """
+
+    records: list[Record]
+    uncompressed_size: int | None
+    troubles: list[Trouble]
+
+
+def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT) -> Opened:
+    """Read the records of one batch of a records field; never raises on any bytes.
+
+    A compressed batch that comes to more than `limit` bytes, or to so many records that as objects they would, is not
+    opened: problem decompression_limit.
+    """
+    return _open_v2(records, batch, limit) if batch.header["magic"] == 2 else _open_legacy(records, batch, limit)
+
+
+def _open_v2(records: Buffer, batch: Batch, limit: int) -> Opened:
+    header = batch.header
+    start, count = batch.start + V2_HEADER, header["recordCount"]
+    if not count:
+        # A compacted batch: what would decompress to nothing is not looked at, as in Kafka.
+        return Opened([], V2_HEADER, [])
+    compressed = header["compression"] != "none"
+    if compressed and count * RECORD_COSTS > limit:
+        text = f"{count} compressed records are more than the {limit} bytes of a batch hold: not opened"
+        return Opened([], None, [Trouble(start, Code.DECOMPRESSION_LIMIT, text)])
+    try:
+        data = decompress(header["compression"], records[start : batch.end], limit=limit)
+    except CodecError as error:
+        return Opened([], None, [Trouble(start, error.code, error.message)])
+    found: list[Record] = []
+    append_time = header["maxTimestamp"] if header["timestampType"] == "LogAppendTime" else None
+    troubles = []
+    try:
+        read_records(data, count, header["baseOffset"], header["baseTimestamp"], append_time, found)
+    except RecordsError as error:
+        if compressed:
+            error.message += f" (byte {error.position} of the decompressed records)"
+        troubles.append(_trouble(error, start if compressed else start + error.position))
+    return Opened(found, V2_HEADER + len(data), troubles)
+
+
+def _open_legacy(records: Buffer, batch: Batch, limit: int) -> Opened:
+    found: list[Record] = []
+    inside = Inside(limit, limit)
+    data = bytes(records[batch.start : batch.end])
+    try:
+        read_message(data, 0, len(data), found, inside)
+    except RecordsError as error:
+        inside.troubles.append(error)
+    size: int | None = len(data) if batch.header["compression"] == "none" else inside.uncompressed
+    return Opened(found, size, [_trouble(error, batch.start + error.position) for error in inside.troubles])
+
+
+def _trouble(error: RecordsError, offset: int) -> Trouble:
+    path = "" if error.index is None else f"records[{error.index}]"
+    if error.part:
+        path += f".{error.part}" if path else error.part
+    return Trouble(offset, error.code, error.message, path)

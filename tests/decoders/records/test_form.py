@@ -1,0 +1,178 @@
+"""The JSON of records: in a body, with what a client skips, and as lines of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from typing import Any
+
+import pytest
+import zstandard
+
+from decoders.jsonform import body_json
+from decoders.problems import Code
+from decoders.records.form import RecordsForm, text_or_base64
+from tests.decoders.records.support import batch, message, record
+from tests.decoders.test_exchange_json import one
+from tests.support.scripts import Script, request, response
+
+TRANSACTIONAL, CONTROL = 16, 32
+ABORT, COMMIT = 0, 1
+
+
+def shown(data: bytes, *, aligned: bool = True) -> RecordsForm:
+    form = RecordsForm(data, aligned=aligned)
+    form.open(body_json)
+    json.dumps(form)
+    return form
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (None, None),
+        (b"", ""),
+        ("zwölf\t\r\n\u2028".encode(), "zwölf\t\r\n\u2028"),
+        (b"a\0", {"base64": "YQA="}),
+        (b"\x7f", {"base64": "fw=="}),
+        ("\u0085".encode(), {"base64": "woU="}),
+        (b"\xff", {"base64": "/w=="}),
+        (b"\xed\xa0\x80", {"base64": "7aCA"}),
+    ],
+)
+def test_text_or_base64(data: bytes | None, expected: Any) -> None:
+    assert text_or_base64(data) == expected
+
+
+def test_a_batch() -> None:
+    records = record(0, b"key", b"\0", [(b"h", None), (b"h", b"x")], time=5) + record(1, None, None)
+    form = shown(batch(zstandard.compress(records), 2, offset=7, attributes=4))
+    (found,) = form["batches"]
+    assert list(found)[-3:] == ["sizeInBytes", "uncompressedSizeInBytes", "records"]
+    assert found["uncompressedSizeInBytes"] == 61 + len(records)
+    assert found["records"] == [
+        {
+            "offset": 7, "timestamp": 1005, "key": "key", "value": {"base64": "AA=="},
+            "headers": [{"key": "h", "value": None}, {"key": "h", "value": "x"}],
+        },
+        {"offset": 8, "timestamp": 1000, "key": None, "value": None, "headers": []},
+    ]  # fmt: skip
+
+
+def test_a_compressed_set() -> None:
+    inner = message(0, 3, b"k", b"v") + message(0, 4, None, b"w")
+    (found,) = shown(message(0, 4, None, gzip.compress(inner), attributes=1))["batches"]
+    assert list(found) == [
+        "baseOffset", "magic", "crc", "crcValid", "compression", "timestampType", "recordCount", "sizeInBytes",
+        "uncompressedSizeInBytes", "records",
+    ]  # fmt: skip
+    assert (found["baseOffset"], found["recordCount"], found["uncompressedSizeInBytes"]) == (3, 2, len(inner))
+    assert found["records"] == [{"offset": 3, "key": "k", "value": "v"}, {"offset": 4, "key": None, "value": "w"}]
+
+
+def test_what_cannot_be_decompressed_has_no_records() -> None:
+    form = shown(batch(b"nonsense", 1, attributes=1))
+    assert (form["batches"][0]["records"], form["batches"][0]["uncompressedSizeInBytes"]) == (None, None)
+    assert [(trouble.code, trouble.path) for trouble in form.troubles] == [(Code.DECOMPRESSION_FAILED, "batches[0]")]
+
+
+def test_a_header_s_key_that_is_not_utf8() -> None:
+    form = shown(batch(record(0, b"k", b"v", [(b"a", b""), (b"\xff", b"")]), 1))
+    assert form["batches"][0]["records"][0]["headers"][1]["key"] == "\ufffd"
+    (trouble,) = form.troubles
+    assert (trouble.code, trouble.path) == (Code.BAD_UTF8, "batches[0].records[0].headers[1].key")
+
+
+def marker(kind: int, value: bytes | None = b"\0\0\0\0\0\x09") -> bytes:
+    return record(0, struct.pack(">hh", 0, kind), value)
+
+
+def test_control_records() -> None:
+    (found,) = shown(batch(marker(COMMIT), 1, attributes=CONTROL))["batches"]
+    assert found["records"][0]["key"] == {
+        "base64": "AAAAAQ==",
+        "decoded": {"version": 0, "type": 1, "name": "COMMIT"},
+    }
+    assert found["records"][0]["value"] == {"base64": "AAAAAAAJ", "decoded": {"version": 0, "coordinatorEpoch": 9}}
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "code"),
+    [
+        (record(0, None, b""), "key", Code.TRUNCATED),
+        (record(0, b"\0", b""), "key", Code.TRUNCATED),
+        (marker(ABORT, b"\0"), "value", Code.TRUNCATED),
+        (marker(ABORT, b"\0\0\0"), "value", Code.TRUNCATED),
+        (marker(ABORT, b"\xff\xff\0\0\0\0"), "value", Code.UNKNOWN_VERSION),
+        (marker(ABORT, b"\0\0\0\0\0\0\0"), "value", Code.TRAILING_BYTES),
+        (marker(2, b"\0\0\0\0\0\x01\xff\xff\xff\xff\x7f"), "value", Code.TRUNCATED),
+    ],
+)
+def test_damaged_control_records(data: bytes, path: str, code: Code) -> None:
+    form = shown(batch(data, 1, attributes=CONTROL))
+    assert [(one.code, one.path) for one in form.troubles] == [(code, f"batches[0].records[0].{path}")]
+
+
+def test_unknown_and_newer_control_records() -> None:
+    (unknown,) = shown(batch(marker(99), 1, attributes=CONTROL))["batches"]
+    assert unknown["records"][0]["key"]["decoded"]["name"] == "UNKNOWN(99)"
+    assert unknown["records"][0]["value"] == {"base64": "AAAAAAAJ"}
+    (newer,) = shown(batch(marker(ABORT, b"\0\x05\0\0\0\x01more"), 1, attributes=CONTROL))["batches"]
+    assert newer["records"][0]["value"]["decoded"] == {"version": 5, "coordinatorEpoch": 1}
+
+
+def test_a_piece_of_a_snapshot() -> None:
+    first, second = batch(record(0, b"k", b"v" * 50), 1), batch(record(0, b"k", b"w"), 1, offset=1)
+    for cut in range(1, len(first)):
+        form = shown(first[cut:] + second, aligned=False)
+        assert (form["truncatedHead"], form.troubles) == (len(first) - cut, [])
+        assert form["batches"][0]["records"][0]["offset"] == 1
+    assert "truncatedHead" not in shown(first + second[:-1], aligned=False)
+    assert shown(first[:-1], aligned=False)["truncatedTail"] == len(first) - 1
+    assert shown(bytes(100), aligned=False)["truncatedHead"] == 100
+
+
+def fetched(records: bytes, aborted: list[dict[str, int]] | None, offset: int, *, partition: int = 0) -> dict[str, Any]:
+    """The partition of a Fetch response, as exported."""
+    asked = request(1, 11, 7, topics=[{"topic": "t", "partitions": [{"partition": partition, "fetchOffset": offset}]}])
+    answer = {"partitionIndex": 0, "highWatermark": 9, "abortedTransactions": aborted, "records": records}
+    answered = response(1, 11, 7, responses=[{"topic": "t", "partitions": [answer]}])
+    line = one(Script().client(asked).broker(answered))
+    assert line["problems"] == []
+    found: dict[str, Any] = line["response"]["body"]["responses"][0]["partitions"][0]["records"]
+    return found
+
+
+def marks(records: dict[str, Any]) -> list[tuple[int, str | None]]:
+    return [(one["offset"], one.get("skipped")) for batch in records["batches"] for one in batch["records"]]
+
+
+def test_records_below_the_fetch_offset() -> None:
+    inner = b"".join(message(0, offset, b"k", b"v") for offset in range(5))
+    data = message(0, 4, None, gzip.compress(inner), attributes=1)
+    below = "below_fetch_offset"
+    assert marks(fetched(data, None, 2)) == [(0, below), (1, below), (2, None), (3, None), (4, None)]
+    assert {mark for _, mark in marks(fetched(data, None, 0))} == {None}
+    # A fetch session whose request leaves the partition out tells no offset.
+    assert {mark for _, mark in marks(fetched(data, None, 2, partition=5))} == {None}
+
+
+def test_records_of_aborted_transactions() -> None:
+    def data(offset: int, producer: int, attributes: int = TRANSACTIONAL) -> bytes:
+        return batch(record(0, b"k", b"v"), 1, offset=offset, producer=producer, attributes=attributes)
+
+    def end(offset: int, producer: int, kind: int) -> bytes:
+        return batch(marker(kind), 1, offset=offset, producer=producer, attributes=TRANSACTIONAL | CONTROL)
+
+    records = b"".join(
+        (
+            data(0, 1), data(1, 2), data(2, -1, 0), end(3, 1, ABORT), end(4, 2, COMMIT), data(5, 1), end(6, 1, COMMIT),
+            data(7, 1), data(8, 1, 0), end(9, 1, ABORT),
+        )
+    )  # fmt: skip
+    aborted = [{"producerId": 1, "firstOffset": 0}, {"producerId": 1, "firstOffset": 7}]
+    found = [offset for offset, mark in marks(fetched(records, aborted, 0)) if mark == "aborted"]
+    assert found == [0, 7]
+    # Who reads uncommitted records is told of no aborted transactions, and gets them all.
+    assert {mark for _, mark in marks(fetched(records, None, 0))} == {None}
