@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "run": Entry("kproxy.cli.run:command", "Forward clients to a cluster and watch what passes."),
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
-    "export": Entry("kproxy.cli.export:command", "Write the exchanges of captures as JSON Lines."),
+    "export": Entry("kproxy.cli.export:command", "Write the exchanges or records of captures as JSON or CSV."),
     "stats": Entry("kproxy.cli.stats:command", "Summarise captures per API: count, errors, latency, bytes."),
     "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),
     "config": Entry("kproxy.cli.config:command", "Show where settings come from, and check them."),
