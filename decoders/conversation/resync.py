@@ -40,7 +40,7 @@ class Search:
     """
 
     __slots__ = (
-        "_candidates", "_find", "_head", "_link", "_refute", "_spent",
+        "_broken", "_candidates", "_find", "_head", "_link", "_refute", "_spent",
         "begin", "chain", "done", "first", "link_at", "lost", "start", "tested",
     )  # fmt: skip
 
@@ -66,6 +66,8 @@ class Search:
         """First byte after what was lost, where a frame may well begin."""
         self.chain: list[int] | None = [] if chained else None
         self.link_at = start
+        self._broken = False
+        """The chain ends at `link_at`; the frames in it that end within the same segment may still be proved."""
         self.begin = begin
         """The capture starts here: nothing was lost that it holds."""
         self._head = 14 if requests else 8
@@ -106,6 +108,9 @@ class Search:
                     return chain[0], finish
                 return begin, finish
             self._spent[magnitude] += max(read, TRIAL) + (finish - begin) // COPIES
+        if self._broken:
+            self.chain = None
+            self._broken = False
         if stored < end:
             if lost is not None:
                 self.first = end
@@ -133,7 +138,7 @@ class Search:
             head = stretch.gather(self.link_at, self._head)
             size = self._link(head, 0) if len(head) == self._head else -1  # the source may no longer hold it
             if size < 0 or len(chain) >= LONGEST_CHAIN:
-                self.chain = None
+                self._broken = True
                 return
             chain.append(self.link_at)
             self.link_at += 4 + size

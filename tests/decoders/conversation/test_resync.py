@@ -223,6 +223,15 @@ class TestSnapLength:
         assert lines[-1].endswith("Metadata v12 #3 ok")
 
 
+@pytest.mark.parametrize("cut", [whole, packets, bytewise])
+def test_a_chain_counts_where_the_packet_that_proves_it_also_breaks_it(cut: Cut) -> None:
+    damaged = metadata(2)[:-4] + b"\xee\xee\xee\xee"
+    script = Script().client(metadata(1)).lost(CLIENT, bytes(50)).client(damaged + metadata(3) + b"\xee" * 40).end()
+    lines = play(script, cut).lines()
+    assert any("Metadata v12 #2" in line for line in lines), lines
+    assert lines == play(script, bytewise).lines()
+
+
 def test_each_golden_frame_is_found_again_after_a_gap() -> None:
     """Every API at every version: the exchange after the lost one is whole."""
     pairs: dict[int, dict[str, bytes]] = {}
