@@ -52,7 +52,7 @@ test-system: fuzz
 	$(PYTEST) -m system --timeout 1500 $(TESTS)
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
