@@ -32,7 +32,8 @@ class Search:
 
     `candidates` finds the headers (position, size) in a window, `link` gives the size that a link of the chain has, -1
     where it cannot be one, and `refute` judges a whole frame [start, end): None where it proves itself, else how many
-    bytes it took to see that it does not.
+    bytes it took to see that it does not; 0 where its header does, which costs nothing: how much of the header
+    `candidates` saw depends on how the bytes came in.
 
     Bytes made to look like headers everywhere cost no more than EFFORT times their number for each power of two that
     is a frame's size: beyond it candidates of that size are dropped untried, as those are that end last where more than
@@ -107,7 +108,8 @@ class Search:
                 if chain and begin in chain:
                     return chain[0], finish
                 return begin, finish
-            self._spent[magnitude] += max(read, TRIAL) + (finish - begin) // COPIES
+            if read:
+                self._spent[magnitude] += max(read, TRIAL) + (finish - begin) // COPIES
         if self._broken:
             self.chain = None
             self._broken = False
