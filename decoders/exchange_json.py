@@ -18,9 +18,9 @@ from decoders.jsonform import base64, body_json
 from decoders.message import Decoded, decode_request, decode_response, error_codes, record_problems
 from decoders.problems import Code, Problem
 from decoders.records import skipped
-from decoders.records.codecs import DEFAULT_LIMIT
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
+from decoders.view import PLAIN, View
 
 EXCHANGE = "kproxy.exchange/1"
 PROBLEM = "kproxy.problem/1"
@@ -56,32 +56,28 @@ def exchange_json(
     source: Source,
     definitions: Definitions,
     *,
-    show_secrets: bool = False,
+    view: View = PLAIN,
     precision: int = MICROSECONDS,
     health: Health | None = None,
-    open_batches: bool = True,
-    batch_limit: int = DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """One exchange as "kproxy.exchange/1".
 
     `precision` is the capture's own: digits of a second, 6 or 9. `health`, where given, counts frames that could not be
-    decoded. Without `open_batches` batches have no records; one of more than `batch_limit` uncompressed bytes is not
-    opened.
+    decoded.
     """
-    view = _View(exchange, source, definitions, show_secrets=show_secrets, precision=precision)
-    view.open_batches, view.batch_limit = open_batches, batch_limit
-    request = view.side(exchange.request)
-    response = view.side(exchange.response)
-    if open_batches and request is not None and response is not None and exchange.api_key == skipped.FETCH:
+    frames = _Frames(exchange, source, definitions, view, precision)
+    request = frames.side(exchange.request)
+    response = frames.side(exchange.response)
+    if view.open_batches and request is not None and response is not None and exchange.api_key == skipped.FETCH:
         skipped.mark(request["body"], response["body"])
     if health is not None:
-        health.undecoded += view.undecoded
+        health.undecoded += frames.undecoded
     connection = exchange.connection
     key = exchange.api_key
     api = definitions.api(key) if key is not None else None
     status = exchange.status
-    if status is Status.OK and (view.cut or view.undecoded):
-        status = Status.CUT if view.cut else Status.UNDECODABLE
+    if status is Status.OK and (frames.cut or frames.undecoded):
+        status = Status.CUT if frames.cut else Status.UNDECODABLE
     line: dict[str, Any] = {
         "schema": EXCHANGE,
         "exchange": exchange.number,
@@ -99,34 +95,32 @@ def exchange_json(
     }
     if exchange.reason is not None:
         line["reason"] = exchange.reason
-    if view.definitions_used is not None:
-        line["definitions"] = view.definitions_used
+    if frames.definitions_used is not None:
+        line["definitions"] = frames.definitions_used
     latency = exchange.latency_ns
     line["latency_ms"] = None if latency is None else milliseconds(latency, precision)
-    line["error_codes"] = view.errors
-    line["problems"] = [problem.to_json() for problem in (*exchange.problems, *view.problems)]
+    line["error_codes"] = frames.errors
+    line["problems"] = [problem.to_json() for problem in (*exchange.problems, *frames.problems)]
     line["findings"] = []
     return line
 
 
-class _View:
+class _Frames:
     """What decoding the two frames of an exchange brings to light."""
 
     def __init__(
-        self, exchange: Exchange, source: Source, definitions: Definitions, *, show_secrets: bool, precision: int
+        self, exchange: Exchange, source: Source, definitions: Definitions, view: View, precision: int
     ) -> None:
         self.exchange = exchange
         self.source = source
         self.definitions = definitions
-        self.show_secrets = show_secrets
+        self.view = view
         self.precision = precision
         self.problems: list[Problem] = []
         self.errors: list[str] = []
         self.definitions_used: str | None = None
         self.undecoded = 0
         self.cut = False
-        self.open_batches = True
-        self.batch_limit = DEFAULT_LIMIT
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
         """The "request" or "response" member."""
@@ -156,14 +150,7 @@ class _View:
             self.undecoded += decoded is not None
             shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
             return shown
-        shown["body"] = body_json(
-            decoded.body,
-            decoded.message,
-            decoded.version,
-            show_secrets=self.show_secrets,
-            open_batches=self.open_batches,
-            batch_limit=self.batch_limit,
-        )
+        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, self.view)
         self.problems += record_problems(data, decoded, shown["body"], _where(frame))
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version
@@ -196,7 +183,7 @@ class _View:
         return self.exchange.token or self.exchange.api_key in secrets.API_KEYS
 
     def _secret(self, data: bytes | memoryview) -> Any:
-        return base64(data) if self.show_secrets else secrets.redacted(data)
+        return base64(data) if self.view.show_secrets else secrets.redacted(data)
 
 
 def _where(frame: Frame) -> str:

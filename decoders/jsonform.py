@@ -7,41 +7,51 @@ records, numbers that are no numbers, unknown tagged fields) and what is to be w
 from __future__ import annotations
 
 import math
+from base64 import urlsafe_b64decode
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from decoders import secrets
+from decoders.knowledge import Knowledge
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.records.batches import Trouble
-from decoders.records.codecs import DEFAULT_LIMIT
 from decoders.records.form import RecordsForm, unaligned_records
 from decoders.schema.model import Message
+from decoders.view import PLAIN, View
 
 
 def body_json(
     values: Mapping[str, Any],
     message: Message,
     version: int,
-    *,
-    show_secrets: bool = False,
-    open_batches: bool = True,
-    batch_limit: int = DEFAULT_LIMIT,
+    view: View = PLAIN,
 ) -> Any:
     """The values of a message in `version` as an object that `json.dumps` takes.
 
     Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
-    unless `show_secrets`. Record batches have no records unless `open_batches`; one that comes to more than
-    `batch_limit` bytes when it is decompressed is not opened.
+    unless the view shows them.
     """
-    body = (_open if show_secrets else _closed)(message, version)(values)
-    if open_batches:
-        for _, form in records_forms(body, message, version):
-            form.open(body_json, limit=batch_limit)
+    body = (_open if view.show_secrets else _closed)(message, version)(values)
+    if view.open_batches:
+        for place in records_forms(body, message, version):
+            place.form.open(body_json, view, _topic(place.around, view.knowledge))
     return body
+
+
+def _topic(around: Sequence[Mapping[str, Any]], knowledge: Knowledge) -> str | None:
+    """The topic that the innermost of these JSON objects names, by its name or by its id."""
+    for one in around:
+        name = one.get("name", one.get("topic"))
+        if isinstance(name, str):
+            return name
+        if "topicId" in one:
+            return knowledge.topic(uuid_bytes(one["topicId"]))
+    return None
 
 
 def base64(data: Buffer) -> str:
@@ -59,6 +69,11 @@ _URL_SAFE = str.maketrans("+/", "-_")
 def uuid_json(data: Buffer) -> str:
     """A uuid as Kafka's Uuid.toString() prints it: 22 characters of base64url."""
     return _uuid(bytes(data))
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of a uuid in Kafka's form."""
+    return urlsafe_b64decode(text + "==")
 
 
 def float_json(value: float) -> float | str:
@@ -188,15 +203,24 @@ def _closed(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any
     return _compile(message, version, show_secrets=False)
 
 
-def records_forms(body: Any, message: Message, version: int) -> list[tuple[str, RecordsForm]]:
-    """The records fields of a body that `body_json` made, each with its path."""
+@dataclass(frozen=True, slots=True)
+class RecordsPlace:
+    """A records field of a body: its path, and the objects around it, innermost first."""
+
+    path: str
+    form: RecordsForm
+    around: tuple[Mapping[str, Any], ...]
+
+
+def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlace]:
+    """The records fields of a body that `body_json` made."""
     layout = _with_records(message, version)
-    return [] if layout is None else list(_forms(body, layout, ""))
+    return [] if layout is None else list(_forms(body, layout, "", ()))
 
 
 def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str, Trouble]]:
     """What is wrong in the records of a body that `body_json` made: the field's path, and the trouble."""
-    return [(path, trouble) for path, form in records_forms(body, message, version) for trouble in form.troubles]
+    return [(place.path, trouble) for place in records_forms(body, message, version) for trouble in place.form.troubles]
 
 
 def _holds_records(layout: Layout) -> bool:
@@ -209,15 +233,16 @@ def _with_records(message: Message, version: int) -> Layout | None:
     return layout if _holds_records(layout) else None
 
 
-def _forms(body: Any, layout: Layout, path: str) -> Iterator[tuple[str, RecordsForm]]:
+def _forms(body: Any, layout: Layout, path: str, above: tuple[Mapping[str, Any], ...]) -> Iterator[RecordsPlace]:
+    around = (body, *above)
     for slot in layout.every():
         value = body.get(slot.name)
         if not value:
             continue
         if isinstance(value, RecordsForm):
-            yield path + slot.name, value
+            yield RecordsPlace(path + slot.name, value, around)
         elif slot.shape is Shape.ARRAY and slot.layout is not None:
             for index, element in enumerate(value):
-                yield from _forms(element, slot.layout, f"{path}{slot.name}[{index}].")
+                yield from _forms(element, slot.layout, f"{path}{slot.name}[{index}].", around)
         elif slot.shape is Shape.STRUCT:
-            yield from _forms(value, slot.struct, f"{path}{slot.name}.")
+            yield from _forms(value, slot.struct, f"{path}{slot.name}.", around)

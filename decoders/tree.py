@@ -7,8 +7,9 @@ views that show a field beside its bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from decoders import secrets
@@ -27,13 +28,19 @@ class Node:
     ("[]int32", "string", a struct's name). `problem` is what stopped the reading here, or is odd about the field; its
     `where` is empty. `secret` fields are to be withheld where values become text. `more` says that the walk was ended
     here because it had made as many nodes as it was allowed.
+
+    `label` says in a word or two what a value stands for (the name of a topic id, the structure inside bytes).
+    `buffer` is what the offsets of this node and of those below count in, where that is not what they count in above:
+    bytes that were decompressed. What is inside bytes is made when `children` is first asked for.
     """
 
     __slots__ = (
         "_children",
-        "_fixed",
+        "_make",
+        "buffer",
         "end",
         "field",
+        "label",
         "more",
         "name",
         "null",
@@ -59,29 +66,31 @@ class Node:
         self.more = False
         self.secret = False
         self.problem: Problem | None = None
+        self.label: str | None = None
+        self.buffer: Buffer | None = None
         self._children: list[Node] | None = None
-        self._fixed: tuple[Buffer, int, int] | None = None
+        self._make: Callable[[Node], Iterable[Node]] | None = None
 
     def __repr__(self) -> str:
         return f"<Node {self.path or self.name} {self.type} [{self.start}, {self.end})>"
 
     @property
     def children(self) -> list[Node]:
-        """The nodes inside. Those of an array of numbers are made when first asked for."""
+        """The nodes inside; some are made when first asked for (`later`)."""
         if self._children is None:
-            self._children = list(self._numbers())
+            make, self._make = self._make, None
+            self._children = [] if make is None else list(make(self))
         return self._children
 
-    def _numbers(self) -> Iterator[Node]:
-        if self._fixed is None:
-            return
-        buffer, start, count = self._fixed
-        code, size = FIXED[self.type[2:]]
-        for index in range(count):
-            node = Node(f"[{index}]", self.type[2:], start, self, self.field)
-            (node.value,) = struct.unpack_from(">" + code, buffer, start)
-            start = node.end = start + size
-            yield node
+    def later(self, make: Callable[[Node], Iterable[Node]]) -> None:
+        """Let `make` give the nodes inside when somebody asks for them."""
+        self._make = make
+        self._children = None
+
+    @property
+    def unopened(self) -> bool:
+        """Whether the nodes inside are still to be made."""
+        return self._children is None and self._make is not None
 
     @property
     def path(self) -> str:
@@ -94,8 +103,10 @@ class Node:
         return f"{above}.{self.name}"
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it, in wire order."""
+        """The node and all below it, in wire order; what is inside bytes only where it was opened before."""
         yield self
+        if self.unopened and not self.type.startswith("[]"):
+            return
         for child in self.children:
             yield from child.walk()
 
@@ -105,6 +116,16 @@ class Node:
             if child.start <= offset < child.end:
                 return child.at(offset)
         return self
+
+
+def _numbers(buffer: Buffer, start: int, count: int, array: Node) -> Iterator[Node]:
+    """The elements of an array of numbers."""
+    code, size = FIXED[array.type[2:]]
+    for index in range(count):
+        node = Node(f"[{index}]", array.type[2:], start, array, array.field)
+        (node.value,) = struct.unpack_from(">" + code, buffer, start)
+        start = node.end = start + size
+        yield node
 
 
 class _Stop(Exception):  # noqa: N818
@@ -243,8 +264,7 @@ class _Walk:
             message = f"{count} elements of at least {size} bytes, {left} bytes are left"
             raise self.stop(node, Code.TRUNCATED, message, start)
         if element.shape is Shape.FIXED:
-            node._fixed = (self.buffer, self.position, count)  # noqa: SLF001
-            node._children = None  # noqa: SLF001
+            node.later(partial(_numbers, self.buffer, self.position, count))
             self.position += count * element.minimum
             return
         for index in range(count):

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from decoders.exchange import Exchange, Health
+from decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
     from captures.reader import Reader
@@ -63,7 +64,7 @@ class Follower:
         as_json: bool = False,
         expression: Expression | None = None,
         release: str | None = None,
-        show_secrets: bool = False,
+        view: View = PLAIN,
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
         """`observe` sees every exchange that the filter lets pass, in order."""
@@ -76,15 +77,15 @@ class Follower:
         self._observe = observe
         self._as_json = as_json
         self.reader = read(relay.recording, release=release, follow=True)
-        self._text = self._printer(as_json=as_json, show_secrets=show_secrets)
+        self._text = self._printer(as_json=as_json, view=view)
         self.unknown = 0
         """Exchanges that the filter could not tell."""
 
-    def _printer(self, *, as_json: bool, show_secrets: bool) -> Callable[[Any], str]:
+    def _printer(self, *, as_json: bool, view: View) -> Callable[[Any], str]:
         if as_json:
             from captures.export.jsonl import JsonLines
 
-            lines = JsonLines(self.reader, show_secrets=show_secrets)
+            lines = JsonLines(self.reader, view)
             return lambda item: lines.lines([item])
         from captures.export.oneline import OneLine
 

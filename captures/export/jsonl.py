@@ -9,7 +9,7 @@ from typing import Any
 from captures.export import Reading
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
-from decoders.records.codecs import DEFAULT_LIMIT
+from decoders.view import PLAIN, View
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
@@ -17,10 +17,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 class JsonLines:
     """One object a line: exchanges and problems as they come, health last."""
 
-    def __init__(self, reader: Reading, *, show_secrets: bool = False, batch_limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, reader: Reading, view: View = PLAIN) -> None:
         self._reader = reader
-        self._show_secrets = show_secrets
-        self._batch_limit = batch_limit
+        self._view = view
 
     def begin(self) -> str:
         return ""
@@ -38,10 +37,9 @@ class JsonLines:
                 item,
                 self._reader.source,
                 self._reader.definitions,
-                show_secrets=self._show_secrets,
+                view=self._view,
                 precision=self._reader.precision,
                 health=self._reader.health,
-                batch_limit=self._batch_limit,
             )
         if isinstance(item, StreamProblem):
             return problem_json(item, precision=self._reader.precision)

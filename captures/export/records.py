@@ -9,7 +9,7 @@ from typing import Any, Final
 from captures.export import Reading
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json
-from decoders.records.codecs import DEFAULT_LIMIT
+from decoders.view import PLAIN, View
 
 RECORD: Final = "kproxy.record/1"
 
@@ -31,10 +31,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 class RecordLines:
     """One record a line, in the order of their exchanges; `problems` counts what could not be read of records."""
 
-    def __init__(self, reader: Reading, *, batch_limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, reader: Reading, view: View = PLAIN) -> None:
         self.problems = 0
         self._reader = reader
-        self._limit = batch_limit
+        self._view = view
 
     def begin(self) -> str:
         return ""
@@ -56,9 +56,9 @@ class RecordLines:
             exchange,
             self._reader.source,
             self._reader.definitions,
+            view=self._view,
             precision=self._reader.precision,
             health=self._reader.health,
-            batch_limit=self._limit,
         )
         side, topics, partitions, field = place
         self.problems += sum(problem["where"] == side for problem in line["problems"])

@@ -12,10 +12,13 @@ from typing import Any
 from captures.export import Reading
 from decoders.exchange import Exchange, Frame, Health, StreamProblem
 from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
+from decoders.view import View
 
 NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 
 Cells = dict[str, Any]
+
+_UNOPENED = View(open_batches=False)
 
 HEADER_COLUMNS: dict[str, str] = {
     "time": "time(x.request or x.response)",
@@ -107,7 +110,7 @@ class CsvLines:
 
     def _decoded(self, exchange: Exchange) -> Cells:
         return exchange_json(
-            exchange, self._reader.source, self._reader.definitions, precision=self._precision, open_batches=False
+            exchange, self._reader.source, self._reader.definitions, view=_UNOPENED, precision=self._precision
         )
 
 

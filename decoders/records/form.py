@@ -10,10 +10,10 @@ from typing import Any, Final
 from decoders.primitives import Buffer, text_as_java
 from decoders.problems import Code
 from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
-from decoders.records.codecs import DEFAULT_LIMIT
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.opening import open_batch
 from decoders.records.record import Header, Record, RecordsError
+from decoders.view import PLAIN, Payloads, View
 
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 
@@ -47,13 +47,16 @@ class RecordsForm(dict[str, Any]):
         self._records = records[self._start :] if self._start else records
         self._parsed: Batches | None = parsed
 
-    def open(self, to_json: ToJson, *, limit: int = DEFAULT_LIMIT) -> None:
-        """Give every batch its records; what is wrong in them is added to `troubles`. Lets go of the bytes."""
+    def open(self, to_json: ToJson, view: View = PLAIN, topic: str | None = None) -> None:
+        """Give every batch its records; what is wrong in them is added to `troubles`. Lets go of the bytes.
+
+        `topic` is the name of the records' topic, None where it is unknown.
+        """
         if self._parsed is None:
             return
         troubles = []
         for index, batch in enumerate(self._parsed.batches):
-            found = _open(self._records, batch, to_json, limit)
+            found = _open(self._records, batch, to_json, view, topic)
             path = f"batches[{index}]"
             troubles += [
                 replace(
@@ -68,9 +71,9 @@ class RecordsForm(dict[str, Any]):
         self._records, self._parsed = b"", None
 
 
-def _open(records: Buffer, batch: Batch, to_json: ToJson, limit: int) -> list[Trouble]:
+def _open(records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str | None) -> list[Trouble]:
     """Complete the header of a batch to its JSON form in place; returns what is wrong inside."""
-    opened = open_batch(records, batch, limit=limit)
+    opened = open_batch(records, batch, limit=view.batch_limit)
     header = batch.header
     troubles = opened.troubles
     if header["magic"] == 2:
@@ -89,6 +92,8 @@ def _open(records: Buffer, batch: Batch, to_json: ToJson, limit: int) -> list[Tr
     ]
     if header.get("isControl"):
         troubles = [*troubles, *_control(batch, opened.records, shown, to_json)]
+    elif view.payloads is not None:
+        _show_payloads(view.payloads, topic, opened.records, shown)
     header["uncompressedSizeInBytes"] = opened.uncompressed_size
     header["records"] = None if opened.uncompressed_size is None else shown
     return [*troubles, *bad]
@@ -122,6 +127,19 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 
 def _base64(data: bytes) -> dict[str, str]:
     return {"base64": b2a_base64(data, newline=False).decode("ascii")}
+
+
+def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record], shown: list[dict[str, Any]]) -> None:
+    """Show keys, values and header values as the chosen viewers read them."""
+    show = payloads.show
+    for (_, _, key, value, headers, _, _), form in zip(records, shown, strict=True):
+        if key is not None:
+            form["key"] = show(topic, "key", key, headers)
+        if value is not None:
+            form["value"] = show(topic, "value", value, headers)
+        for (_, content), header in zip(headers, form.get("headers", ()), strict=True):
+            if content is not None:
+                header["value"] = show(topic, "header", content, headers)
 
 
 def _is_utf8(data: bytes) -> bool:

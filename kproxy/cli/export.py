@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from captures.source import FileSource
     from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
+    from decoders.view import View
 
 FORMATS = ("jsonl", "json", "csv", "records")
 AT_ONCE = 512
@@ -87,6 +88,7 @@ def command(
     from captures.reader import Reader
     from captures.source import open_source
     from decoders.schema import definitions
+    from decoders.view import View
 
     chosen = _columns(columns, form)
     known = _release(release)
@@ -95,7 +97,7 @@ def command(
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
         with _output(output, source) as out, few_collections():
-            lines = _lines(reader, form, chosen, show_secrets=show_secrets, batch_limit=batch_limit)
+            lines = _lines(reader, form, chosen, View(show_secrets=show_secrets, batch_limit=batch_limit))
             _write(reader, lines, selection, out)
         if selection.note:
             settings.warn(selection.note)
@@ -133,7 +135,7 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
     return chosen
 
 
-def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets: bool, batch_limit: int) -> Lines:
+def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> Lines:
     from captures.export.jsonl import JsonArray, JsonLines
     from captures.export.records import RecordLines
     from captures.export.rows import CsvLines
@@ -141,9 +143,9 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], *, show_secrets:
     if form == "csv":
         return CsvLines(reader, columns)
     if form == "records":
-        return RecordLines(reader, batch_limit=batch_limit)
+        return RecordLines(reader, view)
     kind = JsonArray if form == "json" else JsonLines
-    return kind(reader, show_secrets=show_secrets, batch_limit=batch_limit)
+    return kind(reader, view)
 
 
 def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:

@@ -90,10 +90,11 @@ def _print(
     from captures.export.jsonl import JsonLines
     from captures.export.oneline import OneLine, health_note
     from captures.reader import read
+    from decoders.view import View
 
     reader = read(list(captures), ports=ports, release=release)
     as_json = settings.current().json
-    lines: Lines = JsonLines(reader, show_secrets=show_secrets) if as_json else OneLine(reader)
+    lines: Lines = JsonLines(reader, View(show_secrets=show_secrets)) if as_json else OneLine(reader)
     try:
         _write(reader, lines, selection, health=as_json)
         if selection.note:

@@ -256,11 +256,17 @@ def _wait(relay: RelayProcess) -> None:
 def _follow(
     relay: RelayProcess, expression: Expression | None, *, release: str | None, as_json: bool, show_secrets: bool
 ) -> None:
+    from decoders.view import View
     from kproxy.following import Follower, Stopping
 
     with Stopping() as stopping:
         follower = Follower(
-            relay, sys.stdout, as_json=as_json, expression=expression, release=release, show_secrets=show_secrets
+            relay,
+            sys.stdout,
+            as_json=as_json,
+            expression=expression,
+            release=release,
+            view=View(show_secrets=show_secrets),
         )
         follower.run(stopping.event)
     if follower.unknown:

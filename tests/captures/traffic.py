@@ -11,6 +11,7 @@ from typing import Any
 from captures.errors import CaptureError
 from captures.export.jsonl import JsonLines
 from captures.reader import Reader, read
+from decoders.view import View
 from tests.captures import files
 
 DATA = Path(__file__).parents[1] / "data"
@@ -43,7 +44,7 @@ def pcapng(taken: Iterable[files.Packet]) -> bytes:
 
 def lines(reader: Reader) -> list[dict[str, Any]]:
     """What export prints of a reading; of one that ends in an error what comes before."""
-    form = JsonLines(reader, show_secrets=True)
+    form = JsonLines(reader, View(show_secrets=True))
     out = []
     try:
         for item in reader:

@@ -11,6 +11,7 @@ import pytest
 from decoders.exchange import Health
 from decoders.exchange_json import exchange_json, health_json, milliseconds, problem_json, timestamp
 from decoders.problems import Code
+from decoders.view import View
 from tests.support.scripts import BROKER, CLIENT, Played, Script, eyes, framed, play, request, response
 
 
@@ -162,7 +163,7 @@ class TestSecrets:
         assert token["request"]["body"] == {"token": {"redacted": True, "sizeInBytes": 13}}
 
     def test_unless_asked_for(self) -> None:
-        _, token = lines(play(self.script()), show_secrets=True)
+        _, token = lines(play(self.script()), view=View(show_secrets=True))
         assert base64.b64decode(token["request"]["body"]["token"]) == b"\x00alice\x00secret"
         assert token["response"]["body"] == {"token": ""}
 

@@ -11,6 +11,7 @@ from decoders.conversation.stream import Side
 from decoders.jsonform import body_json
 from decoders.message import frame_tree
 from decoders.schema import definitions
+from decoders.view import View
 from decoders.writer import write
 from tests.decoders.support import RELEASES, decoded, eyes
 
@@ -20,7 +21,7 @@ HIDDEN = {"redacted": True, "sizeInBytes": 6}
 def shown(name: str, version: int, values: dict[str, Any], *, show_secrets: bool = False) -> Any:
     message = definitions().message(name, version)
     assert message is not None
-    return body_json(values, message, version, show_secrets=show_secrets)
+    return body_json(values, message, version, View(show_secrets=show_secrets))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_secrets_are_withheld_unless_asked_for(
         return body
 
     assert at(body_json(read, message, version)) == HIDDEN
-    assert at(body_json(read, message, version, show_secrets=True)) in {"secret", "sécre", "c2VjcmV0"}
+    assert at(body_json(read, message, version, View(show_secrets=True))) in {"secret", "sécre", "c2VjcmV0"}
     assert at(read) in ("secret", "sécre", b"secret")
 
 

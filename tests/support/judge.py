@@ -14,6 +14,7 @@ from decoders.exchange import Exchange
 from decoders.jsonform import body_json
 from decoders.message import Decoded, decode_request, decode_response
 from decoders.schema import definitions
+from decoders.view import View
 from tests.support.java import oracle_classpath
 from tests.support.plain import plain
 
@@ -64,7 +65,7 @@ def differences(recording: Path, release: str) -> tuple[int, list[str]]:
         if decoded.problems and isinstance(theirs, str):
             continue  # both find fault with it
         body = decoded.body
-        shown = None if body is None else plain(body_json(body, message, version, show_secrets=True))
+        shown = None if body is None else plain(body_json(body, message, version, View(show_secrets=True)))
         if json.loads(json.dumps(shown)) != theirs:
             wrong.append(f"{message.name} v{version}: {shown!s:.500} is not Kafka's {theirs!s:.500}")
     return len(asked), wrong

@@ -23,6 +23,7 @@ from decoders.compiler import decoder
 from decoders.jsonform import body_json
 from decoders.layout import layout
 from decoders.schema import Definitions, definitions
+from decoders.view import View
 from decoders.writer import write
 from tests.support.java import oracle_classpath
 from tests.support.judge import DEFINITIONS, differences
@@ -125,7 +126,7 @@ def compare(line: dict[str, Any], known: Definitions) -> str:
     values, end = decoder(message, version)(view, 0, len(data))
     if end != len(data):
         return f"{len(data) - end} bytes are left"
-    body = json.loads(json.dumps(body_json(values, message, version, show_secrets=True)))
+    body = json.loads(json.dumps(body_json(values, message, version, View(show_secrets=True))))
     if found := difference(plain(body), line["body"]):
         return found
     written = write(message, version, values)
@@ -138,7 +139,7 @@ def compare(line: dict[str, Any], known: Definitions) -> str:
     if root.end != len(data):
         return f"the tree leaves {len(data) - root.end} bytes"
     as_tree = json.loads(
-        json.dumps(body_json(tree.values(root, layout(message, version)), message, version, show_secrets=True))
+        json.dumps(body_json(tree.values(root, layout(message, version)), message, version, View(show_secrets=True)))
     )
     if found := difference(as_tree, body):
         return f"tree: {found}"

@@ -16,6 +16,7 @@ from decoders.records.batches import parse
 from decoders.records.form import RecordsForm
 from decoders.records.legacy import MOST_NESTED
 from decoders.records.opening import open_batch
+from decoders.view import View
 from tests.decoders.records.support import batch, message, read, record
 from tests.support.peers import READERS
 
@@ -249,7 +250,7 @@ def test_limits() -> None:
 def test_any_bytes_in_a_batch(data: bytes, count: int, attributes: int) -> None:
     field = batch(data, count, attributes=attributes)
     form = RecordsForm(field)
-    form.open(lambda values, *_: values, limit=10_000)
+    form.open(lambda values, *_: values, View(batch_limit=10_000))
     (one,) = form["batches"]
     assert form.troubles or len(one["records"]) == count
     assert all(
@@ -261,5 +262,5 @@ def test_any_bytes_in_a_batch(data: bytes, count: int, attributes: int) -> None:
 def test_any_bytes_in_a_set(data: bytes, magic: int, attributes: int) -> None:
     for value in (data, gzip.compress(data), gzip.compress(struct.pack(">qi", 0, len(data)) + data)):
         form = RecordsForm(message(magic, 3, None, value, attributes=attributes))
-        form.open(lambda values, *_: values, limit=10_000)
+        form.open(lambda values, *_: values, View(batch_limit=10_000))
         assert form.troubles or form["batches"][0]["records"]

@@ -1,0 +1,40 @@
+"""How bodies become text: what is opened, what is withheld, and what is known from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from decoders.knowledge import Knowledge
+from decoders.records.codecs import DEFAULT_LIMIT
+from decoders.records.record import Header
+
+
+class Payloads(Protocol):
+    """Reads keys, values and header values of records."""
+
+    def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
+        """The JSON form of a payload: text, or {"base64", "format", …, "decoded"} as the exchange JSON has it.
+
+        `topic` is None where it is unknown; `part` is "key", "value" or "header". Never raises on any bytes.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`batch_limit` is how many bytes a record batch may come to when it is decompressed, else it is not opened.
+
+    Without `open_batches` record batches have no records. Without `payloads` a record's key and value are text or
+    base64.
+    """
+
+    show_secrets: bool = False
+    open_batches: bool = True
+    batch_limit: int = DEFAULT_LIMIT
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    payloads: Payloads | None = None
+
+
+PLAIN = View()
+"""Secrets withheld, batches opened, nothing known from elsewhere."""
