@@ -8,9 +8,23 @@ from decoders.conversation.limits import Limits
 from decoders.conversation.stream import Gap, Run
 from decoders.problems import Code
 from tests.support.golden import golden
-from tests.support.scripts import BROKER, CLIENT, Cut, Script, bytewise, framed, packets, play, request, response, whole
+from tests.support.scripts import (
+    BROKER,
+    CLIENT,
+    Cut,
+    Script,
+    at_random,
+    bytewise,
+    framed,
+    packets,
+    play,
+    request,
+    response,
+    whole,
+)
 
 METADATA, FETCH, PRODUCE, HEARTBEAT = 3, 1, 0, 12
+GROUPS = [{"groupId": "a-group", "protocolType": "consumer"}]
 
 
 def metadata(correlation_id: int) -> bytes:
@@ -263,3 +277,14 @@ def test_comments_and_overlaps_belong_to_their_frame() -> None:
             assert [(problem.code, problem.where, problem.offset) for problem in second.problems] == [
                 (Code.OVERLAP, "request", 6)
             ]
+
+
+def test_a_header_that_denies_itself_costs_no_effort() -> None:
+    """The junk and the length behind it read as a header until the client id is there, which packets may cut off."""
+    asked = request(16, 1, 4, "probe")
+    script = Script().client(bytes.fromhex("0000000d0000"), asked).broker(response(16, 1, 4, groups=GROUPS)).end()
+    expected = play(script, opened=False).facts()
+    assert any("ListGroups v1 #4 ok" in line for line in play(script, opened=False).lines())
+    assert play(script, bytewise, opened=False).facts() == expected
+    for seed in range(50):
+        assert play(script, at_random(seed), opened=False).facts() == expected
