@@ -15,7 +15,14 @@ from decoders import secrets
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.jsonform import base64, body_json
-from decoders.message import Decoded, decode_request, decode_response, error_codes, record_problems
+from decoders.message import (
+    Decoded,
+    decode_request,
+    decode_response,
+    error_codes,
+    may_tell_a_secret,
+    record_problems,
+)
 from decoders.problems import Code, Problem
 from decoders.records import skipped
 from decoders.schema import errors
@@ -148,7 +155,7 @@ class _Frames:
         decoded = None if frame.missing or lost > 0 else self._decode(frame, data)
         if decoded is None or decoded.body is None or decoded.message is None:
             self.undecoded += decoded is not None
-            shown["raw"] = self._secret(data) if self._may_hold_secrets() else base64(data)
+            shown["raw"] = self._secret(data) if self._may_hold_secrets(frame, data) else base64(data)
             return shown
         shown["body"] = body_json(decoded.body, decoded.message, decoded.version, self.view)
         self.problems += record_problems(data, decoded, shown["body"], _where(frame))
@@ -179,8 +186,11 @@ class _Frames:
         for code in error_codes(decoded.body, decoded.message, decoded.version):
             self.errors.append(errors.name_in(key, version, code))
 
-    def _may_hold_secrets(self) -> bool:
-        return self.exchange.token or self.exchange.api_key in secrets.API_KEYS
+    def _may_hold_secrets(self, frame: Frame, data: bytes | memoryview) -> bool:
+        exchange = self.exchange
+        if exchange.api_key is None and frame.side is Side.BROKER:
+            return frame.missing > 0 or self.cut or may_tell_a_secret(data, self.definitions)
+        return exchange.token or exchange.api_key in secrets.API_KEYS
 
     def _secret(self, data: bytes | memoryview) -> Any:
         return base64(data) if self.view.show_secrets else secrets.redacted(data)

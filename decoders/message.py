@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from decoders import secrets
 from decoders.compiler import Decode, Values, decoder
 from decoders.conversation.stream import Side
 from decoders.errorcodes import error_codes
@@ -22,10 +23,18 @@ from decoders.primitives import Buffer
 from decoders.problems import Code, DecodeError, Problem
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message
+from decoders.schema.model import Message, Versions
 from decoders.tree import Node, tree
 
-__all__ = ["Decoded", "decode_request", "decode_response", "error_codes", "frame_tree", "record_problems"]
+__all__ = [
+    "Decoded",
+    "decode_request",
+    "decode_response",
+    "error_codes",
+    "frame_tree",
+    "may_tell_a_secret",
+    "record_problems",
+]
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 _SIZE = 4
@@ -169,6 +178,20 @@ def decode_response(data: Buffer, api_key: int, api_version: int, definitions: D
     plans = _plans(definitions)
     plan = plans.responses.get((api_key, api_version)) or plans.get(Side.BROKER, api_key, api_version)
     return _decode(data, plan, api_version, "response")
+
+
+def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
+    """Whether a response whose request is unknown reads as one of an API that tells secrets."""
+    return any(
+        decoded.body is not None and not decoded.problems
+        for key in secrets.API_KEYS
+        for version in _every(definitions.versions(key))
+        for decoded in (decode_response(data, key, version, definitions),)
+    )
+
+
+def _every(versions: Versions) -> range:
+    return range(versions.low, versions.high + 1)
 
 
 def _too_short(data: Buffer, where: str) -> Decoded:

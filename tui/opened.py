@@ -113,6 +113,8 @@ class Opener:
             opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]
             # what could not be read may hold the secret
             opened.secret += opened.unparsed
+        if api_key is None and not self._show_secrets and message.may_tell_a_secret(opened.data, self._definitions):
+            opened.secret = [(root.children[-1].start, len(opened.data))]
 
 
 def _whole(data: bytes) -> Ranges:

@@ -173,6 +173,13 @@ class TestSecrets:
         assert found["request"]["raw"] == {"redacted": True, "sizeInBytes": len(asked)}
         assert "secret" not in json.dumps(found)
 
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    def test_so_is_an_orphan_that_may_tell_one(self, version: int) -> None:
+        told = response(36, version, 9, authBytes=b"v=secret")
+        script = Script().client(request(3, 12, 7, topics=None)).broker(told, response(3, 12, 7)).end()
+        orphan = next(line for line in lines(play(script)) if line["status"] == "orphan_response")
+        assert orphan["response"]["raw"] == {"redacted": True, "sizeInBytes": len(told)}
+
 
 def test_comments_of_a_packet() -> None:
     script = Script().client(request(3, 12, 7, topics=None))
