@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from decoders.schema import irregular, store
 from decoders.schema.apis import Api, all_apis
-from decoders.schema.model import NEVER, Message, Versions
+from decoders.schema.model import NEVER, Kind, Message, Versions
 from decoders.schema.store import Definition
 
 
@@ -27,6 +27,7 @@ class Definitions:
         self._responses: dict[tuple[int, int], Definition] = {}
         self._named: dict[tuple[str, int], Definition] = {}
         self._older: dict[tuple[str, int], Definition] = {}
+        self._records: dict[tuple[str, str, int], dict[int, Definition]] = {}
         self._versions: dict[int, Versions] = {}
         self._headers: dict[tuple[int, int], tuple[int, int]] = {}
         self._all = [definition for kept in store.definitions().values() for definition in kept]
@@ -45,6 +46,9 @@ class Definitions:
                 if key is not None:
                     self._older[self._responses_or_requests(kind)[key, version].name, version] = definition
             self._named.setdefault((name, version), definition)
+        if definition.topic is not None and definition.record_type is not None and rules:
+            by_version = self._records.setdefault((definition.topic, kind, definition.record_type), {})
+            by_version.update(dict.fromkeys(versions, definition))
         if key is None:
             return
         if rules:
@@ -71,6 +75,11 @@ class Definitions:
 
     def response(self, api_key: int, version: int) -> Message | None:
         definition = self._responses.get((api_key, version))
+        return None if definition is None else definition.message
+
+    def record(self, topic: str, kind: Kind, record_type: int, version: int) -> Message | None:
+        """The key, value or metadata record that this number stands for in an internal topic."""
+        definition = self._records.get((topic, kind, record_type), {}).get(version)
         return None if definition is None else definition.message
 
     def older(self, message_name: str, version: int) -> Message | None:

@@ -47,7 +47,7 @@ class Versions:
 NEVER = Versions(NO_VERSION, -1)
 ALWAYS = Versions(0, NO_VERSION)
 
-Kind = Literal["request", "response", "header", "data"]
+Kind = Literal["request", "response", "header", "data", "coordinator-key", "coordinator-value", "metadata"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,10 @@ class Message:
     listeners: tuple[str, ...] = ()
     unstable: Versions = NEVER
     """Versions that the release does not serve unless `unstable.api.versions.enable` is set."""
+    topic: str | None = None
+    """The internal topic that holds it, for keys and values of records."""
+    record_type: int | None = None
+    """Its number among the records of that topic, which Kafka's definition calls `apiKey`."""
 
     def __hash__(self) -> int:
         # Decoders are cached by message; walking all fields at each look-up would cost more than decoding.

@@ -1,8 +1,9 @@
 """From a line of the data files to a `Message`.
 
-A line is a JSON object: name, kind, key (requests and responses), release, versions, flexible, listeners, unstable,
-because (see `Because`), fields, structs. A field has name and type, and of the others those that differ from the
-defaults of `Field`; an inline struct has its fields inside, a shared one stands in structs.
+A line is a JSON object: name, kind, key (requests and responses), topic and record (records of internal topics),
+release, versions, flexible, listeners, unstable, because (see `store.Definition`), fields, structs. A field has name
+and type, and of the others those that differ from the defaults of `Field`; an inline struct has its fields inside, a
+shared one stands in structs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def message(line: str | bytes) -> Message:
         release=facts["release"],
         listeners=tuple(facts.get("listeners", ())),
         unstable=Versions.parse(facts.get("unstable", "none")),
+        topic=facts.get("topic"),
+        record_type=facts.get("record"),
     )
 
 

@@ -21,13 +21,26 @@ class Definition:
     None for the newest release's own.
     """
 
-    __slots__ = ("_line", "_message", "api_key", "because", "kind", "name", "release", "versions")
+    __slots__ = (
+        "_line",
+        "_message",
+        "api_key",
+        "because",
+        "kind",
+        "name",
+        "record_type",
+        "release",
+        "topic",
+        "versions",
+    )
 
     def __init__(self, line: bytes) -> None:
         head = json.loads(line[: line.index(_FIELDS)] + b"}")
         self.name: str = head["name"]
         self.kind: str = head["kind"]
         self.api_key: int | None = head.get("key")
+        self.topic: str | None = head.get("topic")
+        self.record_type: int | None = head.get("record")
         self.release: str = head["release"]
         self.versions = Versions.parse(head["versions"])
         self.because: str | None = head.get("because")
@@ -54,7 +67,14 @@ def releases() -> tuple[str, ...]:
 @cache
 def definitions() -> dict[str, tuple[Definition, ...]]:
     """Every definition, by release."""
-    return {release: tuple(map(Definition, read(f"messages-{release}.jsonl").splitlines())) for release in releases()}
+    return {
+        release: tuple(
+            Definition(line)
+            for part in ("messages", "internal")
+            for line in read(f"{part}-{release}.jsonl").splitlines()
+        )
+        for release in releases()
+    }
 
 
 @cache

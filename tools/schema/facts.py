@@ -12,11 +12,16 @@ from decoders.schema.reading import message
 Json = dict[str, Any]
 
 
-def compact(definition: Json, release: str, *, unstable: bool) -> Json:
-    """The facts of a definition; those that say the usual are left out (see `decoders.schema.reading`)."""
+def compact(definition: Json, release: str, *, unstable: bool, topic: str | None = None) -> Json:
+    """The facts of a definition; those that say the usual are left out (see `decoders.schema.reading`).
+
+    Of a record of the internal `topic` the definition's `apiKey` is the record type.
+    """
     versions = Versions.parse(definition["validVersions"])
     facts: Json = {"name": definition["name"], "kind": definition["type"]}
-    if "apiKey" in definition:
+    if topic is not None:
+        facts |= {"topic": topic, "record": definition["apiKey"]}
+    elif "apiKey" in definition:
         facts["key"] = definition["apiKey"]
     facts |= {"release": release, "versions": str(versions), "flexible": definition.get("flexibleVersions", "none")}
     if "listeners" in definition:
@@ -80,6 +85,8 @@ def _types(fields: list[Json]) -> Iterator[str]:
 
 def _field(field: Json) -> Json:
     name, kind = field["name"], field["type"]
+    if "versions" not in field and "taggedVersions" in field:
+        field = field | {"versions": field["taggedVersions"]}
     facts: Json = {"name": name[0].lower() + name[1:], "type": kind.removeprefix("[]")}
     if kind.startswith("[]"):
         facts["array"] = True
@@ -96,7 +103,7 @@ def _field(field: Json) -> Json:
     if "default" in field:
         facts["default"] = _default(kind, field["default"])
     for ours, theirs in (("map_key", "mapKey"), ("entity", "entityType"), ("ignorable", "ignorable")):
-        if field.get(theirs):
+        if field.get(theirs) not in {None, False, "false"}:
             facts[ours] = field[theirs]
     if "fields" in field:
         facts["fields"] = [_field(inner) for inner in field["fields"]]

@@ -1,4 +1,4 @@
-"""What a kafka-clients release holds: its message definitions and the facts of its enums."""
+"""What a Kafka release holds: its message definitions, those of its internal topics, and the facts of its enums."""
 
 from __future__ import annotations
 
@@ -6,57 +6,93 @@ import json
 import re
 import subprocess
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 JAVA = Path(__file__).parent / "java"
 TIMEOUT = 600
 
-_COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*')
+TOPICS = {
+    "kafka-group-coordinator": "__consumer_offsets",
+    "kafka-transaction-coordinator": "__transaction_state",
+    "kafka-share-coordinator": "__share_group_state",
+    "kafka-metadata": "__cluster_metadata",
+    "kafka-storage": "__remote_log_metadata",
+}
+"""The internal topic whose records the definitions of a jar are."""
+
+_COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_DEFINITION = re.compile(r"(common/)?(message|metadata)/\w+\.json").fullmatch
 
 
 @dataclass(frozen=True)
 class Release:
-    """`definitions` by message name, as the JSON files say; `apis` and `errors` by number, as `java/Facts.java`."""
+    """`definitions` by message name, as the JSON files say; `apis` and `errors` by number, as `java/Facts.java`.
+
+    `records` are the definitions of the records of internal topics, by topic; `streams` those of the Streams client,
+    each with its own "release".
+    """
 
     version: str
     definitions: dict[str, dict[str, Any]]
     apis: dict[int, dict[str, Any]]
     errors: dict[int, dict[str, Any]]
+    records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    streams: list[dict[str, Any]] = field(default_factory=list)
 
 
 def read_commented_json(text: str) -> Any:
-    """JSON with `//` comments, as Kafka writes its definitions. Raises ValueError on bad JSON."""
+    """JSON with comments, as Kafka writes its definitions. Raises ValueError on bad JSON."""
     return json.loads(_COMMENT_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else "", text))
 
 
 def fetch(version: str, into: Path) -> Release:
-    """Fetch kafka-clients through Maven and read it.
+    """Fetch the jars of a release through Maven and read them.
 
     `version` is a version or a Maven range of them ("[4.4.0,)" is the newest). Raises CalledProcessError where Maven
     or Java fail.
     """
+    _copy("pom.xml", version, into)
+    (jar,) = into.glob("kafka-clients-*.jar")
+    facts = [json.loads(line) for line in _run(["java", "-cp", f"{into}/*", str(JAVA / "Facts.java")]).splitlines()]
+    records, streams = _internal(version, into / "internal")
+    return Release(
+        version=jar.stem.removeprefix("kafka-clients-"),
+        definitions={definition["name"]: definition for definition in _definitions(jar)},
+        apis={fact["api"]: fact for fact in facts if "api" in fact},
+        errors={fact["error"]: fact for fact in facts if "error" in fact},
+        records=records,
+        streams=streams,
+    )
+
+
+def _internal(version: str, into: Path) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+    _copy("internal.xml", version, into)
+    records, streams = {}, []
+    for jar in sorted(into.glob("*.jar")):
+        artifact, _, release = jar.stem.rpartition("-")
+        if artifact in TOPICS:
+            records[TOPICS[artifact]] = _definitions(jar)
+        else:
+            streams += [definition | {"release": release} for definition in _definitions(jar)]
+    return records, streams
+
+
+def _copy(project: str, version: str, into: Path) -> None:
     _run(
         [
-            *("mvn", "-q", "-B", "-U", "-f", str(JAVA / "pom.xml"), "dependency:copy-dependencies"),
+            *("mvn", "-q", "-B", "-U", "-f", str(JAVA / project), "dependency:copy-dependencies"),
             *(f"-DoutputDirectory={into}", f"-Dkafka.version={version}"),
         ]
     )
-    (jar,) = into.glob("kafka-clients-*.jar")
+
+
+def _definitions(jar: Path) -> list[dict[str, Any]]:
     with zipfile.ZipFile(jar) as archive:
-        definitions = [
-            read_commented_json(archive.read(name).decode())
-            for name in sorted(archive.namelist())
-            if name.startswith("common/message/") and name.endswith(".json")
+        return [
+            read_commented_json(archive.read(name).decode()) for name in sorted(archive.namelist()) if _DEFINITION(name)
         ]
-    facts = [json.loads(line) for line in _run(["java", "-cp", f"{into}/*", str(JAVA / "Facts.java")]).splitlines()]
-    return Release(
-        version=jar.stem.removeprefix("kafka-clients-"),
-        definitions={definition["name"]: definition for definition in definitions},
-        apis={fact["api"]: fact for fact in facts if "api" in fact},
-        errors={fact["error"]: fact for fact in facts if "error" in fact},
-    )
 
 
 def explained(error: OSError | subprocess.SubprocessError) -> str:

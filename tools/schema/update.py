@@ -1,4 +1,4 @@
-"""Write the data files of `decoders.schema` from the releases of kafka-clients.
+"""Write the data files of `decoders.schema` from the jars of Kafka's releases.
 
 `python -m tools.schema.update [DIRECTORY]`; without a directory the package's own data are written.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import decoders.schema
 from decoders.schema import history, irregular
 from decoders.schema.model import Message, Versions
-from tools.schema import facts, jars
+from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 
 RELEASES = ("4.4.0", "3.9.2")
@@ -55,8 +55,24 @@ def data_files(releases: list[jars.Release]) -> dict[str, str]:
     for release in older:
         kept = [row for each in rows[release.version].values() for row in beside(ruling.get(identity(each)), each)]
         texts[f"messages-{release.version}.jsonl"] = _lines(kept)
+    texts |= internal_files(releases)
     texts["apis.jsonl"] = _lines(api_facts(releases))
     texts["errors.jsonl"] = _lines(error_facts(releases))
+    return texts
+
+
+def internal_files(releases: list[jars.Release]) -> dict[str, str]:
+    """The text of the files of internal topics and Streams: all of the newest release, of others what it lacks."""
+    newest, *older = releases
+    ruling = internal.record_facts(newest)
+    texts = {f"internal-{newest.version}.jsonl": _lines([*internal.streams_facts(newest), *ruling.values()])}
+    for release in older:
+        kept = [
+            row
+            for which, each in internal.record_facts(release).items()
+            for row in internal.beside(ruling.get(which), each)
+        ]
+        texts[f"internal-{release.version}.jsonl"] = _lines(kept)
     return texts
 
 

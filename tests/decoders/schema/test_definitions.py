@@ -36,6 +36,7 @@ DATA_MESSAGES = {
     "LeaderChangeMessage",
     "SnapshotFooterRecord",
     "SnapshotHeaderRecord",
+    "SubscriptionInfoData",
     "VotersRecord",
 }
 
@@ -81,7 +82,7 @@ def test_the_newest_release_rules_and_an_older_layout_is_kept_only_where_it_diff
         if newest.older(message.name, version) is not None
     }
     # An older definition is found by its own name, too.
-    assert named - {("ListClientMetricsResourcesResponse", 0)} == SIX
+    assert named - {("ListClientMetricsResourcesResponse", 0)} == {*SIX, ("ShareGroupMetadataValue", 0)}
     for name, version in SIX:
         message, older = newest.message(name, version), newest.older(name, version)
         assert message is not None
@@ -279,3 +280,32 @@ def test_loading_parses_no_message_before_it_is_asked_for() -> None:
         "assert found.request(1, 12).name == 'FetchRequest' and len(seen) == 1\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=Path(schema.__file__).parents[2])
+
+
+def test_record_types_of_internal_topics_are_no_api_keys(newest: Definitions) -> None:
+    records = [message for message in newest.messages() if message.topic is not None]
+    assert {(message.topic, message.kind) for message in records} == {
+        *((topic, "coordinator-key") for topic in ("__consumer_offsets", "__transaction_state", "__share_group_state")),
+        *(
+            (topic, "coordinator-value")
+            for topic in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+        ),
+        *((topic, "metadata") for topic in ("__cluster_metadata", "__remote_log_metadata")),
+    }
+    assert len(records) == 84
+    for message in records:
+        assert message.api_key is None
+        assert message.record_type is not None
+        assert message.topic is not None
+        for version in versions_of(message):
+            found = newest.record(message.topic, message.kind, message.record_type, version)
+            assert found in {message, newest.message(message.name, version)}
+    # The two releases number 3.9's share groups alike but for one type, which 4 dropped.
+    dropped = newest.record("__consumer_offsets", "coordinator-key", 9, 0)
+    assert dropped is not None
+    assert (dropped.name, dropped.release) == ("ShareGroupPartitionMetadataKey", "3.9.2")
+    assert newest.record("__consumer_offsets", "coordinator-value", 9, 1) is None
+    assert newest.record("__consumer_offsets", "metadata", 3, 0) is None
+    legacy = newest.record("__consumer_offsets", "coordinator-key", 0, 0)
+    assert legacy is not None
+    assert legacy.name == "LegacyOffsetCommitKey"
