@@ -9,6 +9,9 @@ from typing import Final
 
 from decoders.primitives import Buffer
 
+RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
+"""Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
+
 MOST: Final = 100_000
 """Topics, and groups, that are kept: a capture may claim any number of them."""
 
@@ -17,7 +20,7 @@ class Knowledge:
     """Names of topics by id (16 bytes), and protocol types of groups ("consumer", "connect") by group id."""
 
     def __init__(self) -> None:
-        self._topics: dict[bytes, str] = {}
+        self._topics: dict[bytes, str] = dict(RESERVED)
         self._protocol_types: dict[str, str] = {}
 
     def learn_topic(self, topic_id: Buffer, name: str) -> None:

@@ -23,9 +23,10 @@ ALWAYS: Mapping[str, frozenset[str]] = {
     "AlterUserScramCredentialsRequest": frozenset({"saltedPassword"}),
     "EnvelopeRequest": frozenset({"requestData"}),
     "EnvelopeResponse": frozenset({"responseData"}),
+    "UserScramCredentialRecord": frozenset({"salt", "storedKey", "serverKey"}),
 }
-"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords; and the
-bytes of a message inside an Envelope, which may be any of these."""
+"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords and what is
+kept of them; and the bytes of a message inside an Envelope, which may be any of these."""
 
 BY_FLAG: Mapping[str, frozenset[str]] = {
     "DescribeConfigsResponse": frozenset({"value"}),
@@ -37,6 +38,7 @@ BY_NAME: Mapping[str, frozenset[str]] = {
     "AlterConfigsRequest": frozenset({"value"}),
     "IncrementalAlterConfigsRequest": frozenset({"value"}),
     "CreateTopicsRequest": frozenset({"value"}),
+    "ConfigRecord": frozenset({"value"}),
 }
 """Fields that are secret where `name` beside them ends as SUFFIXES says."""
 
@@ -45,8 +47,12 @@ NAME = "name"
 SUFFIXES = (".password", ".secret", ".key", ".jaas.config", ".keystore.certificate.chain")
 """Ends of the names of configs that hold a secret; a broker marks these itself, a request cannot."""
 
-API_KEYS = frozenset({19, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58})
-"""APIs whose frames can hold a secret, so that their bytes are one too (58: an Envelope holds another request)."""
+API_KEYS = frozenset({19, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58, 59})
+"""APIs whose frames can hold a secret, so that their bytes are one too (58: an Envelope holds another request; 59: a
+snapshot holds the cluster's metadata)."""
+
+TOPICS = frozenset({"__cluster_metadata"})
+"""Topics whose records can hold a secret, so that the bytes of one that cannot be read are one too."""
 
 
 def is_secret_config(name: Any) -> bool:
@@ -59,6 +65,13 @@ def redacted(value: Any) -> Any:
         return None
     size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(value)
     return {"redacted": True, "sizeInBytes": size}
+
+
+def in_record(message: Message, values: Mapping[str, Any]) -> bool:
+    """Whether the bytes of a record of an internal topic hold a secret."""
+    if message.name in BY_NAME:
+        return is_secret_config(values.get(NAME))
+    return message.name in ALWAYS
 
 
 def mark(message: Message, node: Node) -> None:

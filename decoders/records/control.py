@@ -8,17 +8,22 @@ a field of its own it is that field.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from decoders.compiler import decoder
 from decoders.problems import Code, DecodeError, Problem
 from decoders.records.record import RecordsError
 from decoders.schema import definitions
 from decoders.schema.model import Message
+from decoders.view import PLAIN, View
 
-ToJson = Callable[[Mapping[str, Any], Message, int], Any]
-"""Values of a message in a version to JSON: `decoders.jsonform.body_json`."""
+
+class ToJson(Protocol):
+    """Values of a message in a version to JSON: `decoders.jsonform.body_json`."""
+
+    def __call__(self, values: Mapping[str, Any], message: Message, version: int, view: View = PLAIN, /) -> Any: ...
+
 
 TYPES: Final = (
     ("ABORT", "EndTxnMarker"),

@@ -7,8 +7,10 @@ from binascii import b2a_base64
 from dataclasses import replace
 from typing import Any, Final
 
+from decoders import secrets
 from decoders.primitives import Buffer, text_as_java
 from decoders.problems import Code
+from decoders.records import internal
 from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.opening import open_batch
@@ -92,6 +94,8 @@ def _open(records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str
     ]
     if header.get("isControl"):
         troubles = [*troubles, *_control(batch, opened.records, shown, to_json)]
+    elif topic in internal.TOPICS:
+        troubles = [*troubles, *_internal(batch, opened.records, shown, to_json, view, topic)]
     elif view.payloads is not None:
         _show_payloads(view.payloads, topic, opened.records, shown)
     header["uncompressedSizeInBytes"] = opened.uncompressed_size
@@ -194,3 +198,37 @@ def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], t
         except RecordsError as error:
             troubles.append(Trouble(batch.start, error.code, error.message, f"records[{index}].{error.part}"))
     return troubles
+
+
+def _internal(
+    batch: Batch, records: list[Record], shown: list[dict[str, Any]], to_json: ToJson, view: View, topic: str
+) -> list[Trouble]:
+    """Show the keys and values of an internal topic's records decoded as well."""
+    troubles = []
+    for index, (record, form) in enumerate(zip(records, shown, strict=True)):
+        key, value = record[2], record[3]
+        for part, data in (("key", key), ("value", value)):
+            if data is not None:
+                form[part], found = _internal_part(topic, part, key, data, to_json, view)
+                troubles += [Trouble(batch.start, code, text, f"records[{index}].{path}") for code, text, path in found]
+    return troubles
+
+
+def _internal_part(
+    topic: str, part: str, key: bytes | None, data: bytes, to_json: ToJson, view: View
+) -> tuple[dict[str, Any], list[tuple[Code, str, str]]]:
+    """The form of a key or value of an internal topic's record, and what is wrong: (code, message, path)."""
+    body = values = None
+    found = []
+    try:
+        body = internal.key_body(topic, data) if part == "key" else internal.value_body(topic, key, data)
+        if body is not None:
+            values, odd = internal.read(body, data, part)
+            found = [(problem.code, problem.message, f"{part}.{problem.path}") for problem in odd]
+    except RecordsError as error:
+        found = [(error.code, error.message, error.part)]
+    hidden = part == "value" and internal.withheld(topic, body, values, view)
+    form: dict[str, Any] = secrets.redacted(data) if hidden else _base64(data)
+    if body is not None and values is not None:
+        form["decoded"] = internal.decoded_json(body, values, to_json, view)
+    return form, found

@@ -1,0 +1,152 @@
+"""Keys and values of the records of Kafka's internal topics, read by their definitions.
+
+Source: Kafka's `CoordinatorRecordSerde` and `AbstractApiMessageSerde`; KIP-98, KIP-405, KIP-631, KIP-932.
+A coordinator's key is a record type (int16) and a body, its value a version (int16) and a body. Metadata records have
+no key; their value is a frame version, a record type, a version (unsigned varints) and a body.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from decoders import secrets
+from decoders.compiler import decoder
+from decoders.primitives import Buffer, read_unsigned_varint
+from decoders.problems import Code, DecodeError, Problem
+from decoders.records.control import ToJson
+from decoders.records.record import RecordsError
+from decoders.schema import definitions
+from decoders.schema.model import Kind, Message
+from decoders.view import View
+
+COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA: Final = frozenset({"__cluster_metadata", "__remote_log_metadata"})
+TOPICS: Final = COORDINATORS | METADATA
+
+_FRAME_VERSION: Final = 1
+_INT16: Final = struct.Struct(">h")
+_LARGEST: Final = 0x7FFF
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a key or value holds: a message in `version`, from the byte `start` to the end."""
+
+    message: Message
+    version: int
+    start: int
+
+
+def key_body(topic: str, key: Buffer) -> Body | None:
+    """Where the body of a key of an internal topic is; None where its keys mean nothing. Raises RecordsError."""
+    if topic not in COORDINATORS:
+        return None
+    number = _int16(key, "key")
+    return Body(_message(topic, "coordinator-key", number, 0, "key"), 0, _INT16.size)
+
+
+def value_body(topic: str, key: Buffer | None, value: Buffer) -> Body | None:
+    """Where the body of a value of an internal topic is. Raises RecordsError.
+
+    None where a coordinator's record has a key that does not say what the value is, which is the key's problem.
+    """
+    if topic in METADATA:
+        return _metadata_body(topic, value)
+    if topic not in COORDINATORS:
+        return None
+    if key is None:
+        raise RecordsError(Code.TRUNCATED, f"a record of {topic} without key", 0, part="key")
+    try:
+        described = key_body(topic, key)
+    except RecordsError:
+        return None
+    if described is None or described.message.record_type is None:
+        return None
+    version = _int16(value, "value")
+    message = _message(topic, "coordinator-value", described.message.record_type, version, "value")
+    body = Body(message, version, _INT16.size)
+    older = definitions().older(message.name, version)
+    if older is None or _fits(body, value):
+        return body
+    other = Body(older, version, _INT16.size)
+    return other if _fits(other, value) else body
+
+
+def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Problem]]:
+    """The values of a key or value, and what is odd about their text. Raises RecordsError."""
+    problems: list[Problem] = []
+    name = body.message.name
+    try:
+        values, position = decoder(body.message, body.version)(data, body.start, len(data), problems)
+    except DecodeError as error:
+        place = f"{part}.{error.path}" if error.path else part
+        raise RecordsError(error.code, f"{name}: {error.message}", error.offset, part=place) from None
+    if position != len(data):
+        left = len(data) - position
+        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {name}", position, part=part)
+    return values, problems
+
+
+def decoded_json(body: Body, values: dict[str, Any], to_json: ToJson, view: View) -> dict[str, Any]:
+    """What a key or value says: {"type", "name", "version", "data"}, without the version of a key, which has none."""
+    message = body.message
+    shown: dict[str, Any] = {"type": message.record_type, "name": message.name}
+    if message.kind != "coordinator-key":
+        shown["version"] = body.version
+    shown["data"] = to_json(values, message, body.version, view)
+    return shown
+
+
+def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view: View) -> bool:
+    """Whether the bytes of a value are to be withheld; `values` are None where it cannot be read."""
+    if view.show_secrets:
+        return False
+    if body is None or values is None:
+        return topic in secrets.TOPICS
+    return secrets.in_record(body.message, values)
+
+
+def _metadata_body(topic: str, value: Buffer) -> Body:
+    numbers, position = [], 0
+    for what in ("frame version", "record type", "version"):
+        try:
+            number, after = read_unsigned_varint(value, position)
+        except IndexError:
+            raise RecordsError(Code.TRUNCATED, f"the value ends within its {what}", position, part="value") from None
+        except DecodeError as error:
+            raise RecordsError(error.code, f"{what}: {error.message}", error.offset, part="value") from None
+        if number > _LARGEST:
+            raise RecordsError(Code.BAD_VARINT, f"a {what} of {number}", position, part="value")
+        numbers.append(number)
+        position = after
+    frame_version, number, version = numbers
+    if frame_version != _FRAME_VERSION:
+        raise RecordsError(
+            Code.UNKNOWN_VERSION, f"a metadata record with frame version {frame_version}", 0, part="value"
+        )
+    return Body(_message(topic, "metadata", number, version, "value"), version, position)
+
+
+def _message(topic: str, kind: Kind, number: int, version: int, part: str) -> Message:
+    message = definitions().record(topic, kind, number, version)
+    if message is None:
+        which = f"record type {number}" if kind == "coordinator-key" else f"version {version} of record type {number}"
+        raise RecordsError(Code.UNKNOWN_VERSION, f"no release knows {which} of {topic}", 0, part=part)
+    return message
+
+
+def _int16(data: Buffer, part: str) -> int:
+    if len(data) < _INT16.size:
+        raise RecordsError(Code.TRUNCATED, f"a {part} of {len(data)} bytes", len(data), part=part)
+    number: int = _INT16.unpack_from(data)[0]
+    return number
+
+
+def _fits(body: Body, data: Buffer) -> bool:
+    try:
+        read(body, data, "value")
+    except RecordsError:
+        return False
+    return True
