@@ -246,9 +246,15 @@ class _Block:
         if not slot.nullable:
             self.fields(slot.struct, f"{result} = ", "")
             return result
-        marker = self.read("b")
-        self.flush()
-        self.put(f"if {marker} >= 0:")
+        if slot.tag is None:
+            marker = self.read("b")
+            self.flush()
+            self.put(f"if {marker} >= 0:")
+        else:
+            marker = self.read("B")
+            self.flush()
+            self.put(f"if {marker} > 127: {marker}, p = U(b, p)")
+            self.put(f"if 0 < {marker} <= 0x7FFFFFFF:")
         self.deeper().fields(slot.struct, f"{result} = ", "")
         self.put("else:")
         self.deeper().put(f"{result} = None")

@@ -238,10 +238,18 @@ class _Walk:
         elif slot.shape is Shape.ARRAY:
             self.array(node, slot)
         else:
-            if slot.nullable and self.number(node, "b", "the null marker") < 0:
+            if slot.nullable and self.null_marker(node, slot):
                 node.null = True
                 return
             self.fields(slot.struct, node)
+
+    def null_marker(self, node: Node, slot: Slot) -> bool:
+        """Whether a struct that may be null is: its int8 is negative, or in a tagged field its varint not positive."""
+        what = "the null marker"
+        if slot.tag is None:
+            marker: int = self.number(node, "b", what)
+            return marker < 0
+        return not 0 < self.varint(node, what) <= 0x7FFFFFFF
 
     def text(self, node: Node, start: int, end: int) -> str:
         try:

@@ -82,7 +82,7 @@ def _null(out: bytearray, slot: Slot, path: str) -> None:
     if not slot.nullable:
         raise WriteError("null, where the definition allows no null", path)
     if slot.shape is Shape.STRUCT:
-        out += b"\xff"
+        out += b"\xff" if slot.tag is None else b"\0"
     else:
         _length(out, slot, -1, ">h" if slot.shape is Shape.STRING else ">i")
 

@@ -43,10 +43,37 @@ def bodies(recording: Path, release: str) -> list[tuple[Decoded, bytes]]:
 
 def judge(release: str, asked: list[tuple[str, int, bytes]]) -> list[Any]:
     """The body that Kafka reads in each (name, version, bytes), or a string that says what is wrong."""
-    lines = "".join(f"{name}\t{version}\t{b64encode(data).decode()}\n" for name, version, data in asked)
+    return _answers(release, "Judge", [f"{name}\t{version}\t{_base64(data)}" for name, version, data in asked])
+
+
+def judge_records(asked: list[tuple[str, bytes | None, bytes | None]]) -> list[Any]:
+    """What Kafka reads in records of internal topics, each (topic, key, value), or a string that says what is wrong.
+
+    {"key": {"type", "data"}, "value": {"type", "version", "data"}}.
+    """
+    lines = [f"{topic}\t{_base64(key)}\t{_base64(value)}" for topic, key, value in asked]
+    return _answers("4.4.0", "RecordJudge", lines)
+
+
+def as_formatter(record: dict[str, Any]) -> dict[str, Any]:
+    """What our JSON of a record of an internal topic says, in the form of `judge_records`."""
+    said: dict[str, Any] = {}
+    for part in ("key", "value"):
+        shown = record[part]
+        said[part] = (
+            None if shown is None else {name: shown["decoded"][name] for name in shown["decoded"] if name != "name"}
+        )
+    return said
+
+
+def _base64(data: bytes | None) -> str:
+    return "null" if data is None else b64encode(data).decode()
+
+
+def _answers(release: str, program: str, lines: list[str]) -> list[Any]:
     run = subprocess.run(
-        ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", oracle_classpath(release), "kproxy.oracle.Judge"],
-        input=lines,
+        ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", oracle_classpath(release), f"kproxy.oracle.{program}"],
+        input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
         timeout=300,

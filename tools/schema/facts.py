@@ -100,7 +100,8 @@ def _field(field: Json) -> Json:
             facts[ours] = str(versions)
     if "tag" in field:
         facts["tag"] = int(field["tag"])
-    if "default" in field:
+    # The string: a JSON null is no default to Kafka's generator.
+    if field.get("default") is not None:
         facts["default"] = _default(kind, field["default"])
     for ours, theirs in (("map_key", "mapKey"), ("entity", "entityType"), ("ignorable", "ignorable")):
         if field.get(theirs) not in {None, False, "false"}:

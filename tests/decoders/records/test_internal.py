@@ -256,3 +256,21 @@ def test_a_topic_that_is_not_internal_has_no_bodies() -> None:
     assert internal.value_body("orders", b"\0\1", b"\0\1") is None
     with pytest.raises(RecordsError):
         internal.key_body(OFFSETS, b"")
+
+
+@pytest.mark.parametrize(("marker", "null"), [(b"\0", True), (b"\xff\xff\xff\xff\x0f", True), (b"\x80\x01", False)])
+def test_a_tagged_struct_that_may_be_null_begins_with_a_varint(marker: bytes, null: bool) -> None:
+    """Unlike any other, whose int8 is -1 where it is null; no message of a request or response has such a field."""
+    message = definitions().message("ConsumerGroupMemberMetadataValue", 0)
+    assert message is not None
+    start = write(message, 0, {})[:-1]
+    inner = marker if null else marker + struct.pack(">i", 5) + b"\1\0"
+    data = start + b"\1\0" + write_unsigned_varint(len(inner)) + inner
+    values, end = decoder(message, 0)(data, 0, len(data))
+    assert end == len(data)
+    expected = None if null else {"sessionTimeoutMs": 5, "supportedProtocols": []}
+    assert values["classicMemberMetadata"] == expected
+    (node,) = (node for node in tree(message, 0, data, 0, len(data)).walk() if node.name == "classicMemberMetadata")
+    assert (node.null, node.problem, node.end) == (null, None, len(data))
+    again = decoder(message, 0)(write(message, 0, values), 0, len(write(message, 0, values)))[0]
+    assert again == values
