@@ -1,4 +1,4 @@
-"""Say what the newest kafka-clients release has that our data have not: `python -m tools.schema.check`.
+"""Say what the newest Kafka release has that our data have not: `python -m tools.schema.check`.
 
 Exit code 0 where there is nothing, 1 where there is something, 2 where Maven or Java fail.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from decoders.schema import Definitions, definitions
 from decoders.schema.errors import all_errors
 from decoders.schema.model import Message, Versions
-from tools.schema import facts, jars
+from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 
 
@@ -56,6 +56,10 @@ def differences(newest: jars.Release, ours: Definitions) -> Iterator[str]:
         theirs_now = facts.parsed(facts.compact(definition, newest.version, unstable=False))
         if theirs_now.versions:
             yield from _message_differences(known.get(_identity(theirs_now)), theirs_now)
+    streams = internal.streams_facts(newest)
+    for row in (*streams, *internal.record_facts(newest).values()):
+        theirs_now = facts.parsed(row)
+        yield from _message_differences(_ours(ours, theirs_now), theirs_now)
     errors = all_errors()
     for code, fact in sorted(newest.errors.items()):
         error = errors.get(code)
@@ -75,6 +79,13 @@ def _message_differences(ours: Message | None, theirs: Message) -> Iterator[str]
     for version in range(theirs.versions.low, theirs.versions.high + 1):
         if version in ours.versions and layout(ours, version) != layout(theirs, version):
             yield f"{theirs.name} v{version} has another layout or other names"
+
+
+def _ours(ours: Definitions, theirs: Message) -> Message | None:
+    """What we hold of a message that is neither a request nor a response: records are known by their number."""
+    if theirs.topic is None or theirs.record_type is None:
+        return ours.message(theirs.name, theirs.versions.low)
+    return ours.record(theirs.topic, theirs.kind, theirs.record_type, theirs.versions.low)
 
 
 def _identity(message: Message) -> tuple[str, int | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ def field(**more: Any) -> list[dict[str, Any]]:
 
 def test_comments_are_dropped_and_strings_kept() -> None:
     assert jars.read_commented_json('// x\n{"a": "b // c", // d "e"\n "f": "\\"//"}') == {"a": "b // c", "f": '"//'}
+    assert jars.read_commented_json('/** x\n " // */{"a": "/* b */"}') == {"a": "/* b */"}
 
 
 def test_facts_leave_out_prose_and_what_is_usual() -> None:
@@ -137,6 +139,12 @@ def test_check_says_what_is_new() -> None:
     release.definitions["FetchRequest"] = definition(versions="4-4")
     release.definitions["Sealed"] = definition("Sealed", "0", type="data") | {"fields": []}
     del release.definitions["Sealed"]["apiKey"]
+    metadata = {"type": "metadata", "flexibleVersions": "0+", "fields": []}
+    release.records["__cluster_metadata"] = [
+        metadata | {"name": "NoOpRecord", "apiKey": 20, "validVersions": "0-1"},
+        metadata | {"name": "AbortTransactionRecord", "apiKey": 25, "validVersions": "0"},
+        metadata | {"name": "NewRecord", "apiKey": 99, "validVersions": "0"},
+    ]
     assert list(check.differences(release, definitions())) == [
         "API 1 Fetch now has v4-19, we know v4-18",
         "API 3 Metadata is now called Topics",
@@ -145,6 +153,9 @@ def test_check_says_what_is_new() -> None:
         "new API 200 Teleport v0-1",
         "FetchRequest v4 has another layout or other names",
         "new message Sealed v0",
+        "NoOpRecord now has v0-1, we know v0",
+        "AbortTransactionRecord v0 has another layout or other names",
+        "new message NewRecord v0",
         "error 3 is now WHICH_TOPIC, not retriable",
         "new error 500 LOST",
     ]
@@ -163,3 +174,53 @@ def test_data_files_are_lines_that_say_why_they_are_kept() -> None:
     assert {each.because for each in kept[newest]} == {None}
     assert {each.because for each in kept[older]} == {"gone", "layout", "name"}
     assert {each.release for each in kept[older]} == {older}
+
+
+def test_a_field_without_versions_has_those_in_which_it_is_tagged() -> None:
+    late = field(type="int32", tag=0, taggedVersions="2+")
+    del late[0]["versions"]
+    (row,) = facts.compact(definition(fields=late), "1.0", unstable=False)["fields"]
+    assert (row["versions"], row["tagged"]) == ("2+", "2+")
+
+
+def test_what_kafka_s_generator_takes_for_nothing_is_left_out() -> None:
+    (row,) = facts.compact(definition(fields=field(default=None, ignorable="false")), "1.0", unstable=False)["fields"]
+    assert row == {"name": "who", "type": "string"}
+
+
+def record(kind: str, name: str, versions: str = "0", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "name": name, "validVersions": versions, "flexibleVersions": "none", "fields": field()} | more
+
+
+def internal_rows(newest: list[dict[str, Any]], older: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is kept of an older release's records of one topic."""
+    releases = [jars.Release(version, {}, {}, {}, {"t": kept}) for version, kept in (("2.0", newest), ("1.0", older))]
+    text = update.internal_files(releases)["internal-1.0.jsonl"]
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_keys_that_were_plain_data_have_a_record_type_for_each_version() -> None:
+    older = [
+        record("data", "CommitKey", "0-1", fields=[*field(versions="0"), *field(name="Whom", versions="1")]),
+        record("data", "CommitValue", "0-3"),
+        record("data", "ProducerSnapshot", "1"),
+    ]
+    kept = internal_rows([], older)
+    assert [(row["kind"], row["record"], row["versions"], row["because"]) for row in kept] == [
+        ("coordinator-key", 0, "0", "gone"),
+        ("coordinator-key", 1, "0", "gone"),
+        *(("coordinator-value", 1, str(version), "gone") for version in range(4)),
+    ]
+    assert [row["fields"][0]["name"] for row in kept[:2]] == ["who", "whom"]
+
+
+def test_a_record_is_kept_only_where_its_bytes_differ() -> None:
+    tag = {"name": "Late", "type": "int32", "versions": "0+", "taggedVersions": "0+", "tag": 0}
+    flexible: dict[str, Any] = {"apiKey": 3, "flexibleVersions": "0+"}
+    inner = {"name": "Inner", "type": "[]Thing", "versions": "0+"}
+    older = record("metadata", "Old", **flexible, fields=[inner | {"fields": field()}])
+    same = record("metadata", "New", **flexible, fields=[inner | {"fields": [*field(), tag]}, tag])
+    other = record("metadata", "New", **flexible, fields=[inner | {"fields": field(type="int32")}])
+    assert internal_rows([same], [older]) == []
+    (row,) = internal_rows([other], [older])
+    assert (row["name"], row["topic"], row["record"], row["because"]) == ("Old", "t", 3, "layout")
