@@ -59,10 +59,8 @@ def as_formatter(record: dict[str, Any]) -> dict[str, Any]:
     """What our JSON of a record of an internal topic says, in the form of `judge_records`."""
     said: dict[str, Any] = {}
     for part in ("key", "value"):
-        shown = record[part]
-        said[part] = (
-            None if shown is None else {name: shown["decoded"][name] for name in shown["decoded"] if name != "name"}
-        )
+        decoded = None if record[part] is None else record[part]["decoded"]
+        said[part] = decoded and {name: plain(value) for name, value in decoded.items() if name != "name"}
     return said
 
 
