@@ -10,18 +10,23 @@ from decoders.schema.names import folded, lookup
 
 
 class KafkaError(NamedTuple):
-    """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for it, None for NONE."""
+    """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for it, None for NONE.
+
+    `refresh_metadata` says that it is one of the exceptions after which a client asks for metadata before it tries
+    again (`InvalidMetadataException`).
+    """
 
     code: int
     name: str
     retriable: bool
+    refresh_metadata: bool
     exception: str | None
 
 
 @cache
 def all_errors() -> dict[int, KafkaError]:
     return {
-        facts["code"]: KafkaError(facts["code"], facts["name"], facts["retriable"], facts["exception"])
+        facts["code"]: KafkaError(**facts)
         for facts in store.errors()
     }
 
@@ -41,6 +46,17 @@ def retriable(code: int) -> bool:
     """Whether Kafka's clients may try again; False for an unknown code."""
     error = all_errors().get(code)
     return error is not None and error.retriable
+
+
+def refresh_metadata(code: int) -> bool:
+    """Whether Kafka's clients ask for metadata before they try again; False for an unknown code."""
+    error = all_errors().get(code)
+    return error is not None and error.refresh_metadata
+
+
+def older_names(code: int) -> tuple[str, ...]:
+    """What earlier releases called the error."""
+    return history.ERRORS.get(code, ())
 
 
 @cache

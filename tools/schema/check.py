@@ -8,8 +8,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from decoders.schema import Definitions, definitions
 from decoders.schema.errors import all_errors
@@ -65,8 +66,8 @@ def differences(newest: jars.Release, ours: Definitions) -> Iterator[str]:
         error = errors.get(code)
         if error is None:
             yield f"new error {code} {fact['name']}"
-        elif (error.name, error.retriable) != (fact["name"], fact["retriable"]):
-            yield f"error {code} is now {fact['name']}, {'' if fact['retriable'] else 'not '}retriable"
+        elif _error(error._asdict()) != _error(fact):
+            yield f"error {code} is now {_error(fact)}"
 
 
 def _message_differences(ours: Message | None, theirs: Message) -> Iterator[str]:
@@ -86,6 +87,11 @@ def _ours(ours: Definitions, theirs: Message) -> Message | None:
     if theirs.topic is None or theirs.record_type is None:
         return ours.message(theirs.name, theirs.versions.low)
     return ours.record(theirs.topic, theirs.kind, theirs.record_type, theirs.versions.low)
+
+
+def _error(facts: Mapping[str, Any]) -> str:
+    ask = ", ask for metadata" if facts["refresh_metadata"] else ""
+    return f"{facts['name']}, {'' if facts['retriable'] else 'not '}retriable{ask}"
 
 
 def _identity(message: Message) -> tuple[str, int | str]:

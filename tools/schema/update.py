@@ -156,6 +156,7 @@ def error_facts(releases: list[jars.Release]) -> Iterator[Json]:
             "code": code,
             "name": error["name"],
             "retriable": error["retriable"],
+            "refresh_metadata": error["refresh_metadata"],
             "exception": error["exception"],
         }
 

@@ -119,7 +119,7 @@ def release_of_our_data() -> jars.Release:
         spoken = api.spoken.get(ours.release)
         versions = [] if spoken is None else [[version, 1, 0] for version in range(spoken.low, spoken.high + 1)]
         api_facts[key] = {"name": api.name, "unstable": not api.stable and spoken is not None, "versions": versions}
-    errors = {code: {"name": error.name, "retriable": error.retriable} for code, error in all_errors().items()}
+    errors = {code: error._asdict() for code, error in all_errors().items()}
     return jars.Release("9.9.9", {}, api_facts, errors)
 
 
@@ -134,8 +134,9 @@ def test_check_says_what_is_new() -> None:
     release.apis[3]["name"] = "Topics"
     release.apis[18]["unstable"] = True
     release.apis[20]["versions"] = []
-    release.errors[500] = {"name": "LOST", "retriable": False}
-    release.errors[3] = {"name": "WHICH_TOPIC", "retriable": False}
+    release.errors[500] = {"name": "LOST", "retriable": False, "refresh_metadata": False}
+    release.errors[3] = {"name": "WHICH_TOPIC", "retriable": False, "refresh_metadata": False}
+    release.errors[7] = {"name": "REQUEST_TIMED_OUT", "retriable": True, "refresh_metadata": True}
     release.definitions["FetchRequest"] = definition(versions="4-4")
     release.definitions["Sealed"] = definition("Sealed", "0", type="data") | {"fields": []}
     del release.definitions["Sealed"]["apiKey"]
@@ -157,6 +158,7 @@ def test_check_says_what_is_new() -> None:
         "AbortTransactionRecord v0 has another layout or other names",
         "new message NewRecord v0",
         "error 3 is now WHICH_TOPIC, not retriable",
+        "error 7 is now REQUEST_TIMED_OUT, retriable, ask for metadata",
         "new error 500 LOST",
     ]
 

@@ -1,3 +1,4 @@
+import org.apache.kafka.common.errors.InvalidMetadataException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
@@ -21,8 +22,9 @@ public final class Facts {
         for (Errors error : Errors.values()) {
             Throwable exception = error.exception();
             System.out.printf(
-                "{\"error\":%d,\"name\":\"%s\",\"retriable\":%b,\"exception\":%s}%n", error.code(), error.name(),
-                exception instanceof RetriableException,
+                "{\"error\":%d,\"name\":\"%s\",\"retriable\":%b,\"refresh_metadata\":%b,\"exception\":%s}%n",
+                error.code(), error.name(), exception instanceof RetriableException,
+                exception instanceof InvalidMetadataException,
                 exception == null ? "null" : "\"" + exception.getClass().getSimpleName() + "\"");
         }
     }
