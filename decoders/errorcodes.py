@@ -9,7 +9,8 @@ from decoders.layout import Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.schema.model import Message
 
-_SUFFIX = "rrorCode"
+SUFFIX = "rrorCode"
+"""How the names of fields end that hold an error code."""
 
 
 def error_codes(values: Mapping[str, Any], message: Message, version: int) -> list[int]:
@@ -19,7 +20,7 @@ def error_codes(values: Mapping[str, Any], message: Message, version: int) -> li
 
 
 def _is_code(slot: Slot) -> bool:
-    return slot.shape is Shape.FIXED and slot.type == "int16" and slot.name.endswith(_SUFFIX)
+    return slot.shape is Shape.FIXED and slot.type == "int16" and slot.name.endswith(SUFFIX)
 
 
 def _holds(layout: Layout) -> bool:

@@ -12,12 +12,11 @@ from captures.index.writer import Summary
 from decoders import message as messages
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Frame, Status
+from decoders.meanings.remarks import wait_over
 from decoders.schema import Definitions
 
 FETCH = 1
 METADATA = 3
-WAIT_SHARE = 0.9
-"""A Fetch that took this share of its max wait was held by the broker: its latency is not a slow broker's."""
 
 RECORDS: dict[int, tuple[Side, str, str]] = {
     0: (Side.CLIENT, "topicData", "partitionData"),
@@ -65,7 +64,7 @@ class Summariser:
         if api is not None:
             summary.label = labels.label(api.name, asked, answered, self.topics)
         summary.records = _records(exchange.api_key, asked, answered)
-        if exchange.api_key == FETCH and asked is not None and _waited(exchange, asked):
+        if exchange.api_key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
         return summary
 
@@ -154,11 +153,6 @@ def _records(key: int | None, asked: dict[str, Any] | None, answered: dict[str, 
             if records is not None:
                 total += record_count(records)
     return total
-
-
-def _waited(exchange: Exchange, asked: dict[str, Any]) -> bool:
-    wait, latency = asked.get("maxWaitMs"), exchange.latency_ns
-    return isinstance(wait, int) and wait > 0 and latency is not None and latency >= wait * 1_000_000 * WAIT_SHARE
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:

@@ -25,10 +25,7 @@ class KafkaError(NamedTuple):
 
 @cache
 def all_errors() -> dict[int, KafkaError]:
-    return {
-        facts["code"]: KafkaError(**facts)
-        for facts in store.errors()
-    }
+    return {facts["code"]: KafkaError(**facts) for facts in store.errors()}
 
 
 def name(code: int) -> str:

@@ -1,0 +1,304 @@
+"""Topics, configurations, reassignments, quotas, log directories."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from decoders.meanings.row import EMPTY, NEGATIVE, NULL, POSITIVE, Row, Texts
+
+CONFIG_RESOURCES: Final[Texts] = {
+    2: "a topic", 4: "a broker", 8: "a broker's loggers", 16: "client metrics", 32: "a group",
+}  # fmt: skip
+CONFIG_SOURCES: Final[Texts] = {
+    -1: "where the value comes from is not told",
+    0: "source of the value not known",
+    1: "set on the topic",
+    2: "set on this broker while it runs",
+    3: "set for all brokers while they run",
+    4: "from the broker's file",
+    5: "Kafka's default",
+    6: "set on a logger while the broker runs",
+    7: "set for client metrics",
+    8: "set on the group",
+}
+CONFIG_TYPES: Final[Texts] = {
+    0: "type not told", 1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list",
+    8: "class", 9: "password",
+}  # fmt: skip
+
+ROWS: Final = (
+    Row(
+        "CreateTopicsRequest",
+        "topics[].numPartitions",
+        "How many partitions the topic gets.",
+        {-1: "by the assignment given here, else the broker's num.partitions"},
+    ),
+    Row(
+        "CreateTopicsRequest",
+        "topics[].replicationFactor",
+        "How many copies each partition gets.",
+        {-1: "as many as the assignment given here has, else the broker's default.replication.factor"},
+    ),
+    Row(
+        "CreateTopicsRequest",
+        "topics[].assignments",
+        "Which brokers get which partition.",
+        {EMPTY: "the controller spreads the partitions"},
+    ),
+    Row(
+        "CreateTopicsResponse",
+        "topics[].numPartitions",
+        "How many partitions it has.",
+        {-1: "number of partitions not told: the topic was not made, or may not be described"},
+    ),
+    Row(
+        "CreateTopicsResponse",
+        "topics[].replicationFactor",
+        "How many copies each partition has.",
+        {-1: "number of copies not told: the topic was not made, or may not be described"},
+    ),
+    Row(
+        "CreateTopicsResponse",
+        "topics[].configs",
+        "The configuration that the topic got.",
+        {NULL: "configuration not told, see topicConfigErrorCode"},
+    ),
+    Row(
+        "DeleteTopicsRequest",
+        "topics[].name",
+        "The name of the topic to delete.",
+        {NULL: "the topic to delete is named by its id"},
+    ),
+    Row(
+        "CreatePartitionsRequest",
+        "topics[].count",
+        "How many partitions the topic is to have in all. Keys then go to other partitions than before.",
+    ),
+    Row(
+        "CreatePartitionsRequest",
+        "topics[].assignments",
+        "Brokers of the new partitions.",
+        {NULL: "the controller places the new partitions"},
+    ),
+    Row(
+        "DeleteRecordsRequest",
+        "topics[].partitions[].offset",
+        "All records before this offset go.",
+        {-1: "everything up to the high watermark goes"},
+    ),
+    Row(
+        "DeleteRecordsResponse",
+        "topics[].partitions[].lowWatermark",
+        "The first offset that any live replica still has.",
+        {-1: "not deleted, see the error"},
+    ),
+    Row(
+        "DescribeConfigsRequest", "resources[].configurationKeys", "Which settings are wanted.", {NULL: "all settings"}
+    ),
+    Row(
+        "DescribeConfigsRequest DescribeConfigsResponse AlterConfigsRequest AlterConfigsResponse "
+        "IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse ListConfigResourcesResponse",
+        "*.resourceType",
+        "What the settings belong to.",
+        CONFIG_RESOURCES,
+    ),
+    Row("ListConfigResourcesRequest", "resourceTypes", "What kinds to list.", {EMPTY: "every kind"}),
+    Row(
+        "DescribeConfigsRequest DescribeConfigsResponse AlterConfigsRequest IncrementalAlterConfigsRequest",
+        "*.resourceName",
+        "The topic's name, the broker's id, and so on.",
+        {EMPTY: "all brokers, where the kind is broker"},
+    ),
+    Row(
+        "DescribeConfigsResponse CreateTopicsResponse", "*.configSource", "Where the value comes from.", CONFIG_SOURCES
+    ),
+    Row("DescribeConfigsResponse", "*.source", "Where the value comes from that would hold instead.", CONFIG_SOURCES),
+    Row("DescribeConfigsResponse", "results[].configs[].configType", "What kind of value it takes.", CONFIG_TYPES),
+    Row(
+        "DescribeConfigsResponse CreateTopicsResponse",
+        "*.isSensitive",
+        "Whether the value is kept back.",
+        {1: "a secret: brokers never tell its value", 0: "no secret"},
+    ),
+    Row(
+        "DescribeConfigsResponse CreateTopicsResponse",
+        "*.readOnly",
+        "Whether it can be changed while brokers run.",
+        {1: "changes only with a restart", 0: "may be changed while running"},
+    ),
+    Row(
+        "DescribeConfigsResponse",
+        "results[].configs[].isDefault",
+        "Whether nobody has set it.",
+        {1: "nobody has set it", 0: "somebody has set it"},
+    ),
+    Row(
+        "DescribeConfigsResponse",
+        "results[].configs[].value",
+        "The value in force.",
+        {NULL: "no value, or one that is kept back"},
+    ),
+    Row(
+        "AlterConfigsRequest",
+        "resources[].configs",
+        "The whole configuration: settings that are not named here go back to their defaults.",
+    ),
+    Row(
+        "IncrementalAlterConfigsRequest",
+        "resources[].configs[].configOperation",
+        "What is done to the setting.",
+        {0: "set", 1: "back to the default", 2: "append to the list", 3: "take off the list"},
+    ),
+    Row(
+        "ElectLeadersRequest",
+        "electionType",
+        "Which replicas may become leader.",
+        {
+            0: "the preferred replica, the first of the assignment",
+            1: "any live replica, even one out of sync: records may be lost",
+        },
+    ),
+    Row("ElectLeadersRequest", "topicPartitions", "Where to elect.", {NULL: "all partitions that need it"}),
+    Row(
+        "AlterPartitionReassignmentsRequest",
+        "topics[].partitions[].replicas",
+        "The brokers that are to have the partition.",
+        {NULL: "the reassignment is cancelled"},
+    ),
+    Row("ListPartitionReassignmentsRequest", "topics", "Where to look.", {NULL: "all reassignments"}),
+    Row(
+        "ListPartitionReassignmentsResponse",
+        "topics[].partitions[].addingReplicas",
+        "Brokers that still copy the partition.",
+        {EMPTY: "no broker is being added"},
+    ),
+    Row(
+        "ListPartitionReassignmentsResponse",
+        "topics[].partitions[].removingReplicas",
+        "Brokers that will give the partition up once the others are in sync.",
+        {EMPTY: "no broker is being removed"},
+    ),
+    Row("DescribeLogDirsRequest", "topics", "Which partitions to look at.", {NULL: "all partitions of the broker"}),
+    Row(
+        "DescribeLogDirsResponse",
+        "results[].topics[].partitions[].isFutureKey",
+        "Whether it is a copy on its way to another directory.",
+        {1: "a copy that will replace the log when it has caught up", 0: "the log in use"},
+    ),
+    Row(
+        "DescribeLogDirsResponse",
+        "results[].topics[].partitions[].offsetLag",
+        "How far the log is behind the high watermark, or a copy behind the log.",
+        {0: "nothing missing"},
+    ),
+    Row("DescribeLogDirsResponse", "results[].totalBytes", "Size of the volume.", {-1: "volume size not known"}),
+    Row(
+        "DescribeLogDirsResponse", "results[].usableBytes", "What is left on the volume.", {-1: "free space not known"}
+    ),
+    Row(
+        "DescribeLogDirsResponse",
+        "results[].isCordoned",
+        "Whether new partitions are kept off the directory.",
+        {1: "gets no new partitions", 0: "takes new partitions"},
+    ),
+    Row(
+        "DescribeClientQuotasRequest",
+        "components[].matchType",
+        "Whose quotas are wanted.",
+        {0: "those of exactly this name", 1: "those of the default", 2: "those of any name"},
+    ),
+    Row(
+        "DescribeClientQuotasRequest",
+        "strict",
+        "Whether quotas with further parts count.",
+        {1: "quotas of exactly these parts", 0: "quotas with further parts as well"},
+    ),
+    Row(
+        "DescribeClientQuotasResponse AlterClientQuotasRequest AlterClientQuotasResponse",
+        "*.entityName",
+        "The user, client id or address.",
+        {NULL: "the default for all without a quota of their own"},
+    ),
+    Row(
+        "AlterClientQuotasRequest",
+        "entries[].ops[].remove",
+        "Whether the quota goes away.",
+        {1: "the quota is removed", 0: "the quota is set"},
+    ),
+    Row(
+        "UpdateFeaturesRequest",
+        "featureUpdates[].maxVersionLevel",
+        "The level that the cluster is to have.",
+        {0: "the feature is switched off", NEGATIVE: "the feature is taken away"},
+    ),
+    Row(
+        "UpdateFeaturesRequest",
+        "featureUpdates[].upgradeType",
+        "In which direction the level may go.",
+        {1: "up only", 2: "down, if nothing is lost", 3: "down, even if metadata is lost"},
+    ),
+    Row(
+        "DescribeClusterRequest DescribeClusterResponse",
+        "endpointType",
+        "Which nodes are listed.",
+        {1: "brokers", 2: "controllers"},
+    ),
+    Row(
+        "DescribeClusterRequest",
+        "includeFencedBrokers",
+        "Whether brokers that may not serve yet are listed.",
+        {1: "fenced brokers too", 0: "live brokers only"},
+    ),
+    Row(
+        "DescribeClusterResponse",
+        "brokers[].isFenced",
+        "Whether the broker may serve.",
+        {1: "registered but not serving", 0: "serving"},
+    ),
+    Row(
+        "DescribeClusterResponse",
+        "controllerId",
+        "The controller; a KRaft broker names any live broker instead.",
+        {-1: "controller not known"},
+    ),
+    Row(
+        "GetTelemetrySubscriptionsRequest",
+        "clientInstanceId",
+        "The client's id for its metrics (KIP-714).",
+        {bytes(16): "no id yet: the broker makes one"},
+    ),
+    Row(
+        "GetTelemetrySubscriptionsResponse",
+        "requestedMetrics",
+        "Beginnings of the names of wanted metrics.",
+        {EMPTY: "no metrics are wanted"},
+    ),
+    Row(
+        "GetTelemetrySubscriptionsResponse",
+        "requestedMetrics[]",
+        "The beginning of the names of wanted metrics.",
+        {EMPTY: "all metrics are wanted"},
+    ),
+    Row("GetTelemetrySubscriptionsResponse", "pushIntervalMs", "How often the client is to push."),
+    Row(
+        "GetTelemetrySubscriptionsResponse",
+        "deltaTemporality",
+        "How counters are told.",
+        {1: "counters since the last push", 0: "counters since the start"},
+    ),
+    Row(
+        "PushTelemetryRequest",
+        "terminating",
+        "Whether it is the client's last push.",
+        {1: "the client's last push", 0: "more pushes follow"},
+    ),
+    Row("DeleteGroupsRequest", "groupsNames", "Groups to delete; they must have no members."),
+    Row("OffsetDeleteRequest", "topics", "Offsets to delete; no member may be subscribed to the topics."),
+    Row("DescribeUserScramCredentialsRequest", "users", "Whose credentials are wanted.", {NULL: "all users"}),
+    Row(
+        "UnregisterBrokerRequest",
+        "brokerId",
+        "The broker to forget; it must be down for good.",
+        {POSITIVE: "this broker is removed from the cluster's metadata"},
+    ),
+)

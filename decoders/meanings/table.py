@@ -1,0 +1,95 @@
+"""The table of meanings and how a row is found: by message, path, version and value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+from decoders.errorcodes import SUFFIX
+from decoders.meanings import admin, cluster, common, core, errors, groups, records, security, share, transactions
+from decoders.meanings.row import Row
+from decoders.schema.model import ALWAYS, Versions
+from decoders.tree import Node
+
+ROWS: Final = (
+    *core.ROWS,
+    *groups.ROWS,
+    *transactions.ROWS,
+    *share.ROWS,
+    *admin.ROWS,
+    *security.ROWS,
+    *cluster.ROWS,
+    *records.ROWS,
+    *common.ROWS,
+)
+EVERY_MESSAGE: Final = "*"
+ANYWHERE: Final = "*."
+_INDEX: Final = re.compile(r"\[\d+\]")
+
+
+def meaning(message: str, path: str, version: int, value: Any) -> str | None:
+    """What a value means in its field, None where there is nothing to say.
+
+    `path` is as a problem or a node has it, with or without numbers in its brackets; `value` is as decoded: None for
+    null, a sequence for an array, 16 bytes for a uuid.
+    """
+    for row in _rows(message, _INDEX.sub("[]", path), version):
+        text = row.value(value)
+        if text is not None:
+            return text
+    if path.endswith(SUFFIX) and isinstance(value, int):
+        return errors.meaning(value)
+    return None
+
+
+def field_help(message: str, path: str, version: int) -> str | None:
+    """What a field is for, None where there is nothing to say; the path "" is the message itself."""
+    return next((row.help for row in _rows(message, _INDEX.sub("[]", path), version) if row.help), None)
+
+
+def node_meaning(node: Node, version: int) -> str | None:
+    """What a node's value means; `version` is that of the message it stands in."""
+    value = node.value
+    if node.type.startswith("[]") and isinstance(value, int):
+        value = () if value == 0 else (value,)
+    elif value is None and not node.null:
+        return None
+    return meaning(_message(node), node.path, version, value)
+
+
+def node_help(node: Node, version: int) -> str | None:
+    """What a node's field is for; `version` is that of the message it stands in."""
+    return field_help(_message(node), node.path, version)
+
+
+def _message(node: Node) -> str:
+    """The name of the message that a node stands in, which is the type of the node that nothing is above."""
+    while node.parent is not None:
+        node = node.parent
+    return node.type
+
+
+def _rows(message: str, path: str, version: int) -> Iterator[Row]:
+    exact, anywhere = _index()
+    name = ANYWHERE + path.rpartition(".")[2]
+    for key in ((message, path), (EVERY_MESSAGE, path)):
+        yield from (row for row, versions in exact.get(key, ()) if version in versions)
+    for key in ((message, name), (EVERY_MESSAGE, name)):
+        yield from (row for row, versions in anywhere.get(key, ()) if version in versions)
+
+
+_Rows = dict[tuple[str, str], list[tuple[Row, Versions]]]
+
+
+@cache
+def _index() -> tuple[_Rows, _Rows]:
+    exact: _Rows = {}
+    anywhere: _Rows = {}
+    for row in ROWS:
+        versions = Versions.parse(row.versions) if row.versions else ALWAYS
+        table = anywhere if row.path.startswith(ANYWHERE) else exact
+        for message in row.messages.split():
+            table.setdefault((message, row.path), []).append((row, versions))
+    return exact, anywhere

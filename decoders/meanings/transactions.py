@@ -1,0 +1,152 @@
+"""Idempotent and transactional producers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from decoders.meanings.row import EMPTY, NEGATIVE, NULL, Row, Texts
+
+STATES: Final[Texts] = {
+    "Empty": "no transaction has begun yet",
+    "Ongoing": "open: records are being written",
+    "PrepareCommit": "committed for good; the markers are being written",
+    "PrepareAbort": "aborted for good; the markers are being written",
+    "CompleteCommit": "committed, and all markers are written",
+    "CompleteAbort": "aborted, and all markers are written",
+    "Dead": "expired and about to be forgotten",
+    "PrepareEpochFence": "being fenced off in favour of a newer producer",
+}
+
+ROWS: Final = (
+    Row(
+        "InitProducerIdRequest",
+        "transactionalId",
+        "Who initialises; an open transaction of an earlier producer of this id is aborted.",
+        {NULL: "an idempotent producer without transactions"},
+    ),
+    Row(
+        "InitProducerIdRequest",
+        "transactionTimeoutMs",
+        "A transaction open for longer is aborted by the coordinator; meanwhile it holds up readers of committed data.",
+    ),
+    Row(
+        "InitProducerIdRequest",
+        "producerId",
+        "The producer id to go on with (KIP-360).",
+        {-1: "a new producer, which asks for an id"},
+    ),
+    Row(
+        "InitProducerIdRequest",
+        "producerEpoch",
+        "The epoch of the producer id to go on with.",
+        {-1: "a new producer without an epoch"},
+    ),
+    Row(
+        "InitProducerIdRequest",
+        "enable2Pc",
+        "Whether another system decides transactions (KIP-939).",
+        {1: "two-phase commit: the broker never ends the transaction by its timeout", 0: "no two-phase commit"},
+    ),
+    Row(
+        "InitProducerIdRequest",
+        "keepPreparedTxn",
+        "Whether a transaction left open is kept (KIP-939).",
+        {1: "the open transaction is kept to be decided", 0: "the open transaction is aborted"},
+    ),
+    Row("InitProducerIdResponse", "producerId", "The producer id to use.", {-1: "no id, see the error"}),
+    Row(
+        "InitProducerIdResponse",
+        "ongoingTxnProducerId",
+        "The producer of the transaction that was kept.",
+        {-1: "there is no transaction to be decided"},
+    ),
+    Row(
+        "InitProducerIdResponse",
+        "ongoingTxnProducerEpoch",
+        "The epoch of the transaction that was kept.",
+        {-1: "no epoch, as there is no transaction to be decided"},
+    ),
+    Row(
+        "AddPartitionsToTxnRequest",
+        "transactions[].verifyOnly",
+        "Brokers ask with it whether a partition belongs to the open transaction, before they write (KIP-890).",
+        {1: "only asks whether the partitions are in the transaction", 0: "adds the partitions"},
+    ),
+    Row("EndTxnRequest", "committed", "How the transaction ends.", {1: "commit", 0: "abort"}),
+    Row(
+        "WriteTxnMarkersRequest",
+        "markers[].transactionResult",
+        "Which marker is written.",
+        {1: "a commit marker", 0: "an abort marker"},
+    ),
+    Row(
+        "WriteTxnMarkersRequest DescribeProducersResponse",
+        "*.coordinatorEpoch",
+        "Counts the changes of coordinator; markers of an older one are refused (error 52).",
+        {-1: "no coordinator has written a marker yet"},
+    ),
+    Row(
+        "WriteTxnMarkersRequest",
+        "markers[].transactionVersion",
+        "The level of transaction.version.",
+        {
+            0: "transactions without a new epoch each",
+            1: "transactions as before KIP-890",
+            2: "each transaction has its own epoch (KIP-890)",
+        },
+    ),
+    Row(
+        "EndTxnResponse",
+        "producerId",
+        "The producer id for the next transaction.",
+        {-1: "the producer id stays as it is"},
+    ),
+    Row(
+        "EndTxnResponse",
+        "producerEpoch",
+        "The epoch for the next transaction (KIP-890).",
+        {-1: "the epoch stays as it is"},
+    ),
+    Row(
+        "DescribeTransactionsResponse ListTransactionsResponse",
+        "*.transactionState",
+        "How far the transaction has come.",
+        STATES,
+    ),
+    Row(
+        "DescribeTransactionsResponse",
+        "transactionStates[].transactionStartTimeMs",
+        "When the transaction began.",
+        {-1: "no transaction is open"},
+    ),
+    Row(
+        "ListTransactionsRequest",
+        "durationFilter",
+        "Only transactions open for longer than these milliseconds.",
+        {NEGATIVE: "transactions of any duration"},
+    ),
+    Row(
+        "ListTransactionsRequest",
+        "stateFilters",
+        "Which states of transactions to list.",
+        {EMPTY: "transactions in any state"},
+    ),
+    Row(
+        "ListTransactionsRequest",
+        "producerIdFilters",
+        "Whose transactions to list.",
+        {EMPTY: "transactions of all producers"},
+    ),
+    Row(
+        "DescribeProducersResponse",
+        "topics[].partitions[].activeProducers[].lastSequence",
+        "The sequence of the producer's last record here.",
+        {-1: "no sequence: only markers so far"},
+    ),
+    Row(
+        "DescribeProducersResponse",
+        "topics[].partitions[].activeProducers[].currentTxnStartOffset",
+        "Where the producer's open transaction begins; it holds back the last stable offset.",
+        {-1: "no open transaction on this partition"},
+    ),
+)
