@@ -11,10 +11,12 @@ from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
+from decoders.knowledge import Knowledge
 from decoders.schema import Definitions
 
 if TYPE_CHECKING:
     from captures.source import FileSource
+    from decoders.meanings.remarks import Remark
     from decoders.tree import Node
 
 Ranges = list[tuple[int, int]]
@@ -27,7 +29,7 @@ class Opened:
     """One frame: its bytes as far as they are there, and its fields.
 
     `unparsed` are the bytes [start, end) that no field claims, `secret` those to be withheld; `notes` says in words
-    what is not there or where decoding stopped.
+    what is not there or where decoding stopped. `version` is that of the API; `remarks` are those about this side.
     """
 
     side: Side
@@ -37,6 +39,8 @@ class Opened:
     unparsed: Ranges = field(default_factory=list)
     secret: Ranges = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    version: int = 0
+    remarks: list[Remark] = field(default_factory=list)
 
 
 class Opener:
@@ -50,6 +54,8 @@ class Opener:
         self._definitions = definitions
         self._show_secrets = show_secrets
         self._source: FileSource | None = None
+        self._knowledge = Knowledge()
+        self._topics = 0
 
     def open(self, row: Row, detail: Detail, side: Side) -> Opened | None:
         """The frame of one side, decoded; None where that side was not seen. Never raises on bad bytes."""
@@ -69,12 +75,40 @@ class Opener:
                 opened.secret = [(4, len(data))]
             return opened
         self._decode(opened, row)
+        opened.remarks = [remark for remark in self.remarks(row, detail) if remark.where == _WHERE[side]]
         opened.notes += [
             f"byte {problem.offset}: {problem.message}"
             for problem in detail.problems
             if problem.where == _WHERE[side] and not _told(opened.root, problem.message)
         ]
         return opened
+
+    def remarks(self, row: Row, detail: Detail) -> list[Remark]:
+        """What there is to say about the exchange beyond single fields. Never raises on bad bytes."""
+        from decoders import message
+        from decoders.meanings.remarks import MAKERS, remarks
+
+        request, response = detail.request, detail.response
+        if row.api_key not in MAKERS or row.state in {State.TLS, State.ORPHAN_RESPONSE} or row.flags & Flag.TOKEN:
+            return []
+        asked = answered = elapsed = None
+        if request is not None:
+            asked = message.decode_request(self.bytes_of(request)[0], self._definitions).body
+        if response is not None:
+            data, _ = self.bytes_of(response)
+            answered = message.decode_response(data, row.api_key, row.api_version, self._definitions).body
+        if request is not None and response is not None:
+            elapsed = response.time - request.time
+        return remarks(row.api_key, asked, answered, elapsed, self._known())
+
+    def _known(self) -> Knowledge:
+        """What the index knows of the names of topic ids."""
+        topics = self._index.meta.get("topics", {})
+        if len(topics) != self._topics:
+            self._topics = len(topics)
+            for topic_id, name in topics.items():
+                self._knowledge.learn_topic(bytes.fromhex(topic_id), name)
+        return self._knowledge
 
     def close(self) -> None:
         if self._source is not None:
@@ -107,6 +141,7 @@ class Opener:
         from decoders import message
 
         api_key, version = (row.api_key, row.api_version) if row.state != State.ORPHAN_RESPONSE else (None, None)
+        opened.version = row.api_version
         opened.root = root = message.frame_tree(opened.data, opened.side, api_key, version, self._definitions)
         opened.unparsed = _unclaimed(root, len(opened.data))
         if api_key in secrets.API_KEYS and not self._show_secrets:

@@ -7,7 +7,7 @@ An index is a directory:
     connections  a header of 64 bytes, then 32 bytes a connection; entry i is connection number i + 1
     details      a header of 16 bytes, then records that say where an exchange's bytes lie
     problems     one JSON object (kproxy.problem/1) a line: what belongs to no exchange
-    meta.json    state, progress, sources and health, replaced as a whole
+    meta.json    state, progress, sources, health and names of topic ids, replaced as a whole
 
 `rows` is appended when a request's header is readable and completed in place, so a reader that maps it sees an
 exchange wait before it sees its answer. `strings`, `details` and `problems` are only appended to. A row is written

@@ -10,6 +10,13 @@ _SCOPE: Final[Texts] = {0: "not told whether this is all", 1: "changes only", 2:
 
 ROWS: Final = (
     Row("LeaderAndIsrRequest", "", "The controller tells a broker which partitions to lead and to follow (ZooKeeper)."),
+    Row(
+        "LeaderAndIsrResponse",
+        "*.errorCode",
+        "",
+        {13: "stale leader epoch: the broker knows a newer one, the order came from a controller of before"},
+        "0",
+    ),
     Row("LeaderAndIsrRequest", "type", "Whether all partitions of the broker are named.", _SCOPE),
     Row("UpdateMetadataRequest", "type", "Whether all of the metadata is here.", _SCOPE),
     Row("UpdateMetadataRequest", "", "The controller tells brokers what clients may be told (ZooKeeper)."),
@@ -41,7 +48,7 @@ ROWS: Final = (
     Row(
         "ControlledShutdownResponse",
         "remainingPartitions",
-        "Partitions that the broker still leads.",
+        "What the broker still leads.",
         {EMPTY: "the broker leads nothing more and may stop"},
     ),
     Row("VoteRequest", "", "A controller that hears from no leader asks the others for their votes."),

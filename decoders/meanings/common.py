@@ -31,7 +31,7 @@ ROWS: Final = (
         "*.throttleTimeMs",
         "How long a quota keeps this client back; until Kafka 2.0 the broker delayed the answer, since then it mutes "
         "the connection after it.",
-        {0: "no quota was exceeded", POSITIVE: "milliseconds for which the client is kept back by a quota"},
+        {POSITIVE: "over a quota: the client is kept back so many milliseconds"},
     ),
     Row(
         "*",

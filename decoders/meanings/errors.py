@@ -1,4 +1,4 @@
-"""What to do about an error, for every code that Kafka's `Errors` has."""
+"""What to do about an error, for every code of Kafka's `Errors` that is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from decoders.schema import errors
 
 ADVICE: Final[dict[int, str]] = {
     -1: "The broker failed in a way it has no code for: its log has the stack trace at this time.",
-    0: "Done as asked.",
     1: "Go to the earliest or latest offset (auto.offset.reset): retention removed the offset, or the log was cut.",
     2: "Send or fetch again; where it stays, look for a bad disk, or a null key sent to a compacted topic.",
     3: "Check the name, wait for a topic just made, or ask for metadata: this broker may no longer hold the partition. "
@@ -158,8 +157,8 @@ ADVICE: Final[dict[int, str]] = {
 def meaning(code: int) -> str | None:
     """Whether to try again and what to do; None for an unknown code."""
     advice = ADVICE.get(code)
-    if advice is None or code == 0:
-        return advice
+    if advice is None:
+        return None
     again = "Retriable" if errors.retriable(code) else "Not retriable"
     if errors.refresh_metadata(code):
         again += " after new metadata"

@@ -176,7 +176,7 @@ ROWS: Final = (
     ),
     Row(
         "OffsetFetchResponse",
-        "topics[].partitions[].errorCode",
+        "*.errorCode",
         "",
         {3: "ZooKeeper has no offset of the group for this partition; later versions say offset -1 without an error"},
         "0",
@@ -259,7 +259,7 @@ ROWS: Final = (
     Row(
         "ConsumerGroupHeartbeatRequest",
         "topicPartitions",
-        "The partitions that the member owns now.",
+        "What the member has now.",
         {NULL: "the member owns what it did before", EMPTY: "the member owns nothing"},
     ),
     Row(

@@ -7,8 +7,8 @@ from typing import Final
 from decoders.meanings.common import COMPRESSION
 from decoders.meanings.row import Row
 
-BATCH: Final = "RecordBatch"
-"""Stands for the header of a batch, which no message definition describes."""
+BATCH: Final = "batch"
+"""The type of a batch's node; no message definition describes its header."""
 
 _CODEC: Final = 7
 _FLAGS: Final = ((8, "times set by the broker"), (16, "transactional"), (32, "control"), (64, "with a delete horizon"))
@@ -51,7 +51,7 @@ ROWS: Final = (
     ),
     Row(
         BATCH,
-        "timestampType",
+        "*.timestampType",
         "Whose clock the times of the records are.",
         {
             "CreateTime": "the producer's clock",
@@ -61,13 +61,13 @@ ROWS: Final = (
     ),
     Row(
         BATCH,
-        "isTransactional",
+        "*.isTransactional",
         "Whether a transaction decides about the records.",
         {1: "part of a transaction, to be committed or aborted", 0: "no part of a transaction"},
     ),
     Row(
         BATCH,
-        "isControl",
+        "*.isControl",
         "Whether it holds markers of the broker instead of records.",
         {1: "markers, which consumers never see", 0: "records of a producer"},
     ),

@@ -60,7 +60,7 @@ def remarks(
     `elapsed` is the latency in nanoseconds; `knowledge` gives the names of topic ids.
     """
     bodies = _Bodies(asked, answered, elapsed, knowledge or Knowledge())
-    return [remark for make in _MAKERS.get(api_key, ()) for remark in make(bodies)]
+    return [remark for make in MAKERS.get(api_key, ()) for remark in make(bodies)]
 
 
 def wait_over(max_wait_ms: Any, elapsed: int | None) -> bool:
@@ -192,7 +192,7 @@ def _assigner(bodies: _Bodies) -> Iterator[Remark]:
     yield Remark("group leader", text, "request", "assignments")
 
 
-_MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]]] = {
+MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]]] = {
     0: (_no_reply,),
     1: (_why_answered, _lag),
     3: (_replicas,),

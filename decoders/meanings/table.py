@@ -50,25 +50,35 @@ def field_help(message: str, path: str, version: int) -> str | None:
 
 
 def node_meaning(node: Node, version: int) -> str | None:
-    """What a node's value means; `version` is that of the message it stands in."""
+    """What a node's value means; `version` is that of the frame's API."""
     value = node.value
     if node.type.startswith("[]") and isinstance(value, int):
         value = () if value == 0 else (value,)
     elif value is None and not node.null:
         return None
-    return meaning(_message(node), node.path, version, value)
+    return meaning(*_place(node), version, value)
 
 
 def node_help(node: Node, version: int) -> str | None:
-    """What a node's field is for; `version` is that of the message it stands in."""
-    return field_help(_message(node), node.path, version)
+    """What a node's field is for; `version` is that of the frame's API."""
+    return field_help(*_place(node), version)
 
 
-def _message(node: Node) -> str:
-    """The name of the message that a node stands in, which is the type of the node that nothing is above."""
-    while node.parent is not None:
-        node = node.parent
-    return node.type
+def _place(node: Node) -> tuple[str, str]:
+    """The message that a node stands in and its path there: the frame's own, or a batch or message inside bytes."""
+    names: list[str] = []
+    above = node
+    while above.parent is not None and above.type not in _inside():
+        names.append(above.name if above.name.startswith("[") else f".{above.name}")
+        above = above.parent
+    return above.type, "".join(reversed(names)).removeprefix(".")
+
+
+@cache
+def _inside() -> frozenset[str]:
+    """Types of nodes that rows are about and that are not the root of a frame's body."""
+    names = {message for row in ROWS for message in row.messages.split()} - {EVERY_MESSAGE}
+    return frozenset(name for name in names if not name.endswith(("Request", "Response", "Header")))
 
 
 def _rows(message: str, path: str, version: int) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +29,7 @@ from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar, FilterInput
 from tui.widgets.lines import Lines
-from tui.widgets.overview import overview
+from tui.widgets.overview import Line, overview
 
 if TYPE_CHECKING:
     from captures.index.format import Row
@@ -265,9 +266,15 @@ class ExchangesScreen(Screen[None]):
         if not self._settled(row):
             self._waiting_row = row_number
         self.detail.show_about(self._about(row_number, row), f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
-        self.detail.show_overview(overview(row_number + 1, row, detail, index, self._text, self._definitions))
         side = self.detail.side
+        lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
+        frames = [frame for frame in (detail.request, detail.response) if frame is not None]
+        if side is None and max((frame.size for frame in frames), default=0) <= DECODE_AT_ONCE:
+            self.detail.show_overview(lines(self._opener.remarks(row, detail)))
+            return
+        self.detail.show_overview(lines())
         if side is None:
+            self._remark_aside(self._opener, row, detail, lines, self._decoding)
             return
         frame = detail.request if side == 0 else detail.response
         if frame is None:
@@ -307,6 +314,18 @@ class ExchangesScreen(Screen[None]):
         side = self.detail.side
         opened = None if side is None else opener.open(row, detail, side)
         self.app.call_from_thread(self._show_if_wanted, opened, row, ticket)
+
+    @work(thread=True, exclusive=True, group="decode")
+    def _remark_aside(
+        self, opener: Opener, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int
+    ) -> None:
+        """Add to the overview what both bodies tell together."""
+        if remarks := opener.remarks(row, detail):
+            self.app.call_from_thread(self._show_overview_if_wanted, lines(remarks), ticket)
+
+    def _show_overview_if_wanted(self, lines: list[Line], ticket: int) -> None:
+        if ticket == self._decoding and self.is_attached:
+            self.detail.show_overview(lines)
 
     def _show_if_wanted(self, opened: Opened | None, row: Row, ticket: int) -> None:
         if ticket == self._decoding and self.is_attached:

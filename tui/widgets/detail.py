@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 from textual import on
@@ -24,6 +25,8 @@ SIDE_BY_SIDE = 100
 """Columns from which fields and bytes stand beside each other."""
 SIXTEEN_BYTES = 116
 """Columns from which the bytes beside the fields come 16 a row; below it is 8."""
+FEW_LINES = 3
+"""Lines below the bytes up to which only the first of what is known of a field is told, in one of them."""
 
 
 class Detail(Vertical):
@@ -35,11 +38,11 @@ class Detail(Vertical):
     Detail #fields { height: 2fr; }
     Detail #bytes { height: 1fr; }
     Detail #hex { height: 1fr; }
-    Detail #facts { height: 1; }
+    Detail #facts { height: 2; }
     Detail.-wide #panes { layout: horizontal; }
     Detail.-wide #fields { width: 2fr; height: 1fr; }
     Detail.-wide #bytes { width: 74; height: 1fr; }
-    Detail.-wide #facts { height: 3; }
+    Detail.-wide #facts { height: 8; }
     Detail.-wide.-narrow #bytes { width: 42; }
     Detail #overview { display: none; }
     Detail.-overview #overview { display: block; }
@@ -180,4 +183,10 @@ class Detail(Vertical):
                 third.append((f", tag {field.tag}", look.DIM))
             if field.nullable:
                 third.append((f", may be null in {field.nullable}", look.DIM))
-        bar.show((first, [(f"{node.path[-40:]} ", look.DIM)] if bar.size.height < 2 else []), (path, []), (third, []))
+        told = self.fields.explained()
+        if bar.size.height <= FEW_LINES:
+            bar.show((first, [(f"{node.path[-40:]} ", look.DIM)]), ([(f" {' '.join(told[:1])}", look.PLAIN)], []))
+            return
+        room = max(1, bar.size.width - 2)
+        lines = [piece for text in told for piece in wrap(self._cells.escape(text), room)]
+        bar.show((first, []), (path, []), (third, []), *(([(f" {line}", look.PLAIN)], []) for line in lines))

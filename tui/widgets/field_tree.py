@@ -14,6 +14,7 @@ from textual.message import Message
 
 from captures.export.text import size_text
 from decoders.layout import UNKNOWN_TAGS
+from decoders.meanings.table import node_help, node_meaning
 from decoders.problems import Code
 from decoders.schema import errors
 from tui import actions, look
@@ -222,9 +223,31 @@ class FieldTree(Lines):
         name = self.cells.escape(f"{indent}{mark or '  '}{title}")
         value, style = self._value(node)
         text = f"{name}: {value}" if value else name
-        fitted = self.cells.fit(text, width)
-        cut = min(len(name), len(fitted))
-        return [Segment(fitted[:cut], look.NAME), Segment(fitted[cut:], style)]
+        meaning = self.meaning(node)
+        fitted = self.cells.fit(f"{text}  {meaning}" if meaning else text, width)
+        cut, told = min(len(name), len(fitted)), min(len(text), len(fitted))
+        return [
+            Segment(fitted[:cut], look.NAME),
+            Segment(fitted[cut:told], style),
+            Segment(fitted[told:], look.DIM),
+        ]
+
+    def meaning(self, node: Node) -> str:
+        """What the node's value means; "" where there is nothing to say, or where it would tell a secret."""
+        if self._opened is None or (node.secret and not self._show_secrets):
+            return ""
+        return node_meaning(node, self._opened.version) or ""
+
+    def explained(self) -> list[str]:
+        """What is known of the field under the cursor: what its value means, what else it tells, what it is for."""
+        node, opened = self.node, self._opened
+        if node is None or opened is None:
+            return []
+        body = node
+        while body.parent is not None:
+            body = body.parent
+        remarks = [remark.text for remark in opened.remarks if body.name == "body" and remark.path == node.path]
+        return [text for text in (self.meaning(node), *remarks, node_help(node, opened.version)) if text]
 
     def _value(self, node: Node) -> tuple[str, Style]:
         if node.null:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 from typing import Any
@@ -14,6 +15,8 @@ from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import Detail, IndexReader
 from decoders.exchange import Frame
+from decoders.meanings.remarks import Remark
+from decoders.meanings.table import meaning
 from decoders.schema import Definitions, errors
 from tui import actions, look
 from tui.cells import Cells
@@ -22,6 +25,8 @@ from tui.widgets.lines import Lines
 
 Line = tuple[str, str, Style]
 NAME_CELLS = 16
+MOST_REMARKS = 20
+"""Remarks of one kind that show before "… n more"."""
 
 
 class Overview(Lines):
@@ -72,7 +77,13 @@ class Overview(Lines):
 
 
 def overview(
-    number: int, row: Row, detail: Detail, index: IndexReader, text: RowText, known: Definitions
+    number: int,
+    row: Row,
+    detail: Detail,
+    index: IndexReader,
+    text: RowText,
+    known: Definitions,
+    remarks: Sequence[Remark] = (),
 ) -> list[Line]:
     """The lines of one exchange."""
     entry = index.connection(row.connection)
@@ -85,6 +96,8 @@ def overview(
     ]
     if len(detail.errors) > 1:
         lines.append(("all errors", ", ".join(f"{code} {errors.name(code)}" for code in detail.errors), plain))
+    lines += _advice(row, detail, known)
+    lines += _remarks(remarks)
     if detail.reason:
         lines.append(("why", detail.reason, plain))
     if row.latency != layout.NO_LATENCY:
@@ -104,6 +117,31 @@ def overview(
     for side, frame in (("request", detail.request), ("response", detail.response)):
         lines += [(f"{side} note", comment, plain) for comment in (frame.comments if frame else ())]
     return [line for line in lines if line[1]]
+
+
+def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
+    """What to do about each error."""
+    if not row.error or not known.versions(row.api_key):
+        return []
+    message = known.response(row.api_key, known.nearest(row.api_key, row.api_version))
+    if message is None:
+        return []
+    codes = detail.errors or [row.error]
+    advice = {code: meaning(message.name, "errorCode", row.api_version, code) for code in codes}
+    texts = [f"{code}: {text}" if len(codes) > 1 else text for code, text in advice.items() if text]
+    return [("to do", "\n".join(texts), look.PLAIN)] if texts else []
+
+
+def _remarks(remarks: Sequence[Remark]) -> list[Line]:
+    """A line for each kind of remark, with a part for each of them."""
+    kinds: dict[str, list[str]] = {}
+    for remark in remarks:
+        kinds.setdefault(remark.title, []).append(remark.text)
+    return [
+        (title, "\n".join(texts[:MOST_REMARKS] + [f"… {left:,} more"] * (left > 0)), look.PLAIN)
+        for title, texts in kinds.items()
+        for left in (len(texts) - MOST_REMARKS,)
+    ]
 
 
 def _class(row: Row, text: RowText) -> str:
