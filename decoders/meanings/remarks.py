@@ -96,8 +96,10 @@ def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
             return f"because replica {partition['preferredReadReplica']} is nearer for {place}"
         size += len(partition["records"] or b"")
     least, wait = asked["minBytes"], asked["maxWaitMs"]
-    if not asked["topics"] and asked.get("sessionEpoch", -1) <= 0:
-        return "because nothing was asked for"
+    in_session = asked.get("sessionEpoch", -1) > 0
+    # The broker ends a session that the last of its partitions has left.
+    if not asked["topics"] and (not in_session or not answered.get("sessionId")):
+        return "because nothing was asked for" + (": the session is empty" if in_session else "")
     if wait <= 0:
         return "at once: no wait was asked for"
     if least <= 0:

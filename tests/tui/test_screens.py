@@ -9,6 +9,7 @@ from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
 from tui.live import RunInfo
+from tui.widgets.field_tree import FieldTree
 
 SIZES = [(80, 24), (120, 40)]
 LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ("127.0.0.1:19092", "127.0.0.1:19093"))
@@ -289,3 +290,48 @@ async def test_a_row_that_did_not_change_is_not_painted_again(tmp_path: Path, mo
         app.main._tick()
         assert painted == [0]
     builder.writer.close()
+
+
+async def test_what_a_value_means_stands_beside_it_and_below_the_bytes(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    partition = {"partitionIndex": 0, "highWatermark": 20, "records": None, "lastStableOffset": 12}
+    asked = {"partition": 0, "fetchOffset": 10, "partitionMaxBytes": 1000}
+    builder.exchange(
+        "Fetch",
+        11,
+        {"replicaId": -1, "maxWaitMs": 5, "minBytes": 1, "topics": [{"topic": "t", "partitions": [asked]}]},
+        {"throttleTimeMs": 0, "responses": [{"topic": "t", "partitions": [partition]}]},
+    )
+    app = KproxyApp(builder.finish(health={}), ascii_only=False)
+    async with app.run_test(size=(150, 50)) as pilot:
+        await pilot.press("enter", *"j" * 14)
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "sessionId: 0  no session: none was asked for" in text
+        assert "field responses[0].partitions[0].highWatermark" in text
+        assert "t-0: 10, from the next offset 10 to the high watermark 20" in text
+        assert "All before this offset is on every replica in sync" in text
+        await pilot.press("left_curly_bracket", "left_curly_bracket")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "because the wait of 5 ms was over: 0 of 1 min bytes" in text
+        assert "t-0: 10, from the next offset 10 to the high watermark 20" in text
+
+
+async def test_a_secret_s_meaning_is_withheld_with_it(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    builder.exchange("SaslAuthenticate", 1, {"authBytes": b""}, {"errorCode": 58, "authBytes": b""})
+    index = builder.finish(health={})
+    for show_secrets in (False, True):
+        app = KproxyApp(index, ascii_only=False, show_secrets=show_secrets)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("enter")
+            await pilot.pause()
+            assert any("errorCode: 58 SASL_AUTHENTICATION_FAILED  Not retr" in line for line in grid(app))
+            tree = app.screen.query_one(FieldTree)
+            found = [item.node for item in tree._items if item.node is not None and item.node.secret]
+            assert found
+            for node in found:
+                # no row tells of a secret's value: let it stand where values mean something
+                node.name, node.value = "errorCode", 58
+            assert [bool(tree.meaning(node)) for node in found] == [show_secrets] * len(found)

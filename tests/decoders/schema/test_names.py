@@ -141,6 +141,18 @@ def test_retriable() -> None:
     assert not errors.retriable(12345)
 
 
+def test_errors_after_which_clients_ask_for_metadata() -> None:
+    found = {code for code in range(-1, 137) if errors.refresh_metadata(code)}
+    assert found == {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
+    assert all(errors.retriable(code) for code in found)
+    assert not errors.refresh_metadata(12345)
+
+
+def test_older_names() -> None:
+    assert errors.older_names(6) == ("NOT_LEADER_FOR_PARTITION",)
+    assert errors.older_names(7) == errors.older_names(12345) == ()
+
+
 def test_a_code_that_meant_something_else() -> None:
     assert errors.name_in(4, 0, 13) == "STALE_LEADER_EPOCH"
     assert errors.name_in(4, 1, 13) == errors.name_in(0, 0, 13) == "NETWORK_EXCEPTION"
