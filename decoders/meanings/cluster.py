@@ -14,7 +14,7 @@ ROWS: Final = (
         "LeaderAndIsrResponse",
         "*.errorCode",
         "",
-        {13: "stale leader epoch: the broker knows a newer one, the order came from a controller of before"},
+        {13: "the broker knows a newer leader epoch: the order came from a controller that was replaced"},
         "0",
     ),
     Row("LeaderAndIsrRequest", "type", "Whether all partitions of the broker are named.", _SCOPE),

@@ -297,7 +297,8 @@ ROWS: Final = (
     Row(
         "ListOffsetsResponse",
         "topics[].partitions[].oldStyleOffsets",
-        "First offsets of segments, newest first, the log's end before them: only as exact as segments are large.",
+        "First offsets of segments, newest first, and the log's end if the latest are wanted; "
+        "only as exact as segments are large.",
         {EMPTY: "no segment is that old"},
         "0",
     ),

@@ -23,7 +23,10 @@ ROWS: Final = (
         "JoinGroupRequest",
         "memberId",
         "The id that the coordinator gave; a member that is known keeps it.",
-        {EMPTY: "a first join: the coordinator makes an id, since version 4 with error 79 for the client to try again"},
+        {
+            EMPTY: "a first join: the coordinator makes an id; since version 4 error 79 tells it, "
+            "and a client that is not static joins again"
+        },
     ),
     Row(
         "JoinGroupRequest",

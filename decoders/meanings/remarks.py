@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -178,7 +178,7 @@ def _group_leader(bodies: _Bodies) -> Iterator[Remark]:
     if answered is None or not answered["leader"]:
         return
     if answered["leader"] == answered["memberId"]:
-        text = f"this member leads the group and assigns for {len(answered['members'])} members"
+        text = f"this member leads the group and assigns for {_members(answered['members'])}"
         if answered.get("skipAssignment"):
             text = "this member leads the group, but is not to assign anew"
     else:
@@ -189,9 +189,14 @@ def _group_leader(bodies: _Bodies) -> Iterator[Remark]:
 def _assigner(bodies: _Bodies) -> Iterator[Remark]:
     if bodies.asked is None:
         return
-    count = len(bodies.asked["assignments"])
-    text = f"the group's leader assigns to {count} members" if count else "a follower waits for the leader's assignment"
+    text = "a follower waits for the leader's assignment"
+    if assignments := bodies.asked["assignments"]:
+        text = f"the group's leader assigns to {_members(assignments)}"
     yield Remark("group leader", text, "request", "assignments")
+
+
+def _members(some: Sequence[Any]) -> str:
+    return f"{len(some)} member{'' if len(some) == 1 else 's'}"
 
 
 MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]]] = {

@@ -125,6 +125,7 @@ def test_a_fetch_of_any_version_has_its_reason(version: int) -> None:
         (asked(topics=[]), answered(THREE), ["t-0: 7, from the next offset 13 to the high watermark 20"]),
         (asked(replicaId=2), answered(THREE), []),
         (asked(), answered(errorCode=1, highWatermark=-1), []),
+        (asked(), answered(highWatermark=-1), []),
         (
             asked(isolationLevel=1),
             answered(THREE, lastStableOffset=15),
@@ -195,7 +196,7 @@ def test_who_leads_the_group(leader: str, members: list[str], more: dict[str, An
 
 def test_who_assigns_and_why_no_reply_comes() -> None:
     assignments = [{"memberId": "m-1", "assignment": b""}]
-    assert "to 1 members" in said(14, 3, {"assignments": assignments}, None)[0].text
+    assert "assigns to 1 member" in said(14, 3, {"assignments": assignments}, None)[0].text
     assert "a follower waits" in said(14, 3, {"assignments": []}, None)[0].text
     assert said(0, 3, {"acks": 0}, None)[0].path == "acks"
     assert said(0, 3, {"acks": 1}, None) == []
