@@ -1,0 +1,1 @@
+"""Viewers of payloads: the keys, values and header values of records."""

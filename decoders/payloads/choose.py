@@ -1,0 +1,148 @@
+"""Which viewer shows a payload, and the JSON form of what it shows.
+
+A viewer is chosen by rule for a topic, or by the user; otherwise the one with the highest priority that recognises the
+payload. Nothing is remembered from one payload to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from decoders.jsonform import base64
+from decoders.payloads import jsonvalue
+from decoders.payloads.reading import missing
+from decoders.payloads.schemas import NONE, Schemas
+from decoders.payloads.viewer import Payload, Viewer, ViewError
+from decoders.records.form import text_or_base64
+from decoders.records.record import Header
+
+PARTS = ("key", "value", "header")
+CHOSEN = "chosen"
+"""The reason where a rule or the user chose the viewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`topic` may have the wildcards * and ?. Without `part` it holds for keys and values."""
+
+    topic: str
+    part: str | None
+    viewer: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of "TOPIC=VIEWER" or "TOPIC.value=VIEWER" (key, value, header). Raises ValueError."""
+        place, equals, viewer = text.rpartition("=")
+        if not (equals and place and viewer):
+            raise ValueError(f"{text!r} is not TOPIC[.key|.value|.header]=VIEWER")
+        topic, _, part = place.rpartition(".")
+        return cls(topic, part, viewer) if topic and part in PARTS else cls(place, None, viewer)
+
+    def holds(self, topic: str | None, part: str) -> bool:
+        wanted = self.part == part if self.part is not None else part != "header"
+        return wanted and topic is not None and fnmatchcase(topic, self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a payload is shown: by which viewer and why, and what it says.
+
+    `value` is as JSON has it. `error` ("avro: schema 42 not found (404)") says why there is none, or what is wrong with
+    it. `automatic` where nobody chose the viewer.
+    """
+
+    viewer: str
+    reason: str
+    value: Any = None
+    schema_id: int | str | None = None
+    error: str | None = None
+    failed: bool = False
+    automatic: bool = False
+    plain: bool = False
+
+    def to_json(self, data: bytes) -> Any:
+        """The form that the exchange JSON has; plain text stays a string."""
+        if self.plain and self.automatic:
+            plain = text_or_base64(data)
+            if self.error is None:
+                return plain
+            return {"base64": base64(data), "error": self.error}
+        form: dict[str, Any] = {"base64": base64(data), "format": self.viewer}
+        if self.schema_id is not None:
+            form["schemaId"] = self.schema_id
+        if self.automatic:
+            form["reason"] = self.reason
+        if self.error is not None:
+            form["error"] = self.error
+        if not self.failed:
+            form["decoded"] = self.value
+        return form
+
+
+class Chooser:
+    """Shows payloads (a `decoders.view.Payloads`); later rules win. `viewers` has the highest priority first.
+
+    Raises ValueError where a rule names a viewer that is not there.
+    """
+
+    def __init__(self, viewers: Iterable[Viewer], rules: Sequence[Rule] = (), schemas: Schemas = NONE) -> None:
+        self.viewers: tuple[Viewer, ...] = tuple(sorted(viewers, key=lambda viewer: (-viewer.priority, viewer.name)))
+        self._by_name = {viewer.name: viewer for viewer in self.viewers}
+        self._rules = tuple(reversed(rules))
+        self._schemas = schemas
+        for rule in rules:
+            if rule.viewer not in self._by_name:
+                raise ValueError(f"no viewer {rule.viewer!r}: there are {', '.join(sorted(self._by_name))}")
+
+    def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
+        return self.look(Payload(topic, part, data, headers)).to_json(data)
+
+    def look(self, payload: Payload, viewer: str | None = None) -> Shown:
+        """A payload as `viewer` shows it, None for what the rules say. Never raises on any bytes."""
+        chosen = viewer or self.rule(payload.topic, payload.part)
+        if chosen is not None:
+            return self._shown(self._by_name[chosen], payload, CHOSEN, automatic=False)
+        for one in self.viewers:
+            reason = self._guess(one, payload)
+            if reason is not None:
+                return self._automatic(one, payload, reason)
+        return Shown("none", "no viewer fits", error="no viewer is installed", failed=True, automatic=True, plain=True)
+
+    def rule(self, topic: str | None, part: str) -> str | None:
+        """The viewer that a rule gives to a topic's keys, values or header values."""
+        return next((rule.viewer for rule in self._rules if rule.holds(topic, part)), None)
+
+    def _automatic(self, viewer: Viewer, payload: Payload, reason: str) -> Shown:
+        shown = self._shown(viewer, payload, reason, automatic=True)
+        if shown.schema_id is not None or shown.error is not None:
+            return shown
+        why = missing(payload, self._schemas)
+        if why is None:
+            return shown
+        # It names a schema that is not to be had, unless that is chance: then the viewer's reading says more.
+        if shown.plain:
+            return replace(shown, error=why)
+        return replace(shown, reason=f"{reason}; {why}")
+
+    def _guess(self, viewer: Viewer, payload: Payload) -> str | None:
+        try:
+            return viewer.guess(payload, self._schemas)
+        except Exception:  # noqa: BLE001 (a viewer is anybody's code: one that fails does not recognise)
+            return None
+
+    def _shown(self, viewer: Viewer, payload: Payload, reason: str, *, automatic: bool) -> Shown:
+        name = viewer.name
+        shown = Shown(name, reason, automatic=automatic, plain=viewer.plain)
+        try:
+            content = viewer.show(payload, self._schemas)
+            value = jsonvalue.json_value(content.value)
+        except (ViewError, jsonvalue.NotJsonError) as error:
+            return replace(shown, error=f"{name}: {error}", failed=True)
+        except Exception as error:  # noqa: BLE001 (a viewer is anybody's code, and a payload anybody's bytes)
+            return replace(shown, error=f"{name}: {type(error).__name__}: {error}", failed=True)
+        complaint = None if content.complaint is None else f"{name}: {content.complaint}"
+        schema_id = None if content.schema is None else content.schema.id
+        return replace(shown, value=value, schema_id=schema_id, error=complaint)

@@ -1,0 +1,28 @@
+"""Integers as Kafka's ShortSerializer, IntegerSerializer and LongSerializer write them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from decoders.payloads.schemas import Schemas
+from decoders.payloads.viewer import Content, Payload, ViewError
+
+SIZES: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+class IntegerViewer:
+    name = "integer"
+    title = "integer (big-endian, signed)"
+    priority = 100
+    plain = False
+
+    def guess(self, payload: Payload, schemas: Schemas) -> str | None:
+        del schemas
+        size = len(payload.data)
+        return f"{size} bytes, an {SIZES[size]}" if size in {4, 8} and payload.part != "header" else None
+
+    def show(self, payload: Payload, schemas: Schemas) -> Content:
+        del schemas
+        if len(payload.data) not in SIZES:
+            raise ViewError(f"{len(payload.data)} bytes are no integer of 1, 2, 4 or 8")
+        return Content(int.from_bytes(payload.data, "big", signed=True))

@@ -1,0 +1,79 @@
+"""What viewers give as values that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from typing import Any, Final
+
+from decoders.jsonform import base64, float_json
+
+DEPTH: Final = 100
+"""How deep values may nest."""
+VALUES: Final = 1_000_000
+"""How many values a payload may come to."""
+BITS: Final = 4096
+"""Longer integers are text in base 16: to print them in base 10 takes time with the square of their length."""
+
+
+class NotJsonError(Exception):
+    """A value that is too deep or too large; the message says which."""
+
+
+def json_value(value: Any) -> Any:
+    """The same in what `json.dumps` takes, as it is and not a copy where nothing has to change.
+
+    Bytes are {"base64": "…"}; floats that are no numbers, dates, decimals and all that JSON does not know are text. A
+    map with keys other than text has those as text; where two would be the same, it is a list of {"key", "value"}.
+    Raises NotJsonError.
+    """
+    return _Conversion().value(value, 0)
+
+
+class _Conversion:
+    def __init__(self) -> None:
+        self._left = VALUES
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise NotJsonError(f"more than {VALUES} values")
+        if depth > DEPTH:
+            raise NotJsonError(f"nested more than {DEPTH} deep")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            # A half of a surrogate pair is no text that UTF-8 could hold.
+            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        if isinstance(value, int):
+            return int(value) if value.bit_length() <= BITS else hex(value)
+        if isinstance(value, float):
+            return float_json(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return {"base64": base64(bytes(value))}
+        if isinstance(value, Mapping):
+            return self._map(value, depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.value(one, depth + 1) for one in value]
+        return _text(value)
+
+    def _map(self, value: Mapping[Any, Any], depth: int) -> Any:
+        keys = [_key(self.value(key, depth + 1)) for key in value]
+        values = [self.value(one, depth + 1) for one in value.values()]
+        if len(set(keys)) == len(keys):
+            return dict(zip(keys, values, strict=True))
+        return [{"key": key, "value": one} for key, one in zip(keys, values, strict=True)]
+
+
+def _key(key: Any) -> str:
+    import json
+
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,88 @@
+"""From a payload to the schemas that may read it: by the number that it carries, or by the name of its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from decoders.payloads.schemas import Missing, Schema, Schemas, SchemaType
+from decoders.payloads.viewer import Content, Payload, ViewError
+from decoders.payloads.wire import Framing, framing
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A schema for the bytes of a payload; `framed` is how the schema's number stands before or beside them."""
+
+    schema: Schema
+    body: bytes
+    framed: Framing | None
+    why: str
+
+
+def readings(payload: Payload, schemas: Schemas) -> Iterator[Reading]:
+    """The most likely first: the schema that the payload names, then its topic's, for what follows a number and for
+    the whole.
+    """
+    framed = framing(payload)
+    if framed is not None:
+        found = schemas.by_id(framed.kind, framed.id)
+        if isinstance(found, Schema):
+            yield Reading(found, framed.body, framed, f"schema {framed.kind} {framed.id}, {found.origin}")
+            return
+    if payload.topic is None or payload.part == "header":
+        return
+    named = schemas.by_name(payload.topic, payload.part)
+    if isinstance(named, Schema):
+        if framed is not None:
+            yield Reading(named, framed.body, framed, f"{named.origin}; schema {framed.kind} {framed.id} not looked at")
+        yield Reading(named, payload.data, None, named.origin)
+
+
+def missing(payload: Payload, schemas: Schemas) -> str | None:
+    """Why the schema that a payload names is not there; None where it names none, or it is."""
+    framed = framing(payload)
+    if framed is None:
+        return None
+    found = schemas.by_id(framed.kind, framed.id)
+    return found.reason if isinstance(found, Missing) else None
+
+
+class SchemaViewer:
+    """What viewers have in common that read by a schema of one type."""
+
+    name: str
+    title: str
+    priority = 900
+    plain = False
+    type: SchemaType
+
+    def guess(self, payload: Payload, schemas: Schemas) -> str | None:
+        first = next(readings(payload, schemas), None)
+        return first.why if first is not None and first.schema.type is self.type else None
+
+    def show(self, payload: Payload, schemas: Schemas) -> Content:
+        """By the first schema that reads it; the first one's complaint where none does."""
+        wrong: ViewError | None = None
+        for reading in readings(payload, schemas):
+            try:
+                return self._read(reading)
+            except ViewError as error:
+                wrong = wrong or error
+        raise wrong or ViewError(missing(payload, schemas) or _nameless(payload, schemas))
+
+    def _read(self, reading: Reading) -> Content:
+        if reading.schema.type is not self.type:
+            raise ViewError(f"the schema is {reading.schema.type}, from {reading.schema.origin}")
+        return self.read(reading)
+
+    def read(self, reading: Reading) -> Content:
+        """Raises ViewError."""
+        raise NotImplementedError
+
+
+def _nameless(payload: Payload, schemas: Schemas) -> str:
+    if payload.topic is None:
+        return "no schema number, and the topic's name is unknown"
+    found = schemas.by_name(payload.topic, payload.part)
+    return found.reason if isinstance(found, Missing) else "no schema"

@@ -1,0 +1,25 @@
+"""Text in UTF-8."""
+
+from __future__ import annotations
+
+from decoders.payloads.schemas import Schemas
+from decoders.payloads.viewer import Content, Payload, ViewError
+from decoders.records.form import text_or_base64
+
+
+class TextViewer:
+    name = "text"
+    title = "text (UTF-8)"
+    priority = 500
+    plain = True
+
+    def guess(self, payload: Payload, schemas: Schemas) -> str | None:
+        del schemas
+        return "UTF-8 without control characters" if isinstance(text_or_base64(payload.data), str) else None
+
+    def show(self, payload: Payload, schemas: Schemas) -> Content:
+        del schemas
+        try:
+            return Content(payload.data.decode())
+        except UnicodeDecodeError as error:
+            raise ViewError(f"not UTF-8 at byte {error.start}") from None

@@ -1,0 +1,102 @@
+"""How a payload says which schema it has: Confluent's and Apicurio's framing, in front of it or in a header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from decoders.payloads.schemas import IdKind
+from decoders.payloads.viewer import Payload, ViewError
+
+MAGIC_ID: Final = 0
+"""First byte before a schema's id."""
+MAGIC_GUID: Final = 1
+"""First byte before a schema's GUID, which stands in a header."""
+DEEPEST: Final = 100
+"""How deep Protobuf messages are declared in each other at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """`body` is the payload without its framing.
+
+    `indexes` are the bytes that begin with the Protobuf message's indexes where these stand in a header; None where
+    they stand at the beginning of the body. `in_header` where the schema's number is in one.
+    """
+
+    kind: IdKind
+    id: int | str
+    body: bytes
+    indexes: bytes | None = None
+    in_header: bool = False
+
+
+def framing(payload: Payload) -> Framing | None:
+    """What the payload says of its schema; None where it says nothing.
+
+    An id is positive, so that four bytes of zero after the magic byte begin one of Apicurio's eight-byte ids.
+    """
+    if payload.part == "header":
+        return None
+    if payload.headers:
+        found = _in_header(payload)
+        if found is not None:
+            return found
+    return _in_front(payload.data)
+
+
+def _in_front(data: bytes) -> Framing | None:
+    if len(data) < 5 or data[0] != MAGIC_ID:
+        return None
+    number = int.from_bytes(data[1:5], "big", signed=True)
+    if number > 0:
+        return Framing(IdKind.ID, number, data[5:])
+    if number == 0 and len(data) > 9:
+        number = int.from_bytes(data[5:9], "big")
+        if number:
+            return Framing(IdKind.GLOBAL_ID, number, data[9:])
+    return None
+
+
+def _in_header(payload: Payload) -> Framing | None:
+    headers = {key: value for key, value in reversed(payload.headers) if value}
+    value = headers.get(f"__{payload.part}_schema_id".encode())
+    if value is not None:
+        if value[0] == MAGIC_GUID and len(value) >= 17:
+            return Framing(IdKind.GUID, str(UUID(bytes=value[1:17])), payload.data, value[17:], in_header=True)
+        if value[0] == MAGIC_ID and len(value) >= 5:
+            return Framing(IdKind.ID, int.from_bytes(value[1:5], "big"), payload.data, value[5:], in_header=True)
+    for kind in (IdKind.GLOBAL_ID, IdKind.CONTENT_ID):
+        value = headers.get(f"apicurio.{payload.part}.{kind}".encode())
+        if value is not None and len(value) == 8:
+            return Framing(kind, int.from_bytes(value, "big"), payload.data, in_header=True)
+    return None
+
+
+def message_indexes(data: bytes) -> tuple[list[int], int]:
+    """The path to a message in its file, outermost first, and where what follows it begins. Raises ViewError.
+
+    A count and that many indexes, zigzag varints; a count of 0 stands for the first message.
+    """
+    count, at = _varint(data, 0)
+    if not 0 <= count <= DEEPEST:
+        raise ViewError(f"{count} message indexes")
+    path = []
+    for _ in range(count):
+        index, at = _varint(data, at)
+        path.append(index)
+    return path or [0], at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 28:
+            raise ViewError("no message indexes")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
