@@ -92,6 +92,10 @@ class AvroViewer(SchemaViewer):
             raise ViewError(f"{rest} bytes behind the value")
         return Content(value, reading.schema)
 
+    def problem(self, schema: Schema) -> str | None:
+        reader = reader_of(schema)
+        return str(reader) if isinstance(reader, ViewError) else None
+
 
 @lru_cache(maxsize=1000)
 def reader_of(schema: Schema) -> Read | ViewError:

@@ -7,7 +7,7 @@ not tried, because one can take forever.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,8 +18,6 @@ from decoders.payloads.viewer import Content
 
 LARGEST: Final = 1 << 20
 """Bytes of a document that is checked; larger ones are only shown."""
-
-Check = Callable[[Any], str | None]
 
 
 class JsonSchemaViewer(SchemaViewer):
@@ -32,29 +30,32 @@ class JsonSchemaViewer(SchemaViewer):
         value = plain_json.parse(reading.body)
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
-        return Content(value, reading.schema, check_of(reading.schema)(value))
+        return Content(value, reading.schema, self.problem(reading.schema) or _breach(reading.schema, value))
+
+    def problem(self, schema: Schema) -> str | None:
+        validator = validator_of(schema)
+        return validator if isinstance(validator, str) else None
+
+
+def _breach(schema: Schema, value: Any) -> str | None:
+    """Where a document first breaks its schema, and how."""
+    try:
+        error = next(validator_of(schema).iter_errors(value), None)
+    except Exception as wrong:  # noqa: BLE001 (a reference that leads nowhere or round, and the like)
+        return f"the schema cannot be followed: {wrong}"
+    if error is None:
+        return None
+    message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
+    return f"{error.json_path}: {message}"
 
 
 @lru_cache(maxsize=1000)
-def check_of(schema: Schema) -> Check:
-    """What says where a document breaks the schema, or that the schema itself is bad; None where all is well."""
+def validator_of(schema: Schema) -> Any:
+    """What checks documents; text where the schema is bad."""
     try:
-        validator = _validator(schema)
+        return _validator(schema)
     except Exception as error:  # noqa: BLE001 (a bad schema raises errors of many types)
-        reason = f"a bad schema: {getattr(error, 'message', None) or error}"
-        return lambda _: reason
-
-    def check(value: Any) -> str | None:
-        try:
-            error = next(validator.iter_errors(value), None)
-        except Exception as wrong:  # noqa: BLE001 (a reference that leads nowhere or round, and the like)
-            return f"the schema cannot be followed: {wrong}"
-        if error is None:
-            return None
-        message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
-        return f"{error.json_path}: {message}"
-
-    return check
+        return f"a bad schema: {getattr(error, 'message', None) or error}"
 
 
 def _validator(schema: Schema) -> Any:

@@ -53,13 +53,18 @@ class ProtobufViewer(SchemaViewer):
         except RecursionError:
             raise ViewError("messages nest too deep") from None
 
+    def problem(self, schema: Schema) -> str | None:
+        types = types_of(schema)
+        return str(types) if isinstance(types, ViewError) else None
+
 
 class Types:
     """The messages of a schema."""
 
-    def __init__(self, pool: DescriptorPool, main: FileDescriptor, message: str | None) -> None:
+    def __init__(self, pool: DescriptorPool, main: FileDescriptorProto, message: str | None) -> None:
         self._pool = pool
-        self._main = main
+        self._main: FileDescriptor = pool.FindFileByName(main.name)
+        self._order = [one.name for one in main.message_type]
         self._message = message
 
     def find(self, reading: Reading) -> tuple[Descriptor, bytes]:
@@ -99,9 +104,7 @@ class Types:
         return self.message(descriptor, getattr(message, "value", b""))
 
     def _at(self, path: Sequence[int]) -> Descriptor:
-        level: Sequence[Any] = list(self._main.message_types_by_name.values())
-        # By their order in the file, which a mapping by name need not keep.
-        level = sorted(level, key=lambda one: one.index)
+        level: Sequence[Any] = [self._main.message_types_by_name[name] for name in self._order]
         found = None
         for index in path:
             if not 0 <= index < len(level):
@@ -144,7 +147,7 @@ def types_of(schema: Schema) -> Types | ViewError:
         added: set[str] = set()
         for file in files:
             _add(pool, file, given, added)
-        types = Types(pool, pool.FindFileByName(files[-1].name), schema.message)
+        types = Types(pool, files[-1], schema.message)
     except ViewError as error:
         return error
     except Exception as error:  # noqa: BLE001 (what the pool says of bad descriptors is of any type)

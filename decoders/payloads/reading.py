@@ -80,6 +80,10 @@ class SchemaViewer:
         """Raises ViewError."""
         raise NotImplementedError
 
+    def problem(self, schema: Schema) -> str | None:
+        """Why a schema of the viewer's type cannot be used; None where it can."""
+        raise NotImplementedError
+
 
 def _nameless(payload: Payload, schemas: Schemas) -> str:
     if payload.topic is None:

@@ -13,7 +13,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, SIZE, Selection, selecting
+from kproxy.cli.options import PORTS, SIZE, Selection, Viewing, selecting, viewing
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -55,6 +55,7 @@ AT_ONCE = 512
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
 @selecting
+@viewing
 def command(
     captures: tuple[Path, ...],
     output: Path | None,
@@ -68,6 +69,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
+    viewing: Viewing,
 ) -> None:
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
 
@@ -79,6 +81,7 @@ def command(
     kproxy export capture.pcap -o exchanges.jsonl
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
     kproxy export capture.pcap --format records | jq -r .value
+    kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
@@ -92,12 +95,15 @@ def command(
 
     chosen = _columns(columns, form)
     known = _release(release)
+    payloads = viewing.payloads() if form != "csv" else None
     source = open_source(list(captures))
     try:
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
         with _output(output, source) as out, few_collections():
-            lines = _lines(reader, form, chosen, View(show_secrets=show_secrets, batch_limit=batch_limit))
+            lines = _lines(
+                reader, form, chosen, View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
+            )
             _write(reader, lines, selection, out)
         if selection.note:
             settings.warn(selection.note)

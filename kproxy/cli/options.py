@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from captures.ports import Ports
     from decoders.conversation.stream import Source
     from decoders.exchange import Exchange
     from decoders.filters import Expression
+    from decoders.payloads.choose import Chooser, Rule
     from decoders.schema import Definitions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -114,11 +119,43 @@ class SizeType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class RegistryType(click.ParamType[str]):
+    """The address of a schema registry."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kproxy.schemas.http import address
+
+        try:
+            return address(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ViewType(click.ParamType["Rule"]):
+    """Which viewer shows a topic's payloads: "orders=json", "orders.key=integer"."""
+
+    name = "rule"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
+        from decoders.payloads.choose import Rule
+
+        if isinstance(value, Rule):
+            return value
+        try:
+            return Rule.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 FILTER = FilterType()
 SIZE = SizeType()
 TIME = TimeType()
 PORTS = PortsType()
 RELEASE = ReleaseType()
+REGISTRY = RegistryType()
+VIEW = ViewType()
 
 
 def selecting(command: Command) -> Command:
@@ -132,6 +169,98 @@ def selecting(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+@dataclass(frozen=True, slots=True)
+class Viewing:
+    """What --schemas, --registry, --registry-wait and --view say of payloads."""
+
+    schemas: Path | None = None
+    registry: str | None = None
+    registry_wait: float = 0.0
+    rules: tuple[Rule, ...] = ()
+
+    def payloads(self) -> Chooser | None:
+        """Viewers for what is printed; None where no option asks for them. Raises Failure (exit 2)."""
+        if self.schemas is None and self.registry is None and not self.rules:
+            return None
+        return self.chooser(wait=self.registry_wait)
+
+    def chooser(self, *, wait: float = 0.0, arrived: Callable[[], None] = lambda: None) -> Chooser:
+        """Viewers all the same, for a screen: `arrived` is called from a thread when an awaited schema is there.
+
+        Raises Failure (exit 2).
+        """
+        from kproxy.cli import settings
+        from kproxy.cli.exits import Exit, Failure
+        from kproxy.payloads import chooser
+
+        try:
+            return chooser(
+                schemas=self.schemas,
+                registry=self.registry,
+                rules=self.rules,
+                wait=wait,
+                warn=settings.warn,
+                arrived=arrived,
+            )
+        except ValueError as error:
+            raise Failure(f"--view: {error}", Exit.USAGE) from None
+        except OSError as error:
+            raise Failure(f"--schemas {self.schemas}: {error.strerror}", Exit.USAGE) from None
+
+
+def viewing(command: Command) -> Command:
+    """Add --view, --schemas, --registry and --registry-wait; the command gets a `Viewing` as `viewing`.
+
+    It stands next to the function, below all other options.
+    """
+
+    @functools.wraps(command)
+    def viewed(
+        *args: Any,
+        views: tuple[Rule, ...],
+        schemas: Path | None,
+        registry: str | None,
+        registry_wait: float,
+        **rest: Any,
+    ) -> Any:
+        return command(*args, viewing=Viewing(schemas, registry, registry_wait, views), **rest)
+
+    options = [
+        click.option(
+            "--view",
+            "views",
+            type=VIEW,
+            multiple=True,
+            metavar="TOPIC[.PART]=VIEWER",
+            help="Show payloads of a topic (PART: key, value or header) by this viewer: text, json, avro, hex, …",
+        ),
+        click.option(
+            "--schemas",
+            type=click.Path(path_type=pathlib.Path, exists=True, file_okay=False),
+            metavar="DIR",
+            help="Read payloads by the schemas of this folder (orders-value.avsc, 42.avsc, orders-key.desc).",
+        ),
+        click.option(
+            "--registry",
+            type=REGISTRY,
+            metavar="URL",
+            help="Read payloads by the schemas of this registry (KPROXY_REGISTRY_USER and _PASSWORD, or _TOKEN).",
+        ),
+        click.option(
+            "--registry-wait",
+            type=click.FloatRange(min=0, max=60),
+            default=2.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Wait for a schema that the registry has not given yet at most this long.",
+        ),
+    ]
+    wrapped: Any = viewed
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
+from kproxy.cli.options import PORTS, RELEASE, Selection, Viewing, selecting, viewing
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ FIRST_ROWS_SECONDS = 0.5
 )
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
 @selecting
+@viewing
 def command(
     captures: tuple[Path, ...],
     headless: bool,
@@ -54,6 +55,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
+    viewing: Viewing,
 ) -> None:
     """Look at captures in the terminal interface.
 
@@ -69,7 +71,8 @@ def command(
     """  # noqa: D301 (\b keeps click from joining the lines)
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
-        _print(captures, ports, release, Selection(expression, count, since, until), show_secrets=show_secrets)
+        selection = Selection(expression, count, since, until)
+        _print(captures, ports, release, selection, viewing, show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)
     with _indexed(captures, ports, release) as index:
@@ -85,16 +88,23 @@ def command(
 
 
 def _print(
-    captures: tuple[Path, ...], ports: Ports | None, release: str | None, selection: Selection, *, show_secrets: bool
+    captures: tuple[Path, ...],
+    ports: Ports | None,
+    release: str | None,
+    selection: Selection,
+    viewing: Viewing,
+    *,
+    show_secrets: bool,
 ) -> None:
     from captures.export.jsonl import JsonLines
     from captures.export.oneline import OneLine, health_note
     from captures.reader import read
     from decoders.view import View
 
-    reader = read(list(captures), ports=ports, release=release)
     as_json = settings.current().json
-    lines: Lines = JsonLines(reader, View(show_secrets=show_secrets)) if as_json else OneLine(reader)
+    view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
+    reader = read(list(captures), ports=ports, release=release)
+    lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader)
     try:
         _write(reader, lines, selection, health=as_json)
         if selection.note:

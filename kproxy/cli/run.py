@@ -12,13 +12,14 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, RELEASE
+from kproxy.cli.options import FILTER, RELEASE, Viewing, viewing
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from decoders.filters import Expression
+    from decoders.view import View
     from kproxy.launcher import Event, RelayProcess
     from kproxy.settings import Settings
 
@@ -116,6 +117,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@viewing
 def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
@@ -131,6 +133,7 @@ def command(
     filter_text: str,
     show_secrets: bool,
     release: str | None,
+    viewing: Viewing,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
 
@@ -142,6 +145,7 @@ def command(
     kproxy run --upstream kafka:9092 --listen '*:19092' --advertise proxy.example -w traffic.pcapng
     kproxy run --upstream kafka:9092 --headless --json
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.view import View
     from kproxy.settings import Settings
 
     context = click.get_current_context()
@@ -164,16 +168,17 @@ def command(
     )
     if check:
         _check(chosen)
+    as_json = cli.current().json
+    view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
     relay = _start(chosen, spool_dir)
     messages = _Messages()
     try:
         click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
         relay.on_event(messages.take)
-        as_json = cli.current().json
         if relay.recording is None:
             _wait(relay)
         elif headless or as_json or not can_paint():
-            _follow(relay, expression, release=release, as_json=as_json, show_secrets=show_secrets)
+            _follow(relay, expression, release=release, as_json=as_json, view=view)
         else:
             _show(relay, chosen, messages, filter_text, release=release, show_secrets=show_secrets)
     finally:
@@ -254,9 +259,8 @@ def _wait(relay: RelayProcess) -> None:
 
 
 def _follow(
-    relay: RelayProcess, expression: Expression | None, *, release: str | None, as_json: bool, show_secrets: bool
+    relay: RelayProcess, expression: Expression | None, *, release: str | None, as_json: bool, view: View
 ) -> None:
-    from decoders.view import View
     from kproxy.following import Follower, Stopping
 
     with Stopping() as stopping:
@@ -266,7 +270,7 @@ def _follow(
             as_json=as_json,
             expression=expression,
             release=release,
-            view=View(show_secrets=show_secrets),
+            view=view,
         )
         follower.run(stopping.event)
     if follower.unknown:

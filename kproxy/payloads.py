@@ -1,0 +1,48 @@
+"""Payload viewers as the command line asks for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from decoders.payloads.choose import Chooser, Rule
+from decoders.payloads.schemas import Chain, Schemas
+from kproxy import viewers
+
+
+def chooser(
+    *,
+    schemas: Path | None,
+    registry: str | None,
+    rules: Sequence[Rule],
+    wait: float,
+    warn: Callable[[str], None],
+    arrived: Callable[[], None] = lambda: None,
+) -> Chooser:
+    """All installed viewers, with schemas from a folder first and then from a registry.
+
+    `wait` is how many seconds an unknown schema of the registry is waited for; one that comes later calls `arrived`.
+    `warn` takes what is wrong with viewers, files and the registry. Raises ValueError where a rule names no viewer,
+    OSError where the folder cannot be read.
+    """
+    found = viewers.find()
+    members: list[Schemas] = []
+    warnings = list(found.warnings)
+    if schemas is not None:
+        from kproxy.schemas import folder
+
+        loaded = folder.load(schemas)
+        warnings += loaded.warnings
+        members.append(loaded)
+    if registry is not None:
+        from kproxy.schemas.cache import DiskCache, directory
+        from kproxy.schemas.http import Access
+        from kproxy.schemas.registry import Registry
+
+        access = Access.of(os.environ)
+        cache = DiskCache(directory(), registry)
+        members.append(Registry(registry, access, wait=wait, cache=cache, warn=warn, arrived=arrived))
+    for warning in warnings:
+        warn(warning)
+    return Chooser(found.viewers, rules, Chain(members))

@@ -1,0 +1,1 @@
+"""Where schemas of payloads come from: a folder, or a registry."""

@@ -1,0 +1,54 @@
+"""Schemas of a registry on disk, so that the next run need not ask for them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Final
+
+from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
+
+FRESH_SECONDS: Final = 24 * 3600.0
+"""A number never gets another schema, but a registry may be set up anew at the same address."""
+
+
+class DiskCache:
+    """The schemas of one registry. Never raises: without a usable disk nothing is kept."""
+
+    def __init__(self, parent: Path, url: str) -> None:
+        self._directory = parent / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+    def get(self, kind: IdKind, value: int | str) -> Schema | None:
+        path = self._path(kind, value)
+        try:
+            if time.time() - path.stat().st_mtime > FRESH_SECONDS:
+                return None
+            kept = json.loads(path.read_bytes())
+            parts = tuple(Part(name, b64decode(content)) for name, content in kept["parts"])
+            return Schema(SchemaType(kept["type"]), parts, "registry", value) if parts else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, kind: IdKind, value: int | str, schema: Schema) -> None:
+        parts = [[part.name, b64encode(part.content).decode()] for part in schema.parts]
+        path = self._path(kind, value)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_text(json.dumps({"type": schema.type, "parts": parts}), encoding="ascii")
+            temporary.replace(path)
+
+    def _path(self, kind: IdKind, value: int | str) -> Path:
+        return self._directory / f"{kind}-{value}.json"
+
+
+def directory() -> Path:
+    """Where the schemas of all registries are kept."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("kproxy", appauthor=False)) / "schemas"
