@@ -170,16 +170,13 @@ class _Readers:
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.of(kind)
-        logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
         if kind in {"record", "error", "enum", "fixed"}:
-            read = self._named(schema["name"])
-        elif kind == "array":
-            read = _array(self.of(schema["items"]))
-        elif kind == "map":
-            read = _map(self.of(schema["values"]))
-        else:
-            read = self.of(kind)
-        return read if logical is None else logical(schema, read)
+            return self._named(schema["name"])
+        if kind == "array":
+            return _array(self.of(schema["items"]))
+        if kind == "map":
+            return _map(self.of(schema["values"]))
+        return _logical(schema, self.of(kind))
 
     def _named(self, name: str) -> Read:
         made = self._made.get(name)
@@ -191,7 +188,7 @@ class _Readers:
         if kind == "enum":
             read = _enum(schema["symbols"])
         elif kind == "fixed":
-            read = _fixed(int(schema["size"]))
+            read = _logical(schema, _fixed(int(schema["size"])))
         else:
             read = _record([(field["name"], self.of(field["type"])) for field in schema["fields"]])
         self._made[name] = read
@@ -396,6 +393,11 @@ def _uuid(data: bytes) -> str:
 def _duration(data: bytes) -> dict[str, int]:
     months, days, milliseconds = struct.unpack("<3I", data)
     return {"months": months, "days": days, "milliseconds": milliseconds}
+
+
+def _logical(schema: Mapping[str, Any], read: Read) -> Read:
+    logical = _LOGICAL.get((schema["type"], schema.get("logicalType", "")))
+    return read if logical is None else logical(schema, read)
 
 
 _LOGICAL: Final[Mapping[tuple[str, str], Logical]] = {

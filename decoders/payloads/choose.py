@@ -26,7 +26,10 @@ CHOSEN = "chosen"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`topic` may have the wildcards * and ?. Without `part` it holds for keys and values."""
+    """`topic` may have the wildcards * and ?; * holds where the topic is unknown too.
+
+    Without `part` it holds for keys and values.
+    """
 
     topic: str
     part: str | None
@@ -43,7 +46,7 @@ class Rule:
 
     def holds(self, topic: str | None, part: str) -> bool:
         wanted = self.part == part if self.part is not None else part != "header"
-        return wanted and topic is not None and fnmatchcase(topic, self.topic)
+        return wanted and fnmatchcase(topic or "", self.topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -43,6 +44,11 @@ def show() -> None:
             click.echo(f"{setting.option} = {setting.value!r}  ({setting.source})")
 
 
+def without_credentials(value: Any) -> Any:
+    """A value without the user and password of an address in it."""
+    return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
+
+
 @command.command()
 @click.pass_context
 def check(ctx: click.Context) -> None:
@@ -79,7 +85,7 @@ def effective() -> Iterator[Setting]:
             key = settings.spelled(option)
             for source, values in settings.sources(name):
                 if (value := values.get(key)) is not None:
-                    yield Setting(f"{name}.{key}", value, source)
+                    yield Setting(f"{name}.{key}", without_credentials(value), source)
                     break
 
 

@@ -81,7 +81,10 @@ class Registry:
             deadline = self._asked[key]
             while key in self._asked and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
-            return self._found(key) or Missing(f"{named(*key)} has not come from the registry yet", pending=True)
+            found = self._found(key)
+            if found is None and key not in self._asked:
+                found = self._down
+            return found or Missing(f"{named(*key)} has not come from the registry yet", pending=True)
 
     def _found(self, key: Key) -> Schema | Missing | None:
         schema = self._schemas.get(key)
@@ -129,7 +132,7 @@ class Registry:
         except RefusedError as error:
             seconds = NOT_FOUND_SECONDS if error.status == 404 else REFUSED_SECONDS
             said = str(error)
-            text = f"{named(*key)} {said}" if error.status == 404 else f"{named(*key)}: {said}"
+            text = f"{named(*key)}{' ' if said.startswith('not ') else ': '}{said}"
             return Missing(text), time.monotonic() + seconds
         except Exception as error:  # noqa: BLE001 (whatever it is, the thread goes on)
             return Missing(f"{named(*key)}: {type(error).__name__}: {error}"), time.monotonic() + REFUSED_SECONDS

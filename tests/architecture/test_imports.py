@@ -54,7 +54,9 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("kproxy.relay", {"textual", "rich", "scapy", "numpy", "tui"}),
+        ("kproxy.relay", {"textual", "rich", "scapy", "numpy", "tui", "urllib3", "fastavro"}),
+        ("captures.index.indexer", {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
+        ("decoders.payloads.choose", HEAVY | {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
         ("tui.app", {"numpy", "scapy", "uvloop", "confluent_kafka"}),
         ("decoders.message", HEAVY | {"captures", "kproxy", "tui"}),
         ("captures.reader", {"textual", "rich", "scapy", "kproxy", "tui", "asyncio"}),

@@ -76,6 +76,8 @@ PERSON = {
 HOME = {"title": "Home", "type": "object", "properties": {"town": {"type": "string"}}}
 PERSON_SHOWN = {"name": "Ann", "home": {"town": "Ulm"}}
 
+Headers = list[tuple[str, str | bytes | None]]
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
@@ -100,10 +102,10 @@ class Topic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.records: list[tuple[bytes, bytes, list[tuple[str, bytes]]]] = []
+        self.records: list[tuple[bytes, bytes, Headers]] = []
 
     def add(self, serializer: Any, value: Any) -> None:
-        headers: list[tuple[str, bytes]] = []
+        headers: Headers = []
         data = serializer(value, SerializationContext(self.name, MessageField.VALUE, headers))
         key = IntegerSerializer()(len(self.records))
         assert key is not None
@@ -127,7 +129,7 @@ def exported(recording: Path, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def avro_serializer(client: SchemaRegistryClient, **options: Any) -> AvroSerializer:
+def avro_serializer(client: SchemaRegistryClient, **options: Any) -> Any:
     client.register_schema("address", Schema(json.dumps(ADDRESS), "AVRO"))
     order = Schema(json.dumps(ORDER), "AVRO", [SchemaReference("shop.Address", "address", 1)])
     return AvroSerializer(client, order, conf={name.replace("_", "."): value for name, value in options.items()})
@@ -144,7 +146,7 @@ def protobuf_values(directory: Path) -> tuple[Any, Any]:
     return whole, tea
 
 
-def json_serializer(client: SchemaRegistryClient, **options: Any) -> JSONSerializer:
+def json_serializer(client: SchemaRegistryClient, **options: Any) -> Any:
     client.register_schema("home", Schema(json.dumps(HOME), "JSON"))
     person = Schema(json.dumps(PERSON), "JSON", [SchemaReference("home.json", "home", 1)])
     return JSONSerializer(person, client, conf={name.replace("_", "."): value for name, value in options.items()})
