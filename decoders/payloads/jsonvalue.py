@@ -21,7 +21,7 @@ class NotJsonError(Exception):
 
 
 def json_value(value: Any) -> Any:
-    """The same in what `json.dumps` takes, as it is and not a copy where nothing has to change.
+    """The same in what `json.dumps` takes.
 
     Bytes are {"base64": "…"}; floats that are no numbers, dates, decimals and all that JSON does not know are text. A
     map with keys other than text has those as text; where two would be the same, it is a list of {"key", "value"}.
@@ -40,11 +40,15 @@ class _Conversion:
             raise NotJsonError(f"more than {VALUES} values")
         if depth > DEPTH:
             raise NotJsonError(f"nested more than {DEPTH} deep")
-        if value is None or isinstance(value, bool):
+        # Most values are of a type that needs only a look.
+        kind = type(value)
+        if kind in _AS_THEY_ARE or (kind is str and value.isascii()):
             return value
+        if kind is dict:
+            return self._map(value, depth)
         if isinstance(value, str):
             # A half of a surrogate pair is no text that UTF-8 could hold.
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return value.encode("utf-8", "replace").decode()
         if isinstance(value, int):
             return int(value) if value.bit_length() <= BITS else hex(value)
         if isinstance(value, float):
@@ -58,11 +62,17 @@ class _Conversion:
         return _text(value)
 
     def _map(self, value: Mapping[Any, Any], depth: int) -> Any:
-        keys = [_key(self.value(key, depth + 1)) for key in value]
-        values = [self.value(one, depth + 1) for one in value.values()]
+        depth += 1
+        if all(type(key) is str and key.isascii() for key in value):
+            return {key: self.value(one, depth) for key, one in value.items()}
+        keys = [_key(self.value(key, depth)) for key in value]
+        values = [self.value(one, depth) for one in value.values()]
         if len(set(keys)) == len(keys):
             return dict(zip(keys, values, strict=True))
         return [{"key": key, "value": one} for key, one in zip(keys, values, strict=True)]
+
+
+_AS_THEY_ARE: Final = frozenset({bool, type(None)})
 
 
 def _key(key: Any) -> str:
