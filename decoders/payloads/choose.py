@@ -72,7 +72,8 @@ class Shown:
             plain = text_or_base64(data)
             if self.error is None:
                 return plain
-            return {"base64": base64(data), "error": self.error}
+            if not isinstance(plain, str):
+                return {"base64": base64(data), "error": self.error}
         form: dict[str, Any] = {"base64": base64(data), "format": self.viewer}
         if self.schema_id is not None:
             form["schemaId"] = self.schema_id

@@ -186,10 +186,17 @@ class Viewing:
             return None
         return self.chooser(wait=self.registry_wait)
 
-    def chooser(self, *, wait: float = 0.0, arrived: Callable[[], None] = lambda: None) -> Chooser:
-        """Viewers all the same, for a screen: `arrived` is called from a thread when an awaited schema is there.
+    def chooser(
+        self,
+        *,
+        wait: float = 0.0,
+        warn: Callable[[str], None] | None = None,
+        arrived: Callable[[], None] = lambda: None,
+    ) -> Chooser:
+        """Viewers all the same, for a screen.
 
-        Raises Failure (exit 2).
+        `arrived` is called from a thread when an awaited schema is there, `warn` also from one (standard error where it
+        is None). Raises Failure (exit 2).
         """
         from kproxy.cli import settings
         from kproxy.cli.exits import Exit, Failure
@@ -201,7 +208,7 @@ class Viewing:
                 registry=self.registry,
                 rules=self.rules,
                 wait=wait,
-                warn=settings.warn,
+                warn=warn or settings.warn,
                 arrived=arrived,
             )
         except ValueError as error:

@@ -65,6 +65,12 @@ def test_what_they_do_not_take(command: str, arguments: tuple[str, ...], said: s
     assert "geheim" not in result.output
 
 
+def test_a_proxy_does_not_start_with_a_rule_that_means_nothing() -> None:
+    result = run("run", "--upstream", "127.0.0.1:1", "--listen", "0", "--json", "--view", "orders=xml")
+    assert result.exit_code == Exit.USAGE
+    assert "no viewer 'xml'" in result.stderr
+
+
 def test_a_bad_file_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "a-value.avsc").write_text("{")
     result = run("export", CAPTURE, "-c", "1", "--schemas", str(tmp_path))

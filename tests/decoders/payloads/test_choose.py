@@ -85,6 +85,17 @@ def test_a_schema_that_is_not_there_is_said() -> None:
     assert guessed.reason == "8 bytes, an int64; schema 395 not found (404)"
 
 
+def test_text_stays_readable_without_its_schema() -> None:
+    header = (b"__value_schema_id", b"\x01" + bytes(16))
+    assert Chooser(VIEWERS, (), KNOWN).show("t", "value", b"abc", [header]) == {
+        "base64": "YWJj",
+        "format": "text",
+        "reason": "UTF-8 without control characters",
+        "error": "schema 00000000-0000-0000-0000-000000000000 not found (404)",
+        "decoded": "abc",
+    }
+
+
 def test_bytes_that_the_schema_does_not_read() -> None:
     shown = look(FRAMED + b"x")
     assert (shown.viewer, shown.error, shown.failed) == ("avro", "avro: 1 bytes behind the value", True)
@@ -160,7 +171,7 @@ def test_a_viewer_that_raises_is_named_and_harms_nobody() -> None:
     chooser = Chooser([*VIEWERS, Broken(guesses=True)])
     assert chooser.show("t", "value", b"x", ())["error"] == "broken: ZeroDivisionError: by zero"
     assert Chooser([*VIEWERS, Broken(guesses=False)]).show("t", "value", b"x", ()) == "x"
-    assert Chooser([]).show("t", "value", b"x", ()) == {"base64": "eA==", "error": "no viewer is installed"}
+    assert Chooser([]).show("t", "value", b"\xff", ()) == {"base64": "/w==", "error": "no viewer is installed"}
 
 
 # --- JSON Schema -----------------------------------------------------------------------------------------------------
