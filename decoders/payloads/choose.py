@@ -17,7 +17,7 @@ from decoders.payloads.reading import missing
 from decoders.payloads.schemas import NONE, Schemas
 from decoders.payloads.viewer import Payload, Viewer, ViewError
 from decoders.records.form import text_or_base64
-from decoders.records.record import Header
+from decoders.records.record import NO_HEADERS, Header
 
 PARTS = ("key", "value", "header")
 CHOSEN = "chosen"
@@ -101,12 +101,25 @@ class Chooser:
             if rule.viewer not in self._by_name:
                 raise ValueError(f"no viewer {rule.viewer!r}: there are {', '.join(sorted(self._by_name))}")
 
-    def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
-        return self.look(Payload(topic, part, data, headers)).to_json(data)
+    @property
+    def names(self) -> Sequence[str]:
+        """What `look` and rules can choose from."""
+        return tuple(self._by_name)
 
-    def look(self, payload: Payload, viewer: str | None = None) -> Shown:
-        """A payload as `viewer` shows it, None for what the rules say. Never raises on any bytes."""
-        chosen = viewer or self.rule(payload.topic, payload.part)
+    def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
+        return self.look(topic, part, data, headers).to_json(data)
+
+    def look(
+        self,
+        topic: str | None,
+        part: str,
+        data: bytes,
+        headers: Sequence[Header] = NO_HEADERS,
+        viewer: str | None = None,
+    ) -> Shown:
+        """A payload as the viewer of that name shows it, None for what the rules say. Never raises on any bytes."""
+        payload = Payload(topic, part, data, headers)
+        chosen = viewer or self.rule(topic, part)
         if chosen is not None:
             return self._shown(self._by_name[chosen], payload, CHOSEN, automatic=False)
         for one in self.viewers:

@@ -11,7 +11,6 @@ import msgpack
 
 from decoders.payloads.choose import Chooser
 from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
-from decoders.payloads.viewer import Payload
 from tests.decoders.payloads.support import VIEWERS, Given, avro, json_schema
 
 TREE = {
@@ -73,9 +72,9 @@ def _bytes(dice: Random) -> bytes:
 
 def once(dice: Random) -> None:
     data, part = _bytes(dice), dice.choice(["key", "value", "header"])
-    payload = Payload(dice.choice([None, "j"]), part, data, [(b"__value_schema_id", data)] if dice.randrange(2) else ())
+    topic, headers = dice.choice([None, "j"]), [(b"__value_schema_id", data)] if dice.randrange(2) else []
     for name in NAMES:
-        shown = CHOOSER.look(payload, name)
+        shown = CHOOSER.look(topic, part, data, headers, name)
         json.dumps(shown.to_json(data), allow_nan=False).encode()
         assert shown.error is not None or not shown.failed
         assert shown.error is None or "Error: " not in shown.error, shown.error

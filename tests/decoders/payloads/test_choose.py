@@ -30,7 +30,7 @@ def show(data: bytes, *rules: str, topic: str | None = "orders", part: str = "va
 
 
 def look(data: bytes, part: str = "value") -> Shown:
-    return Chooser(VIEWERS, (), KNOWN).look(Payload("orders", part, data))
+    return Chooser(VIEWERS, (), KNOWN).look("orders", part, data)
 
 
 def test_the_form_of_a_payload_that_a_schema_reads() -> None:
@@ -186,7 +186,7 @@ PERSON = {
 
 def checked(schema: Schema, data: bytes) -> Shown:
     schemas = Given(names={"people-value": schema})
-    return Chooser(VIEWERS, (), schemas).look(Payload("people", "value", data))
+    return Chooser(VIEWERS, (), schemas).look("people", "value", data)
 
 
 def test_a_document_that_breaks_its_schema_is_shown_with_the_place() -> None:
@@ -260,7 +260,7 @@ HOSTILE = [
 def test_hostile_bytes_end_in_every_viewer(data: bytes) -> None:
     chooser = Chooser(VIEWERS, (), KNOWN)
     for viewer in (None, *(one.name for one in VIEWERS)):
-        json.dumps(chooser.look(Payload("orders", "value", data), viewer).to_json(data))
+        json.dumps(chooser.look("orders", "value", data, viewer=viewer).to_json(data))
 
 
 SOME = st.recursive(
@@ -277,7 +277,7 @@ BYTES = st.binary(max_size=80) | st.one_of(
     BYTES, st.sampled_from([None, *(viewer.name for viewer in VIEWERS)]), st.sampled_from(["key", "value", "header"])
 )
 def test_any_bytes_in_any_viewer_have_a_json_form(data: bytes, viewer: str | None, part: str) -> None:
-    shown = Chooser(VIEWERS, (), KNOWN).look(Payload("orders", part, data, [(b"__value_schema_id", data)]), viewer)
+    shown = Chooser(VIEWERS, (), KNOWN).look("orders", part, data, [(b"__value_schema_id", data)], viewer)
     json.dumps(shown.to_json(data), allow_nan=False).encode()
     assert shown.error is not None or not shown.failed
 
@@ -286,5 +286,5 @@ def test_any_bytes_in_any_viewer_have_a_json_form(data: bytes, viewer: str | Non
 def test_packed_values_come_back(value: Any) -> None:
     chooser = Chooser(VIEWERS)
     for viewer, pack in (("msgpack", msgpack.packb), ("cbor", cbor2.dumps)):
-        shown = chooser.look(Payload("t", "value", pack(value)), viewer)
+        shown = chooser.look("t", "value", pack(value), viewer=viewer)
         assert json.dumps(shown.value) == json.dumps(json_value(value))

@@ -10,7 +10,6 @@ import pytest
 
 from decoders.payloads.choose import Chooser, Shown
 from decoders.payloads.schemas import IdKind, Missing, Schema
-from decoders.payloads.viewer import Payload
 from decoders.records.record import Header
 from kproxy.schemas import folder
 from kproxy.schemas.folder import load
@@ -26,7 +25,7 @@ PROTO = """
 
 
 def look(path: Path, topic: str, data: bytes, part: str = "value", headers: Sequence[Header] = ()) -> Shown:
-    return Chooser(VIEWERS, (), load(path)).look(Payload(topic, part, data, headers))
+    return Chooser(VIEWERS, (), load(path)).look(topic, part, data, headers)
 
 
 def test_names_say_what_a_file_is_for(tmp_path: Path) -> None:
