@@ -111,6 +111,17 @@ def test_a_registry_that_is_gone_is_told_of_once_and_left_alone() -> None:
     assert told == ["registry not reachable: connection refused"]
 
 
+def test_it_is_told_of_once_however_often_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "PAUSE_SECONDS", 0.0)
+    with registry() as one:
+        url = one.url
+    told: list[str] = []
+    asked = client(url, warn=told.append)
+    for number in range(1, 5):
+        missing(asked.by_id(IdKind.ID, number))
+    assert len(told) == 1
+
+
 def test_it_is_tried_again_after_a_pause(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(http_module, "READ_SECONDS", 1.0)
