@@ -1,0 +1,351 @@
+"""Bytes out of text: hex as people and tools write it.
+
+Plain hex in any dress (spaces, colons, 0x, C arrays, string literals), the dumps of xxd, hexdump, od, tcpdump -X and
+tshark -x, and base64. A dump of packets gives what their TCP carries.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+_OFFSET: Final = re.compile(r"[ \t]*(?:0x)?([0-9A-Fa-f]{4,16})(:?)(?:[ \t]+|$)")
+_GROUP: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+(?=\s|$)")
+_GAP: Final = re.compile(r"\s*")
+_ASCII_COLUMN: Final = re.compile(r"(?:^|\s)[|>].*$")
+_NUMBERS: Final = re.compile(r"0x([0-9A-Fa-f]{1,2})(?![0-9A-Fa-f])")
+_NOTHING: Final = re.compile(r"[\s,;:{}()\[\]\"'-]+|0[xX](?=[0-9A-Fa-f]{2})")
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3})|(\n)|(.))", re.DOTALL)
+_CONTROL: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v"}
+_QUOTED: Final = re.compile(r"""b?(?P<quote>['"])(.*?)(?<!\\)(?P=quote)""", re.DOTALL)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_REASSEMBLED: Final = re.compile(r"Reassembled TCP \(\d+ bytes\)")
+
+_ETHERNET, _IPV6 = 14, 40
+_TCP: Final = 6
+_HALF: Final = 1 << 31
+"""Of the sequence numbers: what is further ahead lies behind."""
+_WORDS_OFFSET: Final = 7
+"""Digits of the offsets of od, and of hexdump where it prints 16-bit words in the machine's order."""
+_MOST_REPEATED: Final = 256 << 20
+
+
+class DumpError(ValueError):
+    """Text that is no dump of bytes, or one with a hole."""
+
+
+def bytes_of(text: str) -> list[bytes]:
+    """What the text stands for: one piece, or of packets one a direction of a connection, in order of appearance.
+
+    Raises DumpError where it is no dump, or one with a hole.
+    """
+    if not text.strip():
+        raise DumpError("there are no bytes in it")
+    for form in (_dump, _escaped, _base64):
+        pieces = form(text)
+        if pieces is not None:
+            return pieces
+    return [_plain(text)]
+
+
+def of_base64(text: str) -> bytes:
+    """The bytes of base64, standard or URL-safe, with or without padding. Raises DumpError."""
+    packed = "".join(text.split()).rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DumpError(f"not base64: {error}") from None
+
+
+def _base64(text: str) -> list[bytes] | None:
+    """Base64 that nothing else can be: one word of whole quadruples that has letters beyond hex."""
+    word = text.strip()
+    packed = "".join(word.split())
+    if len(packed) % 4 or not _BASE64.fullmatch(packed) or re.search(r"[ \t]", word):
+        return None
+    if not re.search(r"[G-Zg-z+/]", packed.replace("0x", "")):
+        return None
+    return [of_base64(packed)]
+
+
+def _escaped(text: str) -> list[bytes] | None:
+    """A string literal of C, Python or a shell."""
+    if "\\x" not in text and not re.search(r"\\[0-7]{3}", text):
+        return None
+    quoted = [match[2] for match in _QUOTED.finditer(text)]
+    out = bytearray()
+    for part in quoted or [text.strip()]:
+        position = 0
+        for match in _ESCAPE.finditer(part):
+            out += _literal(part[position : match.start()])
+            position = match.end()
+            hexadecimal, octal, line_end, other = match.groups()
+            if hexadecimal is not None:
+                out.append(int(hexadecimal, 16))
+            elif octal is not None:
+                out.append(int(octal, 8) & 0xFF)
+            elif line_end is None:
+                out += _CONTROL.get(other) or _literal(other)
+        out += _literal(part[position:])
+    return [bytes(out)]
+
+
+def _literal(text: str) -> bytes:
+    return text.replace("\n", "").encode("utf-8", "surrogatepass")
+
+
+def _plain(text: str) -> bytes:
+    """Hex digits among whatever commonly stands between them."""
+    inside = re.search(r"\{(.*?)\}", text, re.DOTALL)
+    content = text if inside is None else inside[1]
+    numbers = _NUMBERS.findall(content)
+    if numbers and not re.search(r"[0-9A-Za-z]", _NUMBERS.sub("", content)):
+        return bytes(int(number, 16) for number in numbers)
+    digits = []
+    position = 0
+    while position < len(content):
+        if (between := _NOTHING.match(content, position)) is not None:
+            position = between.end()
+            continue
+        if content[position] not in "0123456789abcdefABCDEF":
+            line = content.count("\n", 0, position) + 1
+            column = position - content.rfind("\n", 0, position)
+            raise DumpError(f"not hex: {content[position]!r} at line {line}, column {column}")
+        digits.append(content[position])
+        position += 1
+    if len(digits) % 2:
+        raise DumpError(f"half a byte is missing: {len(digits)} hex digits")
+    if not digits:
+        raise DumpError("there are no bytes in it")
+    return bytes.fromhex("".join(digits))
+
+
+# --- dumps with offsets ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line of a dump: its offset as written, and what stands behind it."""
+
+    number: int
+    offset: str
+    rest: str
+    repeats: bool = False
+    """Lines like the one before were left out after this one."""
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Lines whose offsets grow from zero; `whole` says that it is what a tool put together from several packets."""
+
+    lines: list[_Line] = field(default_factory=list)
+    whole: bool = False
+
+
+def _dump(text: str) -> list[bytes] | None:
+    chunks = _chunks(text)
+    if not chunks:
+        return None
+    whole = [chunk for chunk in chunks if chunk.whole]
+    packets = [chunk for chunk in chunks if not chunk.whole]
+    if whole and len(packets) <= len(whole):
+        # Only the last packets of what was put together are there.
+        return [_assemble(chunk) for chunk in whole]
+    flows: dict[bytes, list[_Segment]] = {}
+    for number, chunk in enumerate(packets):
+        data = _assemble(chunk)
+        flow, segment = _tcp_segment(data) or (b"%d" % number, _Segment(0, data))
+        if segment.payload:
+            flows.setdefault(flow, []).append(segment)
+    pieces = [piece for segments in flows.values() for piece in _joined(segments)]
+    if not pieces:
+        raise DumpError("there are no bytes in it")
+    return pieces
+
+
+def _chunks(text: str) -> list[_Chunk]:
+    """The dumps in a text; none where it is no dump."""
+    chunks: list[_Chunk] = []
+    strange = colons = 0
+    whole = False
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        if stripped == "*":
+            if not chunks:
+                return []
+            chunks[-1].lines[-1].repeats = True
+            continue
+        match = _OFFSET.match(line)
+        if match is None:
+            whole = _REASSEMBLED.match(stripped) is not None
+            strange += 1
+            continue
+        offset = match[1]
+        colons += bool(match[2])
+        if not int(offset, 16):
+            chunks.append(_Chunk(whole=whole))
+        elif not chunks:
+            return []
+        chunks[-1].lines.append(_Line(number, offset, line[match.end() :]))
+        whole = False
+    lines = [line for chunk in chunks for line in chunk.lines]
+    if colons == len(lines):
+        return chunks
+    if colons or (strange and not any(chunk.whole for chunk in chunks) and strange > len(chunks)):
+        return []
+    return chunks if all(map(_is_dump, chunks)) else []
+
+
+def _is_dump(chunk: _Chunk) -> bool:
+    """Whether first words that have no colon are offsets, and not bytes as the others."""
+    if len(chunk.lines) == 1:
+        words = _words(chunk.lines[0], None)
+        return bool(words) and all(len(word) == 2 for word in words)
+    return _base(chunk) is not None
+
+
+def _words(line: _Line, need: int | None) -> list[str]:
+    """The groups of digits of a line, without the column of characters; `need` is how many bytes it has, if known."""
+    if "  |" in line.rest or "  >" in line.rest or line.rest.startswith(("|", ">")):
+        rest, bounded = _ASCII_COLUMN.sub("", line.rest), True
+    else:
+        rest, bounded = line.rest, False
+    words: list[str] = []
+    held = position = 0
+    while (need is None or held < need) and (match := _GROUP.match(rest, position)) is not None:
+        words.append(match[0])
+        held += len(match[0]) // 2
+        gap = _GAP.match(rest, match.end())
+        position = match.end() if gap is None else gap.end()
+        if need is None and not bounded and position - match.end() > 1:
+            break
+    return words
+
+
+def _size(words: list[str]) -> int:
+    return sum(map(len, words)) // 2
+
+
+def _base(chunk: _Chunk) -> int | None:
+    """In what the offsets of a chunk are counted: the base in which each line ends where the next begins."""
+    octal_first = len(chunk.lines[0].offset) == _WORDS_OFFSET and not _are_words(_words(chunk.lines[0], None))
+    for base in (8, 10, 16) if octal_first else (16, 8, 10):
+        if _fits(chunk, base, exactly=True):
+            return base
+    return 16 if _fits(chunk, 16, exactly=False) else None
+
+
+def _fits(chunk: _Chunk, base: int, *, exactly: bool) -> bool:
+    """Whether the offsets in this base are those of the bytes; unless `exactly`, characters may look like bytes."""
+    for line, after in pairwise(chunk.lines):
+        try:
+            need = int(after.offset, base) - int(line.offset, base)
+        except ValueError:
+            return False
+        size = _size(words := _words(line, None if exactly else need))
+        if line.repeats:
+            fits = bool(size) and not need % size
+        else:
+            # The last of hexdump's 16-bit words holds a byte more where their number is odd.
+            fits = size == need or (_are_words(words) and size == need + 1)
+        if not fits:
+            return False
+    return True
+
+
+def _assemble(chunk: _Chunk) -> bytes:
+    """The bytes of a chunk. Raises DumpError where lines are missing, or are no hex."""
+    base = (_base(chunk) or 16) if len(chunk.lines) > 1 else 16
+    out = bytearray()
+    previous = b""
+    for index, line in enumerate(chunk.lines):
+        try:
+            start = int(line.offset, base)
+            following = int(chunk.lines[index + 1].offset, base) if index + 1 < len(chunk.lines) else None
+        except ValueError:
+            raise DumpError(f"line {line.number}: {line.offset} is no offset like those above it") from None
+        if start != len(out):
+            raise DumpError(f"line {line.number}: offset {line.offset}, but {len(out)} bytes stand above it")
+        end = None if following is None or line.repeats else following
+        words = _words(line, None if end is None else end - start)
+        data = bytes.fromhex("".join(words))
+        if end is not None and len(data) < end - start:
+            raise DumpError(f"line {line.number}: {end - start} bytes should stand here, {len(data)} do")
+        if not data and line.rest.strip():
+            raise DumpError(f"line {line.number}: no hex: {line.rest.strip()[:20]!r}")
+        if len(line.offset) == _WORDS_OFFSET and _are_words(words):
+            data = _swapped(data)[: None if end is None else end - start]
+        out += data
+        if line.repeats and following is not None:
+            previous = data
+            missing = following - len(out)
+            if missing < 0 or missing > _MOST_REPEATED or not previous or missing % len(previous):
+                raise DumpError(f"line {line.number}: what * stands for does not fit the offsets around it")
+            out += previous * (missing // len(previous))
+    return bytes(out)
+
+
+def _are_words(words: list[str]) -> bool:
+    return bool(words) and all(len(word) == 4 for word in words)
+
+
+def _swapped(data: bytes) -> bytes:
+    """16-bit words in the order of the machine (hexdump without options) as bytes."""
+    return b"".join(data[at : at + 2][::-1] for at in range(0, len(data), 2))
+
+
+# --- packets ---------------------------------------------------------------------------------------------------------
+
+
+class _Segment(NamedTuple):
+    sequence: int
+    payload: bytes
+
+
+def _joined(segments: list[_Segment]) -> list[bytes]:
+    """The payloads in the order of their sequence numbers, each byte once; a new piece behind a gap."""
+    base = segments[0].sequence
+    placed = sorted(((one.sequence - base + _HALF) % (2 * _HALF) - _HALF, one.payload) for one in segments)
+    pieces = [bytearray()]
+    end = placed[0][0]
+    for start, payload in placed:
+        if start > end:
+            pieces.append(bytearray())
+            end = start
+        pieces[-1] += payload[end - start :]
+        end = max(end, start + len(payload))
+    return [bytes(piece) for piece in pieces]
+
+
+def _tcp_segment(packet: bytes) -> tuple[bytes, _Segment] | None:
+    """(connection's direction, segment) of an IP packet with or without link layer; None where it is none."""
+    for start in _network_layers(packet):
+        ip = packet[start:]
+        if len(ip) < 40:
+            continue
+        if ip[0] >> 4 == 4:
+            header, total, protocol, addresses = (ip[0] & 15) * 4, int.from_bytes(ip[2:4], "big"), ip[9], ip[12:20]
+        elif ip[0] >> 4 == 6:
+            header, total, protocol, addresses = _IPV6, _IPV6 + int.from_bytes(ip[4:6], "big"), ip[6], ip[8:40]
+        else:
+            continue
+        tcp = ip[header:total]
+        if protocol != _TCP or header < 20 or not header + 20 <= total <= len(ip) < total + 64 or tcp[12] >> 4 < 5:
+            continue
+        return addresses + tcp[:4], _Segment(int.from_bytes(tcp[4:8], "big"), tcp[(tcp[12] >> 4) * 4 :])
+    return None
+
+
+def _network_layers(packet: bytes) -> Iterator[int]:
+    """Where an IP header may begin: at once, or behind Ethernet, a VLAN tag or Linux's cooked header."""
+    yield 0
+    for at in (_ETHERNET, _ETHERNET + 4, 16, 20):
+        if packet[at - 2 : at] in {b"\x08\x00", b"\x86\xdd"} or at == 20:
+            yield at
