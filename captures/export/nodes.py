@@ -1,0 +1,291 @@
+"""The nodes of a message as text: a tree with offsets, and a dump whose bytes are told apart by field."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from captures.export.text import escape
+from decoders.jsonform import uuid_json
+from decoders.layout import UNKNOWN_TAGS
+from decoders.primitives import Buffer
+from decoders.problems import Code
+from decoders.schema import errors
+from decoders.tree import Node
+
+READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
+"""Problems that did not end the reading."""
+UNREAD: Final = frozenset({"unread", "trailing"})
+"""Nodes for bytes that no field claims."""
+TAGS_TITLE: Final = "(other tagged fields)"
+OTHER_BYTES: Final = "'"
+"""Behind offsets that count in other bytes than those given."""
+_PREVIEW: Final = 24
+_NAME: Final = 34
+_TYPE: Final = 22
+_HEX: Final = 8
+_WIDE: Final = 120
+"""Columns from which on there is room for bytes beside the fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How nodes become text.
+
+    `shift` is added to offsets and `skip` names parts of the frame that are not shown: a length field that was not
+    given. `width` is the terminal's, by which lines are cut only where `cut` says so. Nodes more than `depth` levels
+    down are not shown. `api` is (key, version), for what error codes meant; `may_hold_secrets` withholds what no field
+    claims.
+    """
+
+    show_secrets: bool = False
+    may_hold_secrets: bool = False
+    ascii_only: bool = False
+    width: int = 80
+    cut: bool = False
+    depth: int | None = None
+    shift: int = 0
+    skip: frozenset[str] = frozenset()
+    api: tuple[int, int] | None = None
+
+    @property
+    def cross(self) -> str:
+        return "x" if self.ascii_only else "✖"
+
+    def withholds(self, node: Node) -> bool:
+        return not self.show_secrets and (node.secret or (self.may_hold_secrets and node.name in UNREAD))
+
+    def text(self, text: str) -> str:
+        return escape(text, ascii_only=self.ascii_only)
+
+    def value(self, node: Node) -> str:
+        """A node's value in words; "" for a struct."""
+        label = "" if node.label is None else f"  ({self.text(node.label)})"
+        return self._value(node) + label
+
+    def _value(self, node: Node) -> str:
+        value = node.value
+        if node.null:
+            return "null"
+        if self.withholds(node):
+            return f"withheld ({_bytes_count(node.end - node.start)}; --show-secrets)"
+        if node.name == UNKNOWN_TAGS:
+            return "" if node.children else "none"
+        if value is None:
+            return ""
+        if node.type.startswith("[]"):
+            return f"[{value}]"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int) and node.type == "int16" and node.name.endswith("rrorCode"):
+            return f"{value} {errors.name_in(*self.api, value) if self.api else errors.name(value)}"
+        if isinstance(value, int | float):
+            return str(value)
+        if isinstance(value, str):
+            return f'"{self.text(value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34)))}"'
+        if node.type == "uuid":
+            return uuid_json(value)
+        return self._bytes(value, preview=not node.children)
+
+    def _bytes(self, value: Any, *, preview: bool) -> str:
+        if not preview:
+            return _bytes_count(len(value))
+        head = bytes(value[:_PREVIEW]).hex(" ")
+        more = " …" if len(value) > _PREVIEW else ""
+        return f"{_bytes_count(len(value))}{': ' if head else ''}{head}{self.text(more)}"
+
+    def problem(self, node: Node) -> str | None:
+        """What is wrong with a node, in one line."""
+        if node.problem is None:
+            return None
+        problem = node.problem
+        stopped = "" if problem.code in READ_ON else f"stopped at byte {problem.offset + self.shift}: "
+        return f"{self.cross} {stopped}{self.text(problem.message)}"
+
+
+def _bytes_count(size: int) -> str:
+    return f"{size} byte{'' if size == 1 else 's'}"
+
+
+def title(node: Node) -> str:
+    return TAGS_TITLE if node.name == UNKNOWN_TAGS else node.name
+
+
+def told(root: Node, message: str) -> bool:
+    """Whether a node that is there already says this."""
+    return any(node.problem is not None and node.problem.message == message for node in root.walk())
+
+
+# --- the tree --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Row:
+    depth: int
+    span: str
+    data: bytes
+    name: str
+    type: str
+    value: str
+    alone: str = ""
+    """In place of all that stands behind the span."""
+
+
+def tree_lines(root: Node, data: Buffer, style: Style) -> list[str]:
+    """One line a node: its bytes [first-last], in a wide terminal their hex, name, type and value."""
+    rows = list(_rows(root, data, style))
+    spans = max((len(row.span) for row in rows), default=0)
+    names = min(max((2 * row.depth + len(row.name) for row in rows), default=0), _NAME)
+    types = min(max((len(row.type) for row in rows), default=0), _TYPE)
+    hexes = 3 * _HEX if style.width >= _WIDE else 0
+    lines = []
+    for row in rows:
+        name = "  " * row.depth + row.name
+        if row.alone:
+            line = f"{row.span:>{spans}}  {' ' * hexes}{'  ' * row.depth}{row.alone}"
+        else:
+            octets = _octets(row.data, style) if hexes else ""
+            line = f"{row.span:>{spans}}  {octets:{hexes}}{name:{names}}  {row.type:{types}}  {row.value}"
+        line = line.rstrip()
+        if style.cut and len(line) > style.width and not row.alone:
+            line = line[: style.width - 1] + (">" if style.ascii_only else "…")
+        lines.append(line)
+    return lines
+
+
+def _octets(data: bytes, style: Style) -> str:
+    text = data[:_HEX].hex(" ")
+    if len(data) > _HEX:
+        return data[: _HEX - 1].hex(" ") + (" .. " if style.ascii_only else " …")
+    return text
+
+
+def _rows(root: Node, data: Buffer, style: Style) -> Iterator[_Row]:
+    problem = style.problem(root)
+    if problem:
+        yield _Row(0, "", b"", "", "", "", problem)
+    for child in root.children:
+        if child.name not in style.skip:
+            yield from _node_rows(child, data, style, 0, "", style.shift)
+
+
+def _node_rows(node: Node, data: Buffer, style: Style, depth: int, mark: str, shift: int) -> Iterator[_Row]:
+    if node.buffer is not None:
+        data, mark, shift = node.buffer, OTHER_BYTES, 0
+    start, end = node.start + shift, node.end + shift
+    size = end - start
+    span = "" if size <= 0 else f"{start}{mark}" if size == 1 else f"{start}-{end - 1}{mark}"
+    withheld = style.withholds(node)
+    children = [] if withheld else node.children
+    octets = b"" if withheld or children else bytes(data[node.start : min(node.end, node.start + _HEX + 1)])
+    yield _Row(depth, span, octets, style.text(title(node)), _kind(node), style.value(node))
+    problem = style.problem(node)
+    if problem:
+        yield _Row(depth + 1, "", b"", "", "", "", problem)
+    if children and style.depth is not None and depth >= style.depth:
+        yield _Row(depth + 1, "", b"", "", "", "", f"... {len(children)} inside (--depth)")
+        return
+    for child in children:
+        yield from _node_rows(child, data, style, depth + 1, mark, shift)
+    if node.more:
+        yield _Row(depth + 1, "", b"", "", "", "", "... too many fields to show; the rest is unread")
+
+
+def _kind(node: Node) -> str:
+    """A field's type: of what has fields of its own the form, because its name says nothing on the wire."""
+    if node.field is None:
+        return "" if node.value is None or node.name in UNREAD or node.name == UNKNOWN_TAGS else node.type
+    if node.field.struct is None:
+        return node.type
+    return "[]struct" if node.type.startswith("[]") else "struct"
+
+
+# --- the dump --------------------------------------------------------------------------------------------------------
+
+
+def hex_lines(root: Node, data: Buffer, style: Style) -> Iterator[str]:
+    """Every byte once, in order: offset, the bytes of a field, its path and value.
+
+    `kproxy decode` reads what this prints, where nothing is withheld: what is no byte of `data` stands behind "#".
+    """
+    problem = style.problem(root)
+    if problem:
+        yield f"# {problem}"
+    first = next((node.end for node in root.children if node.name in style.skip), 0)
+    yield from _dump(root.children, data, first, len(data), style, style.shift, "")
+
+
+def _dump(
+    nodes: list[Node], data: Buffer, first: int, end: int, style: Style, shift: int, prefix: str
+) -> Iterator[str]:
+    owners: list[Node] = []
+    owner = array("l", [-1]) * max(0, end - first)
+    for top in nodes:
+        _paint(top, owner, owners, first, style)
+    told: set[int] = set()
+    position = first
+    while position < end:
+        index = owner[position - first]
+        after = position + 1
+        while after < end and owner[after - first] == index:
+            after += 1
+        node = owners[index] if index >= 0 else None
+        withheld = node is not None and style.withholds(node)
+        again = index in told
+        told.add(index)
+        text = "unread" if node is None else _caption(node, style, again=again)
+        yield from _hex(data, position, after, shift, text, style, prefix, withheld=withheld)
+        if node is not None and not again:
+            yield from _below(node, style)
+        position = after
+    for index, empty in enumerate(owners):
+        if index not in told:
+            # A field without a byte of its own: a struct whose fields have them all, or one that the bytes end before.
+            yield from _below(empty, style)
+
+
+def _paint(node: Node, owner: array[int], owners: list[Node], first: int, style: Style) -> None:
+    """Note for each byte the innermost node that it belongs to."""
+    start, end = max(node.start - first, 0), min(node.end - first, len(owner))
+    index = len(owners)
+    owners.append(node)
+    if end > start:
+        owner[start:end] = array("l", [index]) * (end - start)
+    if style.withholds(node):
+        return
+    for child in node.children:
+        if child.buffer is None:
+            _paint(child, owner, owners, first, style)
+
+
+def _caption(node: Node, style: Style, *, again: bool) -> str:
+    name = style.text((node.path or title(node)).replace(UNKNOWN_TAGS, TAGS_TITLE))
+    if again:
+        return f"{name} (tag and size)" if not node.type.startswith("[]") else name
+    value = style.value(node)
+    return f"{name}: {value}" if value else name
+
+
+def _hex(
+    data: Buffer, start: int, end: int, shift: int, text: str, style: Style, prefix: str, *, withheld: bool
+) -> Iterator[str]:
+    a_line = 16 if style.width >= _WIDE else 8
+    for at in range(start, end, a_line):
+        size = min(a_line, end - at)
+        octets = " ".join(["--"] * size) if withheld else bytes(data[at : at + size]).hex(" ")
+        yield f"{prefix}{at + shift:08x}  {octets:{3 * a_line - 1}}  | {text if at == start else ''}".rstrip()
+
+
+def _below(node: Node, style: Style) -> Iterator[str]:
+    """What follows the bytes of a node: its problem, and what is in bytes of their own below it."""
+    problem = style.problem(node)
+    if problem:
+        yield f"# {problem}"
+    if style.withholds(node):
+        return
+    for child in node.children:
+        if child.buffer is not None:
+            yield f"# {style.text(child.path or child.name)}: {style.value(child)}".rstrip(": ")
+            yield from _dump([child], child.buffer, child.start, child.end, style, 0, "#   ")

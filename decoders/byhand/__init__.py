@@ -1,0 +1,8 @@
+"""Bytes without their connection: what somebody gives by hand to be decoded."""
+
+from __future__ import annotations
+
+from decoders.byhand.opening import Asked, Kind, Opened, Opener
+from decoders.byhand.readings import Reading
+
+__all__ = ["Asked", "Kind", "Opened", "Opener", "Reading"]

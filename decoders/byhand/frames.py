@@ -1,0 +1,101 @@
+"""Which frames bytes hold, with or without length fields."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from decoders.byhand.readings import responses
+from decoders.conversation.recognition import decodes, known, plausible_request
+from decoders.primitives import Buffer
+from decoders.records.batches import parse
+from decoders.schema.lookup import Definitions
+
+SIZE: Final = 4
+"""Bytes of a frame's length field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame in bytes given by hand: where it begins, and its bytes with a length field before them.
+
+    `is_prefixed` says that the length field was there; where it was not, offsets in `data` are four bytes too high.
+    """
+
+    start: int
+    data: bytes
+    is_prefixed: bool
+
+    @property
+    def is_cut(self) -> bool:
+        return self.missing != 0
+
+    @property
+    def missing(self) -> int:
+        """Bytes that the length field promises and that are not there; negative where it is too low, or is none."""
+        return _length(self.data) + SIZE - len(self.data)
+
+
+def _length(data: Buffer, at: int = 0) -> int:
+    return int.from_bytes(data[at : at + SIZE], "big", signed=True)
+
+
+def prefixed(data: bytes) -> bytes:
+    """The bytes with their length before them."""
+    return struct.pack(">i", len(data)) + data
+
+
+def frames(
+    data: bytes,
+    definitions: Definitions,
+    fits: Callable[[bytes], bool] | None = None,
+    reach: Callable[[bytes], int] | None = None,
+) -> list[Frame]:
+    """The frames that follow each other in `data`, with or without length fields; the last one may be cut.
+
+    `fits` tells whether a frame, its length field included, is one of those that are expected, without it any request
+    is; `reach` how many bytes of one that does not fit can be read. Bytes that cannot be told apart are one frame
+    without length field.
+    """
+    expected = fits or (lambda frame: is_request(frame, definitions))
+    alone = Frame(0, prefixed(data), is_prefixed=False)
+    chain = list(_chain(data))
+    whole = [frame for frame in chain if not frame.is_cut]
+    tiles = bool(whole) and len(whole) == len(chain)
+    if tiles and expected(whole[0].data):
+        return chain
+    if expected(alone.data):
+        return [alone]
+    if tiles or len(whole) > 1:
+        return chain
+    if whole and (expected(whole[0].data) or responses(whole[0].data, definitions)):
+        return chain
+    if chain and plausible_request(data, _length(data), known(definitions)):
+        return chain
+    if chain and reach is not None and reach(chain[0].data) >= reach(alone.data):
+        return chain
+    return [alone]
+
+
+def _chain(data: bytes) -> Iterator[Frame]:
+    """Frames by their length fields, as far as these can be lengths; what remains is one that is cut."""
+    start = 0
+    while len(data) - start >= SIZE and (size := _length(data, start)) >= SIZE:
+        end = min(start + SIZE + size, len(data))
+        yield Frame(start, data[start:end], is_prefixed=True)
+        start = end
+    if 0 < start < len(data):
+        yield Frame(start, data[start:], is_prefixed=True)
+
+
+def is_request(frame: bytes, definitions: Definitions) -> bool:
+    """Whether a frame has a plausible request header and reads as a request to its last byte."""
+    return plausible_request(frame, _length(frame), known(definitions)) and decodes(frame, definitions)
+
+
+def is_records(data: Buffer) -> bool:
+    """Whether bytes begin with a record batch whose CRC is that of its bytes, or are batches to the last byte."""
+    parsed = parse(data)
+    return bool(parsed.batches) and (bool(parsed.batches[0].header["crcValid"]) or not parsed.truncated_tail)

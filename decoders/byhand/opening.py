@@ -1,0 +1,403 @@
+"""From bytes given by hand to what they say: what was asked for decides, then the bytes themselves, then a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from decoders import secrets
+from decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
+from decoders.byhand.readings import Reading, bare, responses, starts
+from decoders.compiler import decoder
+from decoders.conversation.recognition import known, plausible_request, unfit
+from decoders.conversation.stream import Side
+from decoders.jsonform import base64, body_json
+from decoders.message import (
+    Decoded,
+    decode_request,
+    decode_response,
+    frame_tree,
+    may_tell_a_secret,
+    record_problems,
+)
+from decoders.problems import Code, DecodeError, Problem
+from decoders.records.batches import parse
+from decoders.records.form import RecordsForm
+from decoders.schema.lookup import Definitions
+from decoders.schema.model import Message
+from decoders.tree import Node, tree
+from decoders.view import View
+
+SCHEMA: Final = "kproxy.message/1"
+
+
+class Kind(StrEnum):
+    REQUEST = "request"
+    RESPONSE = "response"
+    MESSAGE = "message"
+    """Fields without a header before them."""
+    RECORDS = "records"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody says of the bytes; None and empty where they leave it to us.
+
+    `names` are messages by name: the bytes are the fields of one, without header.
+    """
+
+    api_key: int | None = None
+    version: int | None = None
+    side: Side | None = None
+    names: frozenset[str] = frozenset()
+    records: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        return self == Asked()
+
+
+@dataclass(slots=True)
+class Opened:
+    """What some bytes say.
+
+    `start` is where they begin in the input; `data` are they, with a length field before them where `shift` is -4: add
+    it to the offsets of `root`. `problems` count in the bytes as given. `guess` says in words how far `kind`, `message`
+    and `version` are a guess, "" where they are none; `others` are the other readings that fit. `guessed_version` and
+    `definitions` are as in `decoders.message.Decoded`.
+    """
+
+    kind: Kind
+    start: int
+    data: bytes
+    root: Node
+    shift: int = 0
+    message: Message | None = None
+    version: int | None = None
+    api_key: int | None = None
+    header: Any = field(default_factory=dict)
+    body: Any = None
+    problems: list[Problem] = field(default_factory=list)
+    guess: str = ""
+    others: list[Reading] = field(default_factory=list)
+    guessed_version: int | None = None
+    definitions: str | None = None
+    may_hold_secrets: bool = False
+
+    @property
+    def given(self) -> bytes:
+        """The bytes as they were given."""
+        return self.data[-self.shift :]
+
+    def to_json(self, api: str | None, *, show_secrets: bool) -> dict[str, Any]:
+        """The object "kproxy.message/1"; `api` is the name of the message's API."""
+        line: dict[str, Any] = {
+            "schema": SCHEMA,
+            "kind": self.kind.value,
+            "offset": self.start,
+            "size": len(self.given),
+            "message": None if self.message is None else self.message.name,
+            "api_key": self.api_key,
+            "api": api,
+            "version": self.version,
+        }
+        if self.kind in {Kind.REQUEST, Kind.RESPONSE}:
+            line["header"] = self.header
+        line["body"] = self.body
+        if self.body is None:
+            withheld = self.may_hold_secrets and not show_secrets
+            line["raw"] = secrets.redacted(self.given) if withheld else base64(self.given)
+        if self.guessed_version is not None:
+            line["guessed_version"] = self.guessed_version
+        if self.definitions is not None:
+            line["definitions"] = self.definitions
+        if self.guess:
+            line["guess"] = self.guess
+            line["other_readings"] = [{"message": one.message.name, "version": one.version} for one in self.others]
+        line["problems"] = [problem.to_json() for problem in self.problems]
+        return line
+
+
+class Opener:
+    """Reads what one asks about, piece by piece; a response is known by a request that came before it."""
+
+    def __init__(self, definitions: Definitions, asked: Asked, view: View) -> None:
+        self.definitions = definitions
+        self.asked = asked
+        self.view = view
+        self._requests: dict[int, dict[tuple[int, int], None]] = {}
+        """By correlation id, which several connections may use: the APIs and versions that were asked."""
+
+    def open(self, data: bytes) -> Iterator[Opened]:
+        """Whatever one piece of input holds, in order. Never raises on any bytes."""
+        asked = self.asked
+        if asked.records or (asked.nothing and is_records(data)):
+            yield self._records(data, "" if asked.records else "it begins with a record batch")
+        elif asked.names:
+            yield self._named(data)
+        else:
+            told = not asked.nothing
+            for frame in frames(data, self.definitions, *((self._expected, self._reach) if told else ())):
+                yield self._frame(frame)
+
+    def _expected(self, frame: bytes) -> bool:
+        """Whether a frame is what was asked for."""
+        asked = self.asked
+        if asked.side is not Side.BROKER and is_request(frame, self.definitions) and self._asked_request(frame):
+            return True
+        if asked.side is Side.CLIENT:
+            return False
+        if asked.api_key is not None and asked.version is not None:
+            decoded = decode_response(frame, asked.api_key, asked.version, self.definitions)
+            return decoded.body is not None and not decoded.problems
+        return bool(responses(frame, self.definitions, api_key=asked.api_key, version=asked.version))
+
+    def _reach(self, frame: bytes) -> int:
+        """How many bytes of a frame are read as what was asked for."""
+        asked = self.asked
+        if asked.side is Side.CLIENT or asked.api_key is None:
+            return _read(decode_request(frame, self.definitions), frame)
+        version = self._furthest(frame, asked.api_key) if asked.version is None else asked.version
+        return _read(decode_response(frame, asked.api_key, version, self.definitions), frame)
+
+    def _asked_request(self, frame: bytes) -> bool:
+        key, version = int.from_bytes(frame[4:6], "big", signed=True), int.from_bytes(frame[6:8], "big", signed=True)
+        return self.asked.api_key in {None, key} and self.asked.version in {None, version}
+
+    # frames
+
+    def _frame(self, frame: Frame) -> Opened:
+        asked, data = self.asked, frame.data
+        if asked.side is Side.CLIENT:
+            return self._request(frame)
+        if asked.side is None and is_request(data, self.definitions) and self._asked_request(data):
+            return self._request(
+                frame, "" if frame.is_prefixed else "a request without length field: it reads as one to the last byte"
+            )
+        if asked.api_key is not None and asked.version is not None:
+            return self._response(frame, asked.api_key, asked.version)
+        askers = self._requests.get(int.from_bytes(data[4:8], "big", signed=True), {})
+        for key, version in askers:
+            if self._fits(data, key, version) or (frame.is_cut and len(askers) == 1):
+                return self._response(frame, key, version, "it has the correlation id of a request before it")
+        readings = responses(data, self.definitions, api_key=asked.api_key, version=asked.version)
+        if readings and not frame.is_cut:
+            first, *others = readings
+            assert first.message.api_key is not None  # noqa: S101 (responses have keys)
+            return self._response(frame, first.message.api_key, first.version, _guess(first, others), others)
+        return self._unfit(frame)
+
+    def _fits(self, data: bytes, key: int, version: int) -> bool:
+        decoded = decode_response(data, key, version, self.definitions)
+        return decoded.body is not None and not decoded.problems
+
+    def _unfit(self, frame: Frame) -> Opened:
+        """A frame that nothing reads to its last byte."""
+        asked, data = self.asked, frame.data
+        if asked.side is None and plausible_request(data, _size(data), known(self.definitions)):
+            return self._request(frame)
+        if asked.api_key is not None:
+            version = self._furthest(data, asked.api_key)
+            return self._response(frame, asked.api_key, version, "no version reads to the last byte; this one furthest")
+        if asked.nothing and not frame.is_prefixed:
+            return self._named(frame.data[4:])
+        return self._unknown(frame)
+
+    def _furthest(self, data: bytes, key: int) -> int:
+        """The version of a response that reads most bytes, the newest of those."""
+
+        def read(version: int) -> tuple[int, int]:
+            return _read(decode_response(data, key, version, self.definitions), data), version
+
+        known_versions = self.definitions.versions(key)
+        return max(range(known_versions.low, known_versions.high + 1), key=read)
+
+    def _request(self, frame: Frame, guess: str = "") -> Opened:
+        decoded = decode_request(frame.data, self.definitions)
+        key, version = decoded.header.get("requestApiKey"), decoded.header.get("requestApiVersion")
+        opened = self._opened(Kind.REQUEST, frame, decoded, key, version, guess)
+        correlation_id = decoded.header.get("correlationId")
+        if key is not None and version is not None and correlation_id is not None:
+            self._requests.setdefault(correlation_id, {})[key, version] = None
+        return opened
+
+    def _response(
+        self, frame: Frame, key: int, version: int, guess: str = "", others: list[Reading] | None = None
+    ) -> Opened:
+        decoded = decode_response(frame.data, key, version, self.definitions)
+        opened = self._opened(Kind.RESPONSE, frame, decoded, key, version, guess)
+        opened.others = others or []
+        return opened
+
+    def _opened(
+        self, kind: Kind, frame: Frame, decoded: Decoded, key: int | None, version: int | None, guess: str
+    ) -> Opened:
+        side = Side.CLIENT if kind is Kind.REQUEST else Side.BROKER
+        shift = 0 if frame.is_prefixed else -4
+        data = frame.data
+        opened = Opened(
+            kind,
+            frame.start,
+            data,
+            frame_tree(data, side, key, version, self.definitions),
+            shift,
+            decoded.message,
+            version,
+            api_key=key,
+            header=_header(decoded.header),
+            guess=guess,
+            guessed_version=decoded.guessed_version,
+            definitions=decoded.definitions,
+            may_hold_secrets=key in secrets.API_KEYS,
+        )
+        problems = list(decoded.problems)
+        if decoded.body is not None and decoded.message is not None:
+            opened.body = body_json(decoded.body, decoded.message, decoded.version, self.view)
+            problems += record_problems(data, decoded, opened.body, kind.value)
+        problems[:0] = _missing(frame, kind)
+        opened.problems = [replace(problem, offset=problem.offset + shift) for problem in problems]
+        return opened
+
+    # what has no header
+
+    def _named(self, data: bytes) -> Opened:
+        asked = self.asked
+        messages = [one for one in self.definitions.messages() if one.name in asked.names]
+        names = asked.names or frozenset(one.name for one in self.definitions.messages() if _stands_alone(one))
+        readings = bare(data, self.definitions, names=names, version=asked.version)
+        if not asked.names:
+            # Nearly anything is some short message; the version before it, as Kafka writes it, speaks for it.
+            readings = [reading for reading in readings if reading.start]
+        if not readings:
+            message = next((one for one in messages if asked.version is None or asked.version in one.versions), None)
+            if message is None:
+                return self._unknown(Frame(0, prefixed(data), is_prefixed=False))
+            version = message.versions.high if asked.version is None else asked.version
+            guess = "" if asked.version is not None else "no version reads to the last byte; this is the newest"
+            return self._bare(data, Reading(message, version, 0, starts(message, version, data)[0]), guess, [])
+        first, *others = readings
+        told = len(asked.names) == 1 and asked.version is not None
+        return self._bare(data, first, "" if told else _guess(first, others), others)
+
+    def _bare(self, data: bytes, reading: Reading, guess: str, others: list[Reading]) -> Opened:
+        message, version, start = reading.message, reading.version, reading.start
+        opened = Opened(
+            Kind.MESSAGE, 0, data, _bare_tree(data, reading), 0, message, version, message.api_key,
+            guess=guess, others=others, may_hold_secrets=message.api_key in secrets.API_KEYS,
+        )  # fmt: skip
+        try:
+            values, position = decoder(message, version)(data, start, len(data), opened.problems)
+        except DecodeError as error:
+            opened.problems.append(error.problem(Kind.MESSAGE))
+            return opened
+        opened.body = body_json(values, message, version, self.view)
+        decoded = Decoded(message, version, {}, values, body_start=start)
+        opened.problems = [replace(problem, where=Kind.MESSAGE) for problem in opened.problems]
+        opened.problems += record_problems(data, decoded, opened.body, Kind.MESSAGE)
+        if position < len(data):
+            text = f"{len(data) - position} bytes after the message"
+            opened.problems.append(Problem(Kind.MESSAGE, position, "", text, Code.TRAILING_BYTES))
+        return opened
+
+    def _records(self, data: bytes, guess: str) -> Opened:
+        root = Node("records", "records", 0)
+        root.end = len(data)
+        form = RecordsForm(data)
+        form.open(body_json, self.view)
+        position = 0
+        for index, batch in enumerate(parse(data).batches):
+            node = _child(root, f"batches[{index}]", "batch", data, batch.start, batch.end)
+            header = batch.header
+            node.label = f"magic {header['magic']}, {header['compression']}, {header.get('recordCount', '?')} records"
+            position = batch.end
+        if position < len(data):
+            _child(root, "unread", "bytes", data, position, len(data))
+        problems = [
+            Problem(Kind.RECORDS, trouble.offset, trouble.path, trouble.message, trouble.code)
+            for trouble in form.troubles
+        ]
+        if form["truncatedTail"] and not any(problem.offset >= position for problem in problems):
+            text = f"{form['truncatedTail']} bytes of a batch that is not whole"
+            problems.append(Problem(Kind.RECORDS, position, "", text, Code.TRUNCATED))
+        return Opened(Kind.RECORDS, 0, data, root, body=form, problems=problems, guess=guess)
+
+    def _unknown(self, frame: Frame) -> Opened:
+        shift = 0 if frame.is_prefixed else -4
+        root = (
+            frame_tree(frame.data, Side.BROKER, None, None, self.definitions)
+            if frame.is_prefixed
+            else Node("bytes", "", 0)
+        )
+        root.end = len(frame.data)
+        if not root.children:
+            _child(root, "unread", "bytes", frame.data, 4, len(frame.data))
+        secret = may_tell_a_secret(frame.data, self.definitions)
+        problem = Problem(Kind.UNKNOWN, 0, "", "no message that we know reads these bytes", Code.NOT_KAFKA)
+        problems = [*_missing(frame, Kind.UNKNOWN), problem]
+        return Opened(Kind.UNKNOWN, frame.start, frame.data, root, shift, problems=problems, may_hold_secrets=secret)
+
+
+def _missing(frame: Frame, kind: Kind) -> list[Problem]:
+    """What a length field that does not fit its frame says."""
+    if frame.missing > 0:
+        text = f"{frame.missing} bytes of the frame are missing"
+        return [Problem(kind.value, len(frame.data), "", text, Code.TRUNCATED)]
+    return [Problem(kind.value, 0, "", "no length field of a frame", Code.BAD_LENGTH)] if frame.missing else []
+
+
+def _size(data: bytes) -> int:
+    return int.from_bytes(data[:4], "big", signed=True)
+
+
+def _read(decoded: Decoded, data: bytes) -> int:
+    """How many bytes of a frame were read."""
+    read = unfit(decoded, len(data))
+    return len(data) if read is None else read
+
+
+def _header(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The header's values as JSON: numbers and text, and tagged fields that nobody knows."""
+    return {
+        name: [{"tag": tag, "base64": base64(data)} for tag, data in value] if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def _guess(first: Reading, others: list[Reading]) -> str:
+    if not others:
+        return "no other reading fits"
+    count = f"{len(others)} other readings fit" if len(others) > 1 else "1 other reading fits"
+    alike = sum(one.score >= first.score for one in others)
+    return count + (f", {alike} of them as likely" if alike else ", less likely")
+
+
+def _stands_alone(message: Message) -> bool:
+    return message.kind not in {"request", "response", "header"}
+
+
+def _child(root: Node, name: str, type_: str, data: bytes, start: int, end: int) -> Node:
+    node = Node(name, type_, start, root)
+    node.end, node.value = end, memoryview(data)[start:end]
+    root.children.append(node)
+    return node
+
+
+def _bare_tree(data: bytes, reading: Reading) -> Node:
+    """The nodes of a message without header: "version" where it stands before the fields, "body" and "trailing"."""
+    message, version, start = reading.message, reading.version, reading.start
+    root = Node("message", message.name, 0)
+    root.end = len(data)
+    if start:
+        prefix = Node("version", "int16", 0, root)
+        prefix.end, prefix.value = start, version
+        root.children.append(prefix)
+    body = tree(message, version, data, start, len(data))
+    body.name = "body"
+    root.children.append(body)
+    if body.end < len(data):
+        stopped = any(node.problem is not None or node.more for node in body.walk())
+        _child(root, "unread" if stopped else "trailing", "bytes", data, body.end, len(data))
+    return root

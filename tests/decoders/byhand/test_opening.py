@@ -1,0 +1,287 @@
+"""What is made of bytes without their connection, judged by the golden frames, whose API and version are known."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoders.byhand import Asked, Kind, Opened, Opener
+from decoders.byhand.frames import frames
+from decoders.byhand.readings import responses
+from decoders.conversation.stream import Side
+from decoders.problems import Code
+from decoders.schema import definitions
+from decoders.tree import Node
+from decoders.view import View
+from tests.decoders.support import decoded
+from tests.support.golden import Golden, golden, plain
+
+RELEASES = ("4.4.0", "3.9.2")
+
+
+def opened(data: bytes, asked: Asked = Asked()) -> list[Opened]:  # noqa: B008 (frozen)
+    return list(Opener(definitions(), asked, View(show_secrets=True)).open(data))
+
+
+def one(data: bytes, asked: Asked = Asked()) -> Opened:  # noqa: B008 (frozen)
+    (found,) = opened(data, asked)
+    return found
+
+
+def smallest(release: str, kind: str) -> list[Golden]:
+    """One frame of each version, the shortest that has something in it."""
+    chosen: dict[tuple[int, int], Golden] = {}
+    for frame in sorted((g for g in golden(release) if g.kind == kind), key=lambda g: len(g.frame)):
+        chosen.setdefault((frame.api_key, frame.api_version), frame)
+    return list(chosen.values())
+
+
+def response(name: str, version: int) -> Golden:
+    return next(g for g in golden("4.4.0") if g.kind == "response" and (g.name, g.api_version) == (name, version))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_requests_say_what_they_are(release: str) -> None:
+    for frame in golden(release):
+        if frame.kind != "request":
+            continue
+        for data in (frame.frame, frame.frame[4:]):
+            found = one(data)
+            assert (found.kind, found.api_key, found.version) == (Kind.REQUEST, frame.api_key, frame.api_version)
+            assert (found.given, found.problems) == (data, [])
+        assert found.shift == -4
+        assert "without length field" in found.guess
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_responses_that_are_named(release: str) -> None:
+    for frame, expected in decoded(release):
+        if frame.kind != "response":
+            continue
+        asked = Asked(frame.api_key, frame.api_version, Side.BROKER)
+        for data in (frame.frame, frame.frame[4:]):
+            found = one(data, asked)
+            assert plain(found.body) == plain(frame.body) or expected.definitions == found.definitions
+            assert (found.guess, found.problems) == ("", [])
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_truth_is_among_the_readings_of_a_response(release: str) -> None:
+    for frame in smallest(release, "response"):
+        readings = [(one.message.api_key, one.version) for one in responses(frame.frame, definitions())]
+        assert (frame.api_key, frame.api_version) in readings, frame
+        if len(readings) == 1:
+            assert one(frame.frame).guess == "no other reading fits"
+
+
+def test_a_guess_says_so_and_names_what_else_fits() -> None:
+    found = one(struct.pack(">iiih", 10, 7, 0, 27))
+    assert (found.kind, found.message and found.message.name) == (Kind.RESPONSE, "HeartbeatResponse")
+    assert found.guess == f"{len(found.others)} other readings fit, 10 of them as likely"
+    assert {"LeaveGroupResponse", "EndTxnResponse"} <= {other.message.name for other in found.others}
+
+
+def test_likely_values_come_before_odd_ones() -> None:
+    """A topic's name, a known error code: the same bytes read as something else have neither."""
+    body = b"\0\0\0\1" + b"\0\6orders" + b"\0\0\0\1" + struct.pack(">ihqq", 0, 0, -1, 42)
+    found = one(struct.pack(">ii", len(body) + 8, 7) + b"\0\0\0\0" + body)
+    assert found.message is not None
+    assert (found.message.name, found.body["topics"][0]["name"]) == ("ListOffsetsResponse", "orders")
+
+
+def test_an_error_code_that_is_none_speaks_against_a_reading() -> None:
+    """27 is an error, 9999 is none, and a throttle time of three weeks is not one either."""
+
+    def best(throttle: int, error: int) -> float:
+        return responses(struct.pack(">iiih", 10, 7, throttle, error), definitions())[0].score
+
+    assert best(0, 27) > 0 > best(0, 9999)
+    assert best(2_000_000_000, 27) < 0
+
+
+def test_a_response_after_its_request_is_known() -> None:
+    request = next(
+        g for g in golden("4.4.0") if g.kind == "request" and g.name == "HeartbeatRequest" and g.api_version == 2
+    )
+    answer = struct.pack(">iiih", 10, request.correlation_id, 0, 27)
+    first, second = opened(request.frame + answer)
+    assert first.kind is Kind.REQUEST
+    assert (second.api_key, second.version, second.start) == (12, 2, len(request.frame))
+    assert "correlation id" in second.guess
+    assert not second.others
+    _, cut = opened(request.frame + answer[:-4])
+    assert (cut.api_key, cut.version, cut.problems[0].message) == (12, 2, "4 bytes of the frame are missing")
+
+
+def test_connections_may_use_the_same_correlation_ids() -> None:
+    """The request is taken whose response it can be; where the response is cut that is not known."""
+    requests = {
+        key: struct.pack(">ihhih", 10 + len(rest), key, 0, 7, -1) + rest for key, rest in ((16, b""), (18, b""))
+    }
+    answers = [struct.pack(">iihi", 10, 7, 0, 0), struct.pack(">iihihhh", 16, 7, 0, 1, 18, 0, 3)]
+    opener = Opener(definitions(), Asked(), View())
+    for data in requests.values():
+        (asked,) = opener.open(data)
+        assert asked.kind is Kind.REQUEST
+    assert [next(iter(opener.open(data))).api_key for data in answers] == [16, 18]
+    _, cut = opener.open(requests[16] + answers[1][:10])
+    assert cut.kind is Kind.UNKNOWN
+
+
+def test_frames_one_after_another() -> None:
+    requests = [g.frame for g in golden("4.4.0") if g.kind == "request"][:50]
+    found = opened(b"".join(requests))
+    assert [each.given for each in found] == requests
+    assert not any(each.problems for each in found)
+
+
+def test_the_last_frame_may_be_cut() -> None:
+    first, second = (g.frame for g in golden("4.4.0")[:4] if g.kind == "request")
+    whole, cut = opened(first + second[:-3])
+    assert not whole.problems
+    assert cut.problems[0].code is Code.TRUNCATED
+    assert cut.problems[0].message == "3 bytes of the frame are missing"
+    alone = one(first[:-3])
+    assert (alone.kind, alone.problems[0].message) == (Kind.REQUEST, "3 bytes of the frame are missing")
+
+
+@pytest.mark.parametrize("version", [13, None])
+def test_a_response_that_is_cut(version: int | None) -> None:
+    """With its length field or without: the one is taken that reads further."""
+    frame = max(
+        (g for g in golden("4.4.0") if g.name == "MetadataResponse" and g.api_version == 13), key=lambda g: len(g.frame)
+    )
+    for data, shift in ((frame.frame, 0), (frame.frame[4:], -4)):
+        cut = data[: len(data) * 2 // 3]
+        found = opened(cut, Asked(3, version, Side.BROKER))
+        assert found[0].shift == shift
+        assert (found[0].header["correlationId"], found[0].version) == (frame.correlation_id, 13)
+        assert found[0].given == cut
+
+
+def test_no_version_fits() -> None:
+    data = response("MetadataResponse", 12).frame + b"\0"
+    found = one(struct.pack(">i", len(data) - 4) + data[4:], Asked(3, None, Side.BROKER))
+    assert (found.api_key, found.version) == (3, 13), "both read all but the last byte, and 13 may have that one"
+    assert "this one furthest" in found.guess
+    assert found.problems
+
+
+def test_a_body_alone() -> None:
+    frame = response("MetadataResponse", 9)
+    body = frame.frame[9:]
+    found = one(body, Asked(version=9, names=frozenset({"MetadataResponse"})))
+    assert (found.kind, found.version, found.guess, found.problems) == (Kind.MESSAGE, 9, "", [])
+    assert found.body == frame.body
+    guessed = one(body, Asked(names=frozenset({"MetadataResponse", "MetadataRequest"})))
+    assert guessed.body == frame.body
+    bad = one(body + b"\0\0", Asked(version=9, names=frozenset({"MetadataResponse"})))
+    assert [problem.code for problem in bad.problems] == [Code.TRAILING_BYTES]
+    assert bad.root.children[-1].name == "trailing"
+
+
+SUBSCRIPTION = bytes.fromhex("0000000100047465 7374ffffffff")
+
+
+@pytest.mark.parametrize("prefix", [b"", b"\0\0"])
+def test_a_message_by_name_with_or_without_its_version_before_it(prefix: bytes) -> None:
+    asked = Asked(version=0, names=frozenset({"ConsumerProtocolSubscription"}))
+    found = one(prefix + SUBSCRIPTION, asked)
+    assert (found.body, found.problems) == ({"topics": ["test"], "userData": None}, [])
+    assert [node.name for node in found.root.children] == (["version"] if prefix else []) + ["body"]
+
+
+def test_a_message_with_its_version_before_it_is_recognised() -> None:
+    found = one(b"\0\0" + SUBSCRIPTION)
+    assert (found.kind, found.message and found.message.name) == (Kind.MESSAGE, "ConsumerProtocolSubscription")
+    assert found.guess == "no other reading fits"
+
+
+BATCH = bytes.fromhex(
+    "0000000000000000 00000038 ffffffff 02 00000000 0000 00000000 0000019000000000 0000019000000000"
+    "ffffffffffffffff ffff ffffffff 00000001 0c 00 00 00 01 00 00"
+)
+
+
+def batch() -> bytes:
+    import google_crc32c
+
+    data = bytearray(BATCH)
+    data[8:12] = struct.pack(">i", len(data) - 12)
+    data[17:21] = struct.pack(">I", google_crc32c.value(bytes(data[21:])))
+    return bytes(data)
+
+
+def test_record_batches_are_recognised_by_their_checksum() -> None:
+    found = one(batch() * 2)
+    assert (found.kind, len(found.body["batches"]), found.problems) == (Kind.RECORDS, 2, [])
+    assert len(found.body["batches"][0]["records"]) == 1
+    broken = batch()[:-1] + b"\1"
+    assert [problem.code for problem in one(broken).problems][:1] == [Code.CRC_MISMATCH]
+    assert one(broken + b"\0").kind is not Kind.RECORDS
+    asked = one(broken, Asked(records=True))
+    assert [problem.code for problem in asked.problems][:1] == [Code.CRC_MISMATCH]
+    cut = one(batch() + batch()[:20], Asked(records=True))
+    assert [problem.code for problem in cut.problems] == [Code.TRUNCATED]
+
+
+def test_secrets_are_withheld() -> None:
+    token = b"\0" * 4 + b"\0\0" + b"\xff\xff" + b"\0\0\0\6" + b"secret" + b"\0" * 8
+    asked = Asked(36, 1, Side.BROKER)
+    (found,) = Opener(definitions(), asked, View()).open(token)
+    assert found.body["authBytes"] == {"redacted": True, "sizeInBytes": 6}
+    (broken,) = Opener(definitions(), asked, View()).open(token[:-1])
+    assert broken.to_json("SaslAuthenticate", show_secrets=False)["raw"] == {"redacted": True, "sizeInBytes": 25}
+    assert isinstance(broken.to_json("SaslAuthenticate", show_secrets=True)["raw"], str)
+
+
+def walk(node: Node) -> None:
+    for child in node.children:
+        assert child.start <= child.end
+        walk(child)
+
+
+ASKED = [
+    Asked(),
+    Asked(side=Side.CLIENT),
+    Asked(side=Side.BROKER),
+    Asked(api_key=1),
+    Asked(3, 12),
+    Asked(3, 12, Side.BROKER),
+    Asked(records=True),
+    Asked(names=frozenset({"ConsumerProtocolSubscription"})),
+    Asked(version=3, names=frozenset({"ConsumerProtocolSubscription", "FetchResponse"})),
+]
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=80), st.sampled_from(ASKED))
+def test_any_bytes(data: bytes, asked: Asked) -> None:
+    found = opened(data, asked)
+    assert b"".join(each.given for each in found) == data
+    for each in found:
+        walk(each.root)
+        assert each.body is not None or each.problems
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_frames_that_are_cut_and_changed(data: st.DataObject) -> None:
+    frame = bytearray(data.draw(st.sampled_from([g for g in golden("4.4.0") if len(g.frame) < 200])).frame)
+    at = data.draw(st.integers(0, len(frame) - 1))
+    frame[at] = data.draw(st.integers(0, 255))
+    changed = bytes(frame[: data.draw(st.integers(0, len(frame)))])
+    found = opened(changed)
+    assert b"".join(each.given for each in found) == changed
+    assert all(0 <= problem.offset <= len(changed) for each in found for problem in each.problems)
+
+
+def test_frames_cover_their_bytes() -> None:
+    data = struct.pack(">i", 8) + bytes(8) + struct.pack(">i", 100) + bytes(3)
+    found = frames(data, definitions(), lambda _: True)
+    assert [(frame.start, frame.is_cut) for frame in found] == [(0, False)]
+    found = frames(data, definitions(), lambda frame: len(frame) == 12)
+    assert [(frame.start, frame.missing) for frame in found] == [(0, 0), (12, 97)]
