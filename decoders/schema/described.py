@@ -1,0 +1,262 @@
+"""What a message looks like over its versions: fields with their types and since when, and what two versions differ in.
+
+Everything is read off the layouts, so that it says what the decoders do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from decoders.layout import Layout, Shape, Slot
+from decoders.layout import layout as layout_of
+from decoders.schema.model import Message
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """A field over the versions that have it.
+
+    `path` names the structs around it ("topics[].partitions[].index"). `types` are by version, as the definition writes
+    them, "struct" and "[]struct" for what has fields of its own; `nullable` and `tagged` are the versions in which it
+    is so.
+    """
+
+    path: str
+    name: str
+    depth: int
+    types: Mapping[int, str]
+    nullable: frozenset[int]
+    tagged: Mapping[int, int]
+    slot: Slot
+    """In the newest version that has it."""
+
+    @property
+    def versions(self) -> list[int]:
+        return sorted(self.types)
+
+    def to_json(self, every: Sequence[int]) -> dict[str, object]:
+        """`every` are all versions of the message."""
+        field = self.slot.field
+        line: dict[str, object] = {
+            "path": self.path,
+            "type": self.types[max(self.types)],
+            "versions": since(self.versions, every),
+        }
+        if len(set(self.types.values())) > 1:
+            line["types"] = {
+                type_: since(sorted(v for v, one in self.types.items() if one == type_), every)
+                for type_ in dict.fromkeys(self.types.values())
+            }
+        if self.nullable:
+            line["nullable"] = since(sorted(self.nullable), every)
+        if self.tagged:
+            line["tag"] = self.tagged[max(self.tagged)]
+            line["tagged"] = since(sorted(self.tagged), every)
+        if field.default is not None:
+            line["default"] = field.default
+        if field.map_key:
+            line["map_key"] = True
+        if field.ignorable:
+            line["ignorable"] = True
+        if field.entity is not None:
+            line["entity"] = field.entity
+        return line
+
+
+def type_text(slot: Slot) -> str:
+    kind = "struct" if slot.layout is not None else slot.type
+    return f"[]{kind}" if slot.shape is Shape.ARRAY else kind
+
+
+def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Sorted numbers as (first, last) of what follows without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Sorted numbers in words: "0-3, 5"."""
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs(numbers))
+
+
+def since(versions: Sequence[int], every: Sequence[int]) -> str:
+    """Some of a message's versions as a definition writes them: "2+" up to the newest, "0-4", "3"."""
+    if not versions or not every or versions[-1] != every[-1]:
+        return ranges(versions)
+    *before, (low, _) = runs(versions)
+    last = f"{low}+"
+    return ", ".join([*(str(a) if a == b else f"{a}-{b}" for a, b in before), last])
+
+
+def fields(messages: Mapping[int, Message]) -> list[FieldRow]:
+    """All fields of a message in wire order; `messages` are its definitions by version."""
+    return list(_fields({v: layout_of(message, v).every() for v, message in messages.items()}, "", 0))
+
+
+def _fields(slots: Mapping[int, list[Slot]], above: str, depth: int) -> Iterator[FieldRow]:
+    by_name: dict[str, dict[int, Slot]] = {}
+    for name in _order([[slot.name for slot in slots[version]] for version in sorted(slots, reverse=True)]):
+        by_name[name] = {v: slot for v, every in slots.items() for slot in every if slot.name == name}
+    for name, found in by_name.items():
+        newest = found[max(found)]
+        path = above + name
+        yield FieldRow(
+            path,
+            name,
+            depth,
+            {v: type_text(slot) for v, slot in sorted(found.items())},
+            frozenset(v for v, slot in found.items() if slot.nullable),
+            {v: slot.tag for v, slot in found.items() if slot.tag is not None},
+            newest,
+        )
+        inner = {v: slot.layout.every() for v, slot in found.items() if slot.layout is not None}
+        if inner:
+            array = "[]" if newest.shape is Shape.ARRAY else ""
+            yield from _fields(inner, f"{path}{array}.", depth + 1)
+
+
+def _order(lists: list[list[str]]) -> list[str]:
+    """The names of all lists, each in a place that agrees with the first list that has it."""
+    order: list[str] = []
+    for names in lists:
+        at = 0
+        for name in names:
+            if name in order:
+                at = order.index(name) + 1
+            else:
+                order.insert(at, name)
+                at += 1
+    return order
+
+
+# --- differences -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`kind` is "added", "removed" or "changed"; `before` and `after` say what the field, or the message, is like."""
+
+    kind: str
+    path: str
+    before: str
+    after: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"change": self.kind, "path": self.path, "before": self.before, "after": self.after}
+
+
+def differences(before: tuple[Message, int], after: tuple[Message, int]) -> list[Change]:
+    """What is written differently in two versions of a message, in wire order; the path "" is the message itself.
+
+    That compact lengths replace the others everywhere is one change, of the message.
+    """
+    old, new = (layout_of(message, version) for message, version in (before, after))
+    changes = []
+    if old.flexible != new.flexible:
+        changes.append(Change("changed", "", _flexible(old), _flexible(new)))
+    return [*changes, *_differences(old, new, "")]
+
+
+def _flexible(layout: Layout) -> str:
+    return "flexible" if layout.flexible else "not flexible"
+
+
+def _differences(old: Layout, new: Layout, above: str) -> Iterator[Change]:
+    ours = {slot.name: slot for slot in old.every()}
+    theirs = {slot.name: slot for slot in new.every()}
+    for name in _order([list(new.order), list(old.order)]):
+        path = above + name
+        if name not in ours:
+            yield from _all(theirs[name], path, "added")
+        elif name not in theirs:
+            yield from _all(ours[name], path, "removed")
+        else:
+            before, after = ours[name], theirs[name]
+            if _written(before) != _written(after):
+                yield Change("changed", path, _written(before), _written(after))
+            if before.layout is not None and after.layout is not None:
+                array = "[]" if after.shape is Shape.ARRAY else ""
+                yield from _differences(before.layout, after.layout, f"{path}{array}.")
+    kept_old = [slot.name for slot in old.slots if slot.name in {one.name for one in new.slots}]
+    kept_new = [slot.name for slot in new.slots if slot.name in {one.name for one in old.slots}]
+    if kept_old != kept_new:
+        yield Change("changed", above.rstrip("."), "order " + " ".join(kept_old), "order " + " ".join(kept_new))
+
+
+def _all(slot: Slot, path: str, kind: str) -> Iterator[Change]:
+    """A field that is in one version only, and all that is in it."""
+    text = _written(slot)
+    yield Change(kind, path, "", text) if kind == "added" else Change(kind, path, text, "")
+    if slot.layout is not None:
+        array = "[]" if slot.shape is Shape.ARRAY else ""
+        for inner in slot.layout.every():
+            yield from _all(inner, f"{path}{array}.{inner.name}", kind)
+
+
+def _written(slot: Slot) -> str:
+    """How a field is written, apart from what a flexible version changes everywhere."""
+    notes = [type_text(slot)]
+    if slot.nullable:
+        notes.append("nullable")
+    if slot.tag is not None:
+        notes.append(f"tag {slot.tag}")
+    return ", ".join(notes)
+
+
+# --- the grammar -----------------------------------------------------------------------------------------------------
+
+
+def grammar(message: Message, version: int) -> list[str]:
+    """A version as rules, in the names and types of Kafka's protocol guide.
+
+    [a] is an array with an INT32 count, (a) one with an unsigned varint of the count + 1; ?[a] and ?(a) may be null,
+    as may ?a of structs. `_tagged_fields` ends each struct of a flexible version.
+    """
+    return list(_rule(_title(message, version), layout_of(message, version), 0))
+
+
+def _title(message: Message, version: int) -> str:
+    for kind in ("Request", "Response"):
+        if message.kind == kind.lower():
+            return f"{message.name.removesuffix(kind)} {kind} (Version: {version})"
+    return f"{message.name} (Version: {version})"
+
+
+def _rule(name: str, layout: Layout, depth: int) -> Iterator[str]:
+    slots = [*layout.slots, *layout.tagged.values()]
+    words = [_mention(slot) for slot in slots]
+    if layout.flexible:
+        words.append("_tagged_fields")
+    yield f"{'  ' * depth}{name} => {' '.join(words)}".rstrip()
+    for slot in slots:
+        if slot.layout is not None:
+            yield from _rule(_name(slot), slot.layout, depth + 1)
+        else:
+            yield f"{'  ' * (depth + 1)}{_name(slot)} => {_type(slot.one)}"
+
+
+def _name(slot: Slot) -> str:
+    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in slot.name)
+    return name if slot.tag is None else f"{name}<tag: {slot.tag}>"
+
+
+def _mention(slot: Slot) -> str:
+    name = _name(slot)
+    optional = "?" if slot.nullable and (slot.shape in {Shape.ARRAY, Shape.STRUCT}) else ""
+    if slot.shape is Shape.ARRAY:
+        return f"{optional}({name})" if slot.compact else f"{optional}[{name}]"
+    return optional + name
+
+
+def _type(slot: Slot) -> str:
+    word = {"bool": "BOOLEAN"}.get(slot.type, slot.type.upper())
+    if slot.shape is Shape.FIXED:
+        return word
+    nullable = "NULLABLE_" if slot.nullable else ""
+    return f"{'COMPACT_' if slot.compact else ''}{nullable}{word}"
