@@ -68,8 +68,8 @@ def _commands() -> Iterator[tuple[str, click.Command]]:
 
     for name, entry in COMMANDS.items():
         found = load(entry.target)
-        if not isinstance(found, click.Group):
-            yield name, found
+        for one in found.commands.values() if isinstance(found, click.Group) else (found,):
+            yield name, one
 
 
 def _own_options(command: click.Command) -> Iterator[click.Option]:
@@ -79,10 +79,14 @@ def _own_options(command: click.Command) -> Iterator[click.Option]:
 
 
 def effective() -> Iterator[Setting]:
-    """Every command's options that something but their default sets."""
+    """Every command's options that something but their default sets; those of a group's commands once."""
+    told: set[tuple[str, str]] = set()
     for name, found in _commands():
         for option in _own_options(found):
             key = settings.spelled(option)
+            if (name, key) in told:
+                continue
+            told.add((name, key))
             for source, values in settings.sources(name):
                 if (value := values.get(key)) is not None:
                     yield Setting(f"{name}.{key}", without_credentials(value), source)

@@ -171,11 +171,16 @@ def prepare(ctx: click.Context) -> None:
 
 
 class _Defaults(dict[str, Any]):
-    """What click calls the default map of a command: looked up only after the global options are known."""
+    """What click calls the default map of a command: looked up only after the global options are known.
 
-    def __init__(self, name: str, command: click.Command) -> None:
+    The commands of a group share its name in the configuration.
+    """
+
+    def __init__(self, name: str, command: click.Command, keys: set[str] | None = None) -> None:
         super().__init__()
         self._options = {option.name: option for option in command.params if option.name}
+        self._keys = option_names([command]) if keys is None else keys
+        self._inside = command.commands if isinstance(command, click.Group) else {}
         self._name = name
         self._sources: list[tuple[str, Mapping[str, Any]]] | None = None
 
@@ -186,6 +191,8 @@ class _Defaults(dict[str, Any]):
         return self._find(key)
 
     def get(self, key: str, default: Any = None) -> Any:
+        if key in self._inside:
+            return _Defaults(self._name, self._inside[key], self._keys)
         found = self._find(key)
         return default if found is None else found
 
@@ -195,7 +202,7 @@ class _Defaults(dict[str, Any]):
             return None
         if self._sources is None:
             read_sources()
-            warn_unknown(self._name, self._options)
+            warn_unknown(self._name, self._keys)
             start_log()
             self._sources = sources(self._name)
         name = spelled(option)
@@ -320,11 +327,10 @@ def option_names(commands: Iterable[click.Command]) -> set[str]:
     return names - {"help"}
 
 
-def warn_unknown(command: str, options: Mapping[str, click.Parameter]) -> None:
+def warn_unknown(command: str, names: set[str]) -> None:
     """Warn on standard error of keys that mean nothing (only those a run of `command` can be sure of)."""
     from kproxy.cli.main import COMMANDS, load
 
-    names = {spelled(option) for option in options.values()}
     loaded: dict[str, set[str]] = {command: names}
 
     def known(name: str) -> set[str]:
