@@ -32,6 +32,8 @@ COMMANDS: dict[str, Entry] = {
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
     "export": Entry("kproxy.cli.export:command", "Write the exchanges or records of captures as JSON or CSV."),
     "stats": Entry("kproxy.cli.stats:command", "Summarise captures per API: count, errors, latency, bytes."),
+    "decode": Entry("kproxy.cli.decode:command", "Decode messages by hand: hex, a file, or standard input."),
+    "schema": Entry("kproxy.cli.schema:command", "Look up Kafka's messages, versions, releases and error codes."),
     "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),
     "config": Entry("kproxy.cli.config:command", "Show where settings come from, and check them."),
     "completion": Entry("kproxy.cli.completion:command", "Print the completion script of a shell."),

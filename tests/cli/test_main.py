@@ -148,7 +148,7 @@ def test_standard_output_that_is_closed() -> None:
     assert (run.returncode, run.stderr) == (Exit.OK, b"")
 
 
-@pytest.mark.parametrize("name", ["run", "replay", "export", "stats", "demo"])
+@pytest.mark.parametrize("name", ["run", "replay", "export", "stats", "decode", "schema", "demo"])
 def test_help_shows_how_it_is_called(name: str) -> None:
     said = run(name, "--help").stdout
     assert f"  kproxy {name} " in said[said.index("\n\n") :]

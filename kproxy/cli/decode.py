@@ -1,0 +1,276 @@
+"""`kproxy decode`: messages given by hand as hex, a file or standard input."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.names import NAME, VERSION, Named, by_version
+from kproxy.cli.options import RELEASE, SIZE
+
+if TYPE_CHECKING:
+    from captures.export.nodes import Style
+    from decoders.byhand import Asked, Opened, Reading
+    from decoders.schema import Definitions
+
+FORMATS = ("tree", "json", "hex")
+READINGS = 10
+"""Other readings that are named unless --all is given."""
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="HEX|@FILE|-")
+@click.option("--api", type=NAME, metavar="NAME", help="API by name or key, or a message by its name.")
+@click.option("--version", type=VERSION, metavar="N", help="Version of the API or message.")
+@click.option("--request", "side", flag_value="request", default=None, help="The bytes are requests.")
+@click.option("--response", "side", flag_value="response", help="The bytes are responses.")
+@click.option("--body", "body", is_flag=True, help="The bytes are a body alone, without length and header.")
+@click.option("--records", "records", is_flag=True, help="The bytes are record batches.")
+@click.option("--base64", "base64", is_flag=True, help="The text is base64 and not hex.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form of the output."
+)
+@click.option("--all", "everything", is_flag=True, help="List every reading that fits.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show N levels of fields below the top.")
+@click.option(
+    "--batch-limit",
+    type=SIZE,
+    default="64M",
+    show_default=True,
+    metavar="SIZE",
+    help="Do not open record batches of more than this, decompressed.",
+)
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+@click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    api: Named | None,
+    version: int | None,
+    side: str | None,
+    body: bool,
+    records: bool,
+    base64: bool,
+    form: str,
+    everything: bool,
+    depth: int | None,
+    batch_limit: int,
+    release: str | None,
+    show_secrets: bool,
+) -> None:
+    """Decode messages by hand: every field with its bytes.
+
+    HEX is hex in any dress: plain, with 0x or \\x, a C array, or what xxd, hexdump, od, tcpdump -X and tshark -x print.
+    @FILE and - (standard input) may hold such text, or the bytes themselves. Frames that follow each other are decoded
+    one after another.
+
+    A request says what it is. A response needs --api and --version, unless its request stands before it; otherwise
+    every layout is tried, the likeliest reading is shown, and what else fits is said. Ends with 3 where bytes do not
+    fit.
+
+    \b
+    kproxy decode 00000014 0012 0003 00000001 0004 74657374 00 02 61 02 31 00
+    kproxy decode @response.bin --api Fetch --version 13 --response
+    xxd frame.bin | kproxy decode - --format hex
+    tcpdump -X -r capture.pcap | kproxy decode - --json | jq .body
+    kproxy decode --api ConsumerProtocolSubscription 000000000001000474657374ffffffff
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.byhand import Opener
+    from decoders.schema import definitions
+    from decoders.view import View
+
+    known = definitions(release)
+    asked = _asked(api, version, side, known, body=body, records=records)
+    opener = Opener(known, asked, View(show_secrets=show_secrets, batch_limit=batch_limit))
+    as_json = form == "json" or settings.current().json
+    bad = False
+    for piece in _pieces(words, base64=base64):
+        for opened in opener.open(piece):
+            bad = bad or bool(opened.problems)
+            if as_json:
+                lines = _json(opened, known, show_secrets=show_secrets)
+            else:
+                lines = _text(
+                    opened, known, _style(opened, depth, show_secrets=show_secrets), form, everything=everything
+                )
+            click.echo("\n".join(lines))
+    if bad:
+        ctx.exit(Exit.INPUT)
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+def _asked(
+    api: Named | None, version: int | None, side: str | None, known: Definitions, *, body: bool, records: bool
+) -> Asked:
+    """What the options say. Raises Failure where they contradict each other or name what there is not."""
+    from decoders.byhand import Asked
+    from decoders.conversation.stream import Side
+
+    if records:
+        if api is not None or version is not None or side is not None or body:
+            raise Failure("--records stands alone: a record batch says itself what it is", Exit.USAGE)
+        return Asked(records=True)
+    if api is not None and api.kind is not None:
+        side = side or api.kind
+    if api is not None and version is not None:
+        there = {one for messages in api.messages(known, side) for one in by_version(messages, known)}
+        if version not in there:
+            name = api.message or known.apis[api.api_key or 0].name
+            raise Failure(f"--version {version}: {name} has versions {min(there)} to {max(there)}", Exit.USAGE)
+    sides = {"request": Side.CLIENT, "response": Side.BROKER, None: None}
+    if api is not None and (body or api.message is not None):
+        names = frozenset(one.name for messages in api.messages(known, side) for one in messages)
+        return Asked(version=version, names=names)
+    if body:
+        kinds = {"request", "response"} if side is None else {side}
+        return Asked(version=version, names=frozenset(one.name for one in known.messages() if one.kind in kinds))
+    return Asked(None if api is None else api.api_key, version, sides[side])
+
+
+def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
+    """The bytes that the arguments stand for. Raises Failure where they stand for none."""
+    from captures.dumps import DumpError, bytes_of, of_base64
+
+    named = words[0] == "-" or words[0].startswith("@")
+    if named and len(words) > 1:
+        raise Failure("one @FILE or - at a time", Exit.USAGE)
+    where = words[0].removeprefix("@") if named else "HEX"
+    content = _read(words[0]) if named else " ".join(words)
+    try:
+        if isinstance(content, bytes):
+            text = _as_text(content)
+            if text is None:
+                return [content]
+            try:
+                return [of_base64(text)] if base64 else bytes_of(text)
+            except DumpError:
+                if base64 or _looks_like_a_dump(text):
+                    raise
+                return [content]
+        return [of_base64(content)] if base64 else bytes_of(content)
+    except DumpError as error:
+        raise Failure(f"{where}: {error}", Exit.INPUT if named else Exit.USAGE) from None
+
+
+def _read(word: str) -> bytes:
+    if word == "-":
+        content = sys.stdin.buffer.read()
+    else:
+        path = Path(word[1:])
+        try:
+            content = path.read_bytes()
+        except PermissionError:
+            raise
+        except OSError as error:
+            raise Failure(f"{path}: {error.strerror}") from None
+    if not content:
+        raise Failure(f"{word.removeprefix('@')}: empty")
+    return content
+
+
+def _as_text(content: bytes) -> str | None:
+    """A file's content as text; None where it holds what no text does."""
+    try:
+        text = content.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    return text if all(one.isprintable() or one in "\t\r\n" for one in text) else None
+
+
+def _looks_like_a_dump(text: str) -> bool:
+    """Whether text is rather hex with a fault than bytes that happen to be text."""
+    return sum(one in "0123456789abcdefABCDEF \t\r\n" for one in text) > len(text) * 3 // 4
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
+    from captures.export.nodes import Style
+
+    api = None if opened.api_key is None or opened.version is None else (opened.api_key, opened.version)
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    return Style(
+        show_secrets=show_secrets,
+        may_hold_secrets=opened.may_hold_secrets,
+        ascii_only=encoding != "utf8",
+        width=shutil.get_terminal_size().columns,
+        cut=sys.stdout.isatty(),
+        depth=depth,
+        shift=opened.shift,
+        skip=frozenset({"size"}) if opened.shift else frozenset(),
+        api=api,
+    )
+
+
+def _json(opened: Opened, known: Definitions, *, show_secrets: bool) -> Iterator[str]:
+    import json
+
+    api = None if opened.api_key is None else known.api(opened.api_key)
+    name = None if api is None else api.name
+    yield json.dumps(opened.to_json(name, show_secrets=show_secrets), ensure_ascii=False)
+
+
+def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everything: bool) -> Iterator[str]:
+    from captures.export.nodes import hex_lines, told, tree_lines
+
+    mark = "# " if form == "hex" else ""
+    yield mark + _headline(opened, known, style)
+    if opened.guess:
+        yield f"{mark}guessed: {opened.guess}"
+        yield from (mark + line for line in _readings(opened, None if everything else READINGS))
+    if form == "hex":
+        yield from hex_lines(opened.root, opened.data, style)
+    else:
+        yield ""
+        yield from tree_lines(opened.root, opened.data, style)
+    for problem in opened.problems:
+        if not told(opened.root, problem.message):
+            path = f" ({style.text(problem.path)})" if problem.path else ""
+            yield f"{mark}{style.cross} byte {problem.offset}: {style.text(problem.message)}{path}"
+    yield ""
+
+
+def _headline(opened: Opened, known: Definitions, style: Style) -> str:
+    """What it is, in one line."""
+    api = None if opened.api_key is None else known.api(opened.api_key)
+    if api is not None:
+        what = f"{api.name} {opened.kind}" if opened.kind != "message" else f"{opened.message and opened.message.name}"
+    else:
+        what = opened.message.name if opened.message is not None else f"{opened.kind}"
+    words = [what if opened.version is None else f"{what} v{opened.version}"]
+    header = opened.header
+    if header.get("correlationId") is not None:
+        words.append(f"correlation id {header['correlationId']}")
+    if header.get("clientId") is not None:
+        words.append(f'client id "{style.text(header["clientId"])}"')
+    words.append(f"{len(opened.given)} bytes" + (f" from byte {opened.start}" if opened.start else ""))
+    if opened.definitions is not None:
+        words.append(f"with the definitions of {opened.definitions}")
+    return ", ".join(words)
+
+
+def _readings(opened: Opened, most: int | None) -> Iterator[str]:
+    """The other readings, the versions of a message in one line."""
+    from decoders.schema.described import ranges
+
+    groups: dict[str, list[Reading]] = {}
+    for reading in opened.others:
+        groups.setdefault(reading.message.name, []).append(reading)
+    for count, (name, readings) in enumerate(groups.items()):
+        if most is not None and count == most:
+            yield f"  and {len(groups) - most} more messages (--all)"
+            return
+        yield f"  {name} v{ranges(sorted(reading.version for reading in readings))}"

@@ -1,0 +1,127 @@
+"""Names of APIs and messages as arguments: every spelling Kafka ever used, completed, and with a hint on a typo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kproxy.cli import settings
+
+if TYPE_CHECKING:
+    from decoders.schema import Definitions, Message, Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for: an API, with `kind` "request" or "response" where the name says so, or a message."""
+
+    api_key: int | None
+    kind: str | None
+    message: str | None = None
+
+    def messages(self, definitions: Definitions, kind: str | None = None) -> list[list[Message]]:
+        """All definitions of each message that is meant; `kind` leaves one of request and response."""
+        if self.message is not None:
+            return [[one for one in definitions.messages() if one.name == self.message]]
+        kinds = [self.kind or kind] if self.kind or kind else ["request", "response"]
+        return [
+            [one for one in definitions.messages() if (one.api_key, one.kind) == (self.api_key, wanted)]
+            for wanted in kinds
+        ]
+
+
+def message_names() -> list[str]:
+    """Names of all messages that belong to no API."""
+    from decoders.schema import definitions
+
+    return sorted({one.name for one in definitions().messages() if one.kind not in {"request", "response"}})
+
+
+def api_names() -> list[str]:
+    from decoders.schema.apis import all_apis
+
+    return [api.name for api in all_apis().values()]
+
+
+class NameType(click.ParamType["Named"]):
+    """An API by name of today or before, by number, or a message by its name."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Named:
+        if isinstance(value, Named):
+            return value
+        from decoders.schema import apis
+        from decoders.schema.names import folded
+
+        text = str(value)
+        if text.isdecimal() and int(text) in apis.all_apis():
+            return Named(int(text), None)
+        names = message_names()
+        for name in names:
+            if folded(name) == folded(text):
+                return Named(None, None, name)
+        key = apis.by_name(text)
+        if key is not None:
+            kind = next((kind for kind in ("request", "response") if folded(text).endswith(kind)), None)
+            return Named(key, kind)
+        known = {folded(name): name for name in (*api_names(), *names)}
+        near = settings.nearest(folded(text), known)
+        hint = f"; did you mean {known[near]}?" if near else " (kproxy schema list shows all)"
+        return self.fail(f"no API and no message is called {text!r}{hint}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        start = incomplete.lower()
+        return [CompletionItem(name) for name in (*api_names(), *message_names()) if name.lower().startswith(start)]
+
+
+def by_version(messages: list[Message], known: Definitions) -> dict[int, Message]:
+    """The definition of a message that rules in each version, of all that there are."""
+    ruling: dict[int, Message] = {}
+    for one in messages:
+        for version in numbers(one.versions):
+            if one.api_key is None:
+                found = known.message(one.name, version)
+            else:
+                found = (known.request if one.kind == "request" else known.response)(one.api_key, version)
+            ruling[version] = found or one
+    return dict(sorted(ruling.items()))
+
+
+class VersionType(click.ParamType[int]):
+    """A version; completes those of the message that was named before it."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(str(value).removeprefix("v"))
+        except ValueError:
+            self.fail(f"{value!r} is no version", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        from decoders.schema import definitions
+
+        named = ctx.params.get("api") or ctx.params.get("named")
+        if isinstance(named, str):
+            named = NAME.convert(named, None, ctx)
+        if not isinstance(named, Named):
+            return []
+        return [
+            CompletionItem(str(version))
+            for version in by_version(named.messages(definitions())[0], definitions())
+            if str(version).startswith(incomplete)
+        ]
+
+
+def numbers(of: Versions) -> range:
+    return range(of.low, of.high + 1)
+
+
+NAME = NameType()
+VERSION = VersionType()

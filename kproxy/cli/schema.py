@@ -1,0 +1,460 @@
+"""`kproxy schema`: what Kafka's definitions say, for somebody who writes a client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.names import NAME, VERSION, Named, by_version
+from kproxy.cli.options import RELEASE
+from kproxy.cli.tables import table
+
+if TYPE_CHECKING:
+    from decoders.schema import Api, Definitions, Message
+    from decoders.schema.described import FieldRow
+    from decoders.schema.errors import KafkaError
+
+FORMATS = ("table", "bnf", "json")
+SIDES = ("request", "response")
+release_option = click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="With the eyes of this Kafka release (3.9)."
+)
+request_option = click.option("--request", "side", flag_value="request", default=None, help="The request alone.")
+response_option = click.option("--response", "side", flag_value="response", help="The response alone.")
+
+
+@click.group()
+def command() -> None:
+    """Look up Kafka's messages: APIs, fields by version, differences, releases, error codes.
+
+    A NAME is an API (Fetch, or its key 1), an older name of one (Offsets), a request or response (FetchResponse), or a
+    message without API (RequestHeader, ConsumerProtocolAssignment).
+
+    \b
+    kproxy schema list
+    kproxy schema show Fetch 13 --request
+    kproxy schema show Fetch 6 --format bnf
+    kproxy schema diff Fetch 12 13
+    kproxy schema errors NOT_LEADER_OR_FOLLOWER
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    settings.read_sources()
+
+
+def _print(lines: Iterator[str] | Sequence[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _print_json(schema: str, facts: dict[str, Any]) -> None:
+    click.echo(json.dumps({"schema": schema, **facts}, ensure_ascii=False))
+
+
+# --- list ------------------------------------------------------------------------------------------------------------
+
+
+@command.command("list")
+@release_option
+def list_(release: str | None) -> None:
+    """List the APIs and their versions.
+
+    One a line: key, name, class, versions, the release that first spoke it, older names. Versions are those that the
+    release speaks, "-" where it does not know the API; a * marks that its newest ones are unstable, served only with
+    unstable.api.versions.enable.
+
+    \b
+    kproxy schema list
+    kproxy schema list --release 3.9
+    kproxy schema list --json | jq -r 'select(.class == "group") | .name'
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.schema import definitions
+
+    known = definitions(release)
+    if settings.current().json:
+        for api in known.apis.values():
+            _print_json("kproxy.api/1", _api_json(api, known))
+        return
+    rows = [
+        (
+            str(key),
+            api.name,
+            api.klass,
+            _spoken(api, known.release),
+            api.releases[0],
+            _later(api),
+        )
+        for key, api in known.apis.items()
+    ]
+    head = ("key", "name", "class", known.release, "since", "")
+    _print(table(head, rows, left=len(head)))
+    if any("*" in row[3] for row in rows):
+        click.echo("\n* the newest of them are unstable: served with unstable.api.versions.enable only")
+    messages = sorted({one.name for one in known.messages() if one.kind not in SIDES})
+    click.echo("\nMessages without API:")
+    _print(wrap(", ".join(messages), 78, initial_indent="  ", subsequent_indent="  "))
+
+
+def _spoken(api: Api, release: str) -> str:
+    spoken = api.spoken.get(release)
+    if spoken is None:
+        return "-"
+    return f"{spoken}{'*' if any(version in spoken for version in (api.unstable.low, api.unstable.high)) else ''}"
+
+
+def _later(api: Api) -> str:
+    """What else there is to say: older names, the last release."""
+    words = []
+    if api.releases[1] is not None:
+        words.append(f"until {api.releases[1]}")
+    if api.older_names:
+        words.append(f"was {', '.join(api.older_names)}")
+    return "; ".join(words)
+
+
+def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
+    spoken = api.spoken.get(known.release)
+    return {
+        "key": api.key,
+        "name": api.name,
+        "older_names": list(api.older_names),
+        "class": api.klass,
+        "release": known.release,
+        "versions": None if spoken is None else [spoken.low, spoken.high],
+        "stable": api.stable,
+        "unstable_versions": None if api.stable else str(api.unstable),
+        "first_release": api.releases[0],
+        "last_release": api.releases[1],
+        "listeners": list(api.listeners),
+        "spoken": {release: [one.low, one.high] for release, one in api.spoken.items()},
+    }
+
+
+# --- show ------------------------------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("named", type=NAME, metavar="NAME")
+@click.argument("version", type=VERSION, required=False, metavar="[VERSION]")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the output."
+)
+@request_option
+@response_option
+@release_option
+def show(named: Named, version: int | None, form: str, side: str | None, release: str | None) -> None:
+    """Show the fields of a message.
+
+    Of one VERSION, or of all with the versions that have each.
+
+    "3+" means since version 3. A field with a tag is written among the tagged fields, and only where it has not its
+    default. --format bnf shows one version (the newest unless given) as Kafka's protocol guide does: [a] is an array
+    after an INT32 count, (a) one after an unsigned varint of count + 1, ? marks what may be null.
+
+    \b
+    kproxy schema show Fetch
+    kproxy schema show Fetch 6 --format bnf
+    kproxy schema show Metadata 12 --response
+    kproxy schema show ConsumerProtocolSubscription
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.schema import definitions
+
+    known = definitions(release)
+    form = "json" if settings.current().json else form
+    blocks = []
+    for messages in _messages(named, side, known):
+        at = _at(messages, version, known)
+        if form == "bnf":
+            from decoders.schema.described import grammar
+
+            one = max(at) if version is None else version
+            blocks.append(grammar(at[one], one))
+        elif form == "json":
+            _print_json("kproxy.schema/1", _message_json(at, version, known))
+        else:
+            blocks.append(list(_message_lines(at, version, known)))
+    if form == "table" and named.api_key is not None:
+        blocks.insert(0, list(_api_lines(known.apis[named.api_key], known)))
+    _print("\n\n".join("\n".join(block) for block in blocks).splitlines())
+
+
+def _messages(named: Named, side: str | None, known: Definitions) -> list[list[Message]]:
+    if side is not None and (named.message is not None or named.kind not in {None, side}):
+        raise Failure(f"--{side}: {named.message or named.kind} is none", Exit.USAGE)
+    return named.messages(known, side)
+
+
+def _at(messages: list[Message], version: int | None, known: Definitions) -> dict[int, Message]:
+    """The definition that rules in each version. Raises Failure where `version` is none of them."""
+    every = by_version(messages, known)
+    if version is not None and version not in every:
+        from decoders.schema.described import ranges
+
+        raise Failure(f"{every[max(every)].name} has no version {version}, but {ranges(sorted(every))}", Exit.USAGE)
+    return every
+
+
+def _api_lines(api: Api, known: Definitions) -> Iterator[str]:
+    words = [f"{api.name}, API key {api.key}, {api.klass}", f"since {api.releases[0]}"]
+    if later := _later(api):
+        words.append(later)
+    yield ", ".join(words)
+    yield "spoken by " + "; ".join(f"{release}: {spoken}" for release, spoken in api.spoken.items())
+    if not api.stable:
+        yield f"unstable in {known.release}: {api.unstable}"
+
+
+def _message_lines(at: dict[int, Message], version: int | None, known: Definitions) -> Iterator[str]:
+    from decoders.schema.described import fields
+
+    name = at[max(at)].name if version is None else f"{at[version].name} v{version}"
+    yield f"{name}: {', '.join(_facts(at, version, known))}"
+    rows = [row for row in fields(at) if version is None or version in row.types]
+    if not rows:
+        yield "  no fields"
+        return
+    head = ("field", "type", "versions", "")
+    cells = [("  " * row.depth + row.name, *_cells(row, version, at)) for row in rows]
+    yield from ("  " + line for line in table(head, cells, left=len(head)))
+
+
+def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> Iterator[str]:
+    from decoders.schema.described import ranges, since
+
+    every = sorted(at)
+    flexible = [one for one, message in at.items() if one in message.flexible]
+    if version is None:
+        yield f"versions {ranges(every)}"
+        yield f"flexible {since(flexible, every)}" if flexible else "never flexible"
+    else:
+        message = at[version]
+        yield "flexible" if version in flexible else "not flexible"
+        if message.api_key is not None and message.kind == "request":
+            yield f"header v{known.request_header_version(message.api_key, version)}"
+        elif message.api_key is not None:
+            yield f"header v{known.response_header_version(message.api_key, version)}"
+        older = known.older(message.name, version)
+        if older is not None:
+            yield f"laid out otherwise in {older.release} (--release)"
+        if message.release != known.release:
+            yield f"as {message.release} defines it"
+
+
+def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[str, str, str]:
+    """Type, versions and notes of a field."""
+    from decoders.schema.described import since
+
+    every = sorted(at)
+    types = dict.fromkeys(row.types.values())
+    if version is not None:
+        kind = row.types[version]
+    elif len(types) == 1:
+        kind = next(iter(types))
+    else:
+        kind = ", ".join(
+            f"{one} {since([v for v, type_ in row.types.items() if type_ == one], every)}" for one in types
+        )
+    return kind, since(row.versions, every), ", ".join(_notes(row, version, every))
+
+
+def _notes(row: FieldRow, version: int | None, every: list[int]) -> Iterator[str]:
+    """What is special about a field; of a field that is so in some of its versions only, in which."""
+    from decoders.schema.described import since
+
+    def where(special: frozenset[int]) -> str:
+        return "" if version is not None or special == set(row.types) else f" {since(sorted(special), every)}"
+
+    tagged = frozenset(row.tagged)
+    if tagged if version is None else version in tagged:
+        yield f"tag {row.tagged[max(tagged)]}{where(tagged)}"
+    if row.nullable if version is None else version in row.nullable:
+        yield f"nullable{where(row.nullable)}"
+    default = row.slot.field.default
+    if default is not None:
+        yield f"default {default if isinstance(default, str) and default else json.dumps(default)}"
+
+
+def _message_json(at: dict[int, Message], version: int | None, known: Definitions) -> dict[str, Any]:
+    from decoders.schema.described import fields, since
+
+    every = sorted(at)
+    message = at[every[-1] if version is None else version]
+    api = None if message.api_key is None else known.api(message.api_key)
+    return {
+        "name": message.name,
+        "kind": message.kind,
+        "api_key": message.api_key,
+        "api": None if api is None else api.name,
+        "versions": every if version is None else [version],
+        "flexible": since([one for one in every if one in at[one].flexible], every) or None,
+        "fields": [row.to_json(every) for row in fields(at) if version is None or version in row.types],
+    }
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("named", type=NAME, metavar="NAME")
+@click.argument("before", type=VERSION, metavar="VERSION")
+@click.argument("after", type=VERSION, metavar="VERSION")
+@request_option
+@response_option
+@release_option
+def diff(named: Named, before: int, after: int, side: str | None, release: str | None) -> None:
+    """Show what two versions of a message differ in.
+
+    "+" is a field that was added, "-" one that was removed, "~" one that is written otherwise. Ends with 1 where they
+    differ. A new version with the same fields may still mean something else to a broker.
+
+    \b
+    kproxy schema diff Fetch 12 13
+    kproxy schema diff Metadata 0 12 --response
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.schema import definitions
+    from decoders.schema.described import differences
+
+    known = definitions(release)
+    different = False
+    for messages in _messages(named, side, known):
+        every = _at(messages, None, known)
+        for version in (before, after):
+            _at(messages, version, known)
+        changes = differences((every[before], before), (every[after], after))
+        different = different or bool(changes)
+        name = every[after].name
+        if settings.current().json:
+            facts = {"message": name, "before": before, "after": after}
+            _print_json("kproxy.schema.diff/1", {**facts, "changes": [change.to_json() for change in changes]})
+            continue
+        click.echo(f"{name} v{before} to v{after}" + ("" if changes else ": no field differs"))
+        signs = {"added": "+", "removed": "-", "changed": "~"}
+        rows = [
+            (
+                f"{signs[change.kind]} {change.path or '(message)'}",
+                f"{change.before} -> {change.after}" if change.kind == "changed" else change.before or change.after,
+            )
+            for change in changes
+        ]
+        if rows:
+            _print("  " + line for line in table(rows[0], rows[1:], left=2))
+    if different:
+        click.get_current_context().exit(Exit.CONDITION)
+
+
+# --- coverage --------------------------------------------------------------------------------------------------------
+
+
+@command.command()
+def coverage() -> None:
+    """Show which versions each release speaks.
+
+    Beside them those that kproxy decodes, and the releases that ever had the API.
+
+    \b
+    kproxy schema coverage
+    kproxy schema coverage --json | jq -r 'select(.spoken["4.4.0"] == null) | .api'
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.schema import definitions
+    from decoders.schema.store import releases
+
+    known = definitions()
+    rows = []
+    for key, api in known.apis.items():
+        decoded = known.versions(key)
+        if settings.current().json:
+            spoken = {
+                release: None if (one := api.spoken.get(release)) is None else [one.low, one.high]
+                for release in releases()
+            }
+            facts = {"api_key": key, "api": api.name, "spoken": spoken, "decoded": [decoded.low, decoded.high]}
+            _print_json("kproxy.coverage/1", facts)
+            continue
+        spoken_cells = [str(api.spoken.get(release, "-")) for release in releases()]
+        span = f"{api.releases[0]} to {api.releases[1] or 'now'}"
+        rows.append((str(key), api.name, *spoken_cells, str(decoded), span))
+    if rows:
+        head = ("key", "API", *releases(), "decoded", "in releases")
+        _print(table(head, rows, left=len(head)))
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+class ErrorType(click.ParamType["KafkaError"]):
+    """An error by code, or by its name of today or before."""
+
+    name = "error"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> KafkaError:
+        from decoders.schema import errors
+
+        if isinstance(value, errors.KafkaError):
+            return value
+        text = str(value)
+        try:
+            code: int | None = int(text)
+        except ValueError:
+            code = errors.by_name(text)
+        found = None if code is None else errors.all_errors().get(code)
+        if found is None:
+            near = settings.nearest(text.upper(), [error.name for error in errors.all_errors().values()])
+            self.fail(f"no error {text!r}" + (f"; did you mean {near}?" if near else ""), param, ctx)
+        return found
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        from decoders.schema import errors
+
+        start = incomplete.upper()
+        return [CompletionItem(error.name) for error in errors.all_errors().values() if error.name.startswith(start)]
+
+
+@command.command("errors", context_settings={"ignore_unknown_options": True})
+@click.argument("error", type=ErrorType(), required=False, metavar="[NAME|CODE]")
+def errors_(error: KafkaError | None) -> None:
+    """List the error codes, or explain one.
+
+    Code, name, whether a client may try again, the Java exception, older names.
+
+    \b
+    kproxy schema errors
+    kproxy schema errors 6
+    kproxy schema errors NotLeaderForPartition
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.schema import errors
+
+    chosen = list(errors.all_errors().values()) if error is None else [error]
+    if settings.current().json:
+        for one in chosen:
+            _print_json("kproxy.error/1", _error_json(one))
+        return
+    if error is not None:
+        facts = [(name.replace("_", " "), _word(value)) for name, value in _error_json(error).items()]
+        _print(f"{name:{max(len(one) for one, _ in facts)}}  {value}".rstrip() for name, value in facts)
+        return
+    rows = [(str(one.code), one.name, "yes" if one.retriable else "no", ", ".join(_older(one.code))) for one in chosen]
+    _print(table(("code", "name", "retriable", "was"), rows, left=4))
+
+
+def _older(code: int) -> tuple[str, ...]:
+    from decoders.schema import history
+
+    return history.ERRORS.get(code, ())
+
+
+def _error_json(error: KafkaError) -> dict[str, Any]:
+    return {**error._asdict(), "older_names": list(_older(error.code))}
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(value) or "-"
+    return "-" if value is None else str(value)
