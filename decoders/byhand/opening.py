@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from decoders import secrets
 from decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
-from decoders.byhand.readings import Reading, bare, responses, starts
+from decoders.byhand.readings import Reading, bare, lead, responses, starts
 from decoders.compiler import decoder
 from decoders.conversation.recognition import known, plausible_request, unfit
 from decoders.conversation.stream import Side
@@ -269,7 +269,7 @@ class Opener:
         names = asked.names or frozenset(one.name for one in self.definitions.messages() if _stands_alone(one))
         readings = bare(data, self.definitions, names=names, version=asked.version)
         if not asked.names:
-            # Nearly anything is some short message; the version before it, as Kafka writes it, speaks for it.
+            # Nearly anything is some short message; what Kafka writes before it speaks for it.
             readings = [reading for reading in readings if reading.start]
         if not readings:
             message = next((one for one in messages if asked.version is None or asked.version in one.versions), None)
@@ -286,7 +286,7 @@ class Opener:
         message, version, start = reading.message, reading.version, reading.start
         opened = Opened(
             Kind.MESSAGE, 0, data, _bare_tree(data, reading), 0, message, version, message.api_key,
-            guess=guess, others=others, may_hold_secrets=message.api_key in secrets.API_KEYS,
+            guess=guess, others=others, may_hold_secrets=_tells_secrets(message),
         )  # fmt: skip
         try:
             values, position = decoder(message, version)(data, start, len(data), opened.problems)
@@ -374,6 +374,10 @@ def _guess(first: Reading, others: list[Reading]) -> str:
     return count + (f", {alike} of them as likely" if alike else ", less likely")
 
 
+def _tells_secrets(message: Message) -> bool:
+    return message.api_key in secrets.API_KEYS or message.name in {*secrets.ALWAYS, *secrets.BY_NAME}
+
+
 def _stands_alone(message: Message) -> bool:
     return message.kind not in {"request", "response", "header"}
 
@@ -386,14 +390,16 @@ def _child(root: Node, name: str, type_: str, data: bytes, start: int, end: int)
 
 
 def _bare_tree(data: bytes, reading: Reading) -> Node:
-    """The nodes of a message without header: "version" where it stands before the fields, "body" and "trailing"."""
+    """The nodes of a message without header: what stands before its fields, "body" and "trailing"."""
     message, version, start = reading.message, reading.version, reading.start
     root = Node("message", message.name, 0)
     root.end = len(data)
-    if start:
-        prefix = Node("version", "int16", 0, root)
-        prefix.end, prefix.value = start, version
-        root.children.append(prefix)
+    position = 0
+    for one in lead(message, version) if start else ():
+        before = Node(one.name, one.type, position, root)
+        position += len(one.data)
+        before.end, before.value = position, one.value
+        root.children.append(before)
     body = tree(message, version, data, start, len(data))
     body.name = "body"
     root.children.append(body)

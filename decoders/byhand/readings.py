@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from decoders.compiler import decoder
 from decoders.conversation.recognition import printable
 from decoders.layout import UNKNOWN_TAGS
 from decoders.message import decode_response
-from decoders.primitives import Buffer
+from decoders.primitives import Buffer, write_unsigned_varint
 from decoders.problems import DecodeError, Problem
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
@@ -68,8 +68,7 @@ def bare(
 ) -> list[Reading]:
     """Every message without header that bytes can be, the likeliest first.
 
-    Messages that are kept in records or in other messages' bytes may have their version (int16) before them, as Kafka
-    writes them there.
+    Messages that are kept in records or in other messages' bytes may have before them what Kafka writes there (`lead`).
     """
     found = []
     for message in definitions.messages():
@@ -83,12 +82,30 @@ def bare(
     return ranked(found, definitions)
 
 
+class Lead(NamedTuple):
+    """A number that Kafka writes before the fields of a message that stands alone."""
+
+    name: str
+    type: str
+    value: int
+    data: bytes
+
+
+def lead(message: Message, version: int) -> list[Lead]:
+    """What stands before the fields: the version, of a coordinator's key its type, of a metadata record both."""
+    if message.kind in {"request", "response", "header"}:
+        return []
+    if message.kind == "metadata":
+        numbers = (("frameVersion", 1), ("type", message.record_type or 0), ("version", version))
+        return [Lead(name, "unsigned varint", value, write_unsigned_varint(value)) for name, value in numbers]
+    name, value = ("type", message.record_type or 0) if message.kind == "coordinator-key" else ("version", version)
+    return [Lead(name, "int16", value, struct.pack(">h", value))]
+
+
 def starts(message: Message, version: int, data: Buffer) -> tuple[int, ...]:
-    """Where a message's fields can begin: at once, or first behind its version where that stands before them."""
-    alone = message.api_key is None or message.kind not in {"request", "response"}
-    if alone and message.kind != "header" and bytes(data[:2]) == struct.pack(">h", version):
-        return (2, 0)
-    return (0,)
+    """Where a message's fields can begin: at once, or first behind what Kafka writes before them if it is there."""
+    before = b"".join(one.data for one in lead(message, version))
+    return (len(before), 0) if before and bytes(data[: len(before)]) == before else (0,)
 
 
 def _bare(data: bytes, message: Message, version: int, start: int) -> Reading | None:

@@ -231,6 +231,7 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
     if version is None:
         yield f"versions {ranges(every)}"
         yield f"flexible {since(flexible, every)}" if flexible else "never flexible"
+        message = at[every[-1]]
     else:
         message = at[version]
         yield "flexible" if version in flexible else "not flexible"
@@ -243,6 +244,8 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
             yield f"laid out otherwise in {older.release} (--release)"
         if message.release != known.release:
             yield f"as {message.release} defines it"
+    if message.topic is not None:
+        yield f"type {message.record_type} in {message.topic}"
 
 
 def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[str, str, str]:
@@ -290,6 +293,7 @@ def _message_json(at: dict[int, Message], version: int | None, known: Definition
         "kind": message.kind,
         "api_key": message.api_key,
         "api": None if api is None else api.name,
+        **({} if message.topic is None else {"topic": message.topic, "record_type": message.record_type}),
         "versions": every if version is None else [version],
         "flexible": since([one for one in every if one in at[one].flexible], every) or None,
         "fields": [row.to_json(every) for row in fields(at) if version is None or version in row.types],

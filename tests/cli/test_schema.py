@@ -73,6 +73,8 @@ def test_names_of_one_side_and_of_messages() -> None:
     assert out("show", "Offsets").startswith("ListOffsets, API key 2, core, since 0.8.0, was Offset")
     assert out("show", "requestheader").startswith("RequestHeader: versions 0-2")
     assert "userData" in out("show", "ConsumerProtocolSubscription")
+    assert "type 1 in __consumer_offsets" in out("show", "OffsetCommitValue")
+    assert lines("show", "TopicRecord")[0]["topic"] == "__cluster_metadata"
 
 
 def test_fields_of_a_version() -> None:

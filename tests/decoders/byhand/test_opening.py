@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from decoders.byhand import Asked, Kind, Opened, Opener
 from decoders.byhand.frames import frames
-from decoders.byhand.readings import responses
+from decoders.byhand.readings import bare, responses
 from decoders.conversation.stream import Side
 from decoders.problems import Code
 from decoders.schema import definitions
@@ -200,6 +200,38 @@ def test_a_message_with_its_version_before_it_is_recognised() -> None:
     assert found.guess == "no other reading fits"
 
 
+@pytest.mark.parametrize(
+    ("data", "name", "before", "body"),
+    [
+        # The key and value of an offset commit, and the record of a topic.
+        (
+            "0001 0003677270 000174 00000002",
+            "OffsetCommitKey",
+            ["type"],
+            {"group": "grp", "topic": "t", "partition": 2},
+        ),
+        (
+            "0003 0000000000000007 ffffffff 0000 0000019000000000",
+            "OffsetCommitValue",
+            ["version"],
+            {"offset": 7, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1717986918400},
+        ),
+        (
+            "01 02 00 0274 000000000000000000000000000000ff 00",
+            "TopicRecord",
+            ["frameVersion", "type", "version"],
+            {"name": "t", "topicId": "AAAAAAAAAAAAAAAAAAAA_w"},
+        ),
+    ],
+)
+def test_records_of_internal_topics(data: str, name: str, before: list[str], body: object) -> None:
+    asked = Asked(names=frozenset({name}))
+    found = one(bytes.fromhex(data), asked)
+    assert (found.body, found.problems) == (body, [])
+    assert [node.name for node in found.root.children] == [*before, "body"]
+    assert any(reading.message.name == name for reading in bare(bytes.fromhex(data), definitions()))
+
+
 BATCH = bytes.fromhex(
     "0000000000000000 00000038 ffffffff 02 00000000 0000 00000000 0000019000000000 0000019000000000"
     "ffffffffffffffff ffff ffffffff 00000001 0c 00 00 00 01 00 00"
@@ -236,6 +268,12 @@ def test_secrets_are_withheld() -> None:
     (broken,) = Opener(definitions(), asked, View()).open(token[:-1])
     assert broken.to_json("SaslAuthenticate", show_secrets=False)["raw"] == {"redacted": True, "sizeInBytes": 25}
     assert isinstance(broken.to_json("SaslAuthenticate", show_secrets=True)["raw"], str)
+
+
+def test_secrets_of_records_are_withheld() -> None:
+    data = bytes.fromhex("010900 0375 73 00".replace(" ", ""))
+    asked = Asked(version=0, names=frozenset({"UserScramCredentialRecord"}))
+    assert one(data, asked).may_hold_secrets
 
 
 def walk(node: Node) -> None:
