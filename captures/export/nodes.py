@@ -10,6 +10,7 @@ from typing import Any, Final
 from captures.export.text import escape
 from decoders.jsonform import uuid_json
 from decoders.layout import UNKNOWN_TAGS
+from decoders.meanings.table import node_meaning
 from decoders.primitives import Buffer
 from decoders.problems import Code
 from decoders.schema import errors
@@ -36,8 +37,8 @@ class Style:
 
     `shift` is added to offsets and `skip` names parts of the frame that are not shown: a length field that was not
     given. `width` is the terminal's, by which lines are cut only where `cut` says so. Nodes more than `depth` levels
-    down are not shown. `api` is (key, version), for what error codes meant; `may_hold_secrets` withholds what no field
-    claims.
+    down are not shown. `api` is (key, version), for what error codes meant; `version` is that of the API or message,
+    for what values mean. `may_hold_secrets` withholds what no field claims.
     """
 
     show_secrets: bool = False
@@ -49,6 +50,7 @@ class Style:
     shift: int = 0
     skip: frozenset[str] = frozenset()
     api: tuple[int, int] | None = None
+    version: int | None = None
 
     @property
     def cross(self) -> str:
@@ -64,6 +66,11 @@ class Style:
         """A node's value in words; "" for a struct."""
         label = "" if node.label is None else f"  ({self.text(node.label)})"
         return self._value(node) + label
+
+    def explained(self, node: Node) -> str:
+        """A node's value and what it means."""
+        meaning = None if self.version is None or self.withholds(node) else node_meaning(node, self.version)
+        return self.value(node) + (f"  {self.text(meaning)}" if meaning else "")
 
     def _value(self, node: Node) -> str:
         value = node.value
@@ -180,7 +187,7 @@ def _node_rows(node: Node, data: Buffer, style: Style, depth: int, mark: str, sh
     withheld = style.withholds(node)
     children = [] if withheld else node.children
     octets = b"" if withheld or children else bytes(data[node.start : min(node.end, node.start + _HEX + 1)])
-    yield _Row(depth, span, octets, style.text(title(node)), _kind(node), style.value(node))
+    yield _Row(depth, span, octets, style.text(title(node)), _kind(node), style.explained(node))
     problem = style.problem(node)
     if problem:
         yield _Row(depth + 1, "", b"", "", "", "", problem)

@@ -212,6 +212,7 @@ def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
         shift=opened.shift,
         skip=frozenset({"size"}) if opened.shift else frozenset(),
         api=api,
+        version=opened.version,
     )
 
 

@@ -144,10 +144,11 @@ def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the output."
 )
+@click.option("--explain", is_flag=True, help="Say below each field what it is for, where its name does not.")
 @request_option
 @response_option
 @release_option
-def show(named: Named, version: int | None, form: str, side: str | None, release: str | None) -> None:
+def show(named: Named, version: int | None, form: str, explain: bool, side: str | None, release: str | None) -> None:
     """Show the fields of a message.
 
     Of one VERSION, or of all with the versions that have each.
@@ -159,7 +160,7 @@ def show(named: Named, version: int | None, form: str, side: str | None, release
     \b
     kproxy schema show Fetch
     kproxy schema show Fetch 6 --format bnf
-    kproxy schema show Metadata 12 --response
+    kproxy schema show Metadata 12 --response --explain
     kproxy schema show ConsumerProtocolSubscription
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.schema import definitions
@@ -177,7 +178,7 @@ def show(named: Named, version: int | None, form: str, side: str | None, release
         elif form == "json":
             _print_json("kproxy.schema/1", _message_json(at, version, known))
         else:
-            blocks.append(list(_message_lines(at, version, known)))
+            blocks.append(list(_message_lines(at, version, known, explain=explain)))
     if form == "table" and named.api_key is not None:
         blocks.insert(0, list(_api_lines(known.apis[named.api_key], known)))
     _print("\n\n".join("\n".join(block) for block in blocks).splitlines())
@@ -209,7 +210,7 @@ def _api_lines(api: Api, known: Definitions) -> Iterator[str]:
         yield f"unstable in {known.release}: {api.unstable}"
 
 
-def _message_lines(at: dict[int, Message], version: int | None, known: Definitions) -> Iterator[str]:
+def _message_lines(at: dict[int, Message], version: int | None, known: Definitions, *, explain: bool) -> Iterator[str]:
     from decoders.schema.described import fields
 
     name = at[max(at)].name if version is None else f"{at[version].name} v{version}"
@@ -220,7 +221,23 @@ def _message_lines(at: dict[int, Message], version: int | None, known: Definitio
         return
     head = ("field", "type", "versions", "")
     cells = [("  " * row.depth + row.name, *_cells(row, version, at)) for row in rows]
-    yield from ("  " + line for line in table(head, cells, left=len(head)))
+    heading, *lines = table(head, cells, left=len(head))
+    yield "  " + heading
+    for row, line in zip(rows, lines, strict=True):
+        yield "  " + line
+        if explain:
+            yield from _help(row, at, version)
+
+
+def _help(row: FieldRow, at: dict[int, Message], version: int | None) -> Iterator[str]:
+    """What a field is for."""
+    from decoders.meanings.table import field_help
+
+    one = max(row.types) if version is None else version
+    text = field_help(at[one].name, row.path, one)
+    if text is not None:
+        indent = " " * (2 * row.depth + 6)
+        yield from wrap(text, 78, initial_indent=indent, subsequent_indent=indent)
 
 
 def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> Iterator[str]:
@@ -424,7 +441,8 @@ class ErrorType(click.ParamType["KafkaError"]):
 def errors_(error: KafkaError | None) -> None:
     """List the error codes, or explain one.
 
-    Code, name, whether a client may try again, the Java exception, older names.
+    Code, name, whether a client may try again and older names; of one also the Java exception, whether a client asks
+    for metadata first, and what to do.
 
     \b
     kproxy schema errors
@@ -440,20 +458,26 @@ def errors_(error: KafkaError | None) -> None:
         return
     if error is not None:
         facts = [(name.replace("_", " "), _word(value)) for name, value in _error_json(error).items()]
-        _print(f"{name:{max(len(one) for one, _ in facts)}}  {value}".rstrip() for name, value in facts)
+        width = max(len(name) for name, _ in facts) + 2
+        for name, value in facts:
+            _print(wrap(value, 78, initial_indent=f"{name:{width}}", subsequent_indent=" " * width))
         return
-    rows = [(str(one.code), one.name, "yes" if one.retriable else "no", ", ".join(_older(one.code))) for one in chosen]
+    rows = [
+        (str(one.code), one.name, "yes" if one.retriable else "no", ", ".join(errors.older_names(one.code)))
+        for one in chosen
+    ]
     _print(table(("code", "name", "retriable", "was"), rows, left=4))
 
 
-def _older(code: int) -> tuple[str, ...]:
-    from decoders.schema import history
-
-    return history.ERRORS.get(code, ())
-
-
 def _error_json(error: KafkaError) -> dict[str, Any]:
-    return {**error._asdict(), "older_names": list(_older(error.code))}
+    from decoders.meanings import errors as meanings
+    from decoders.schema.errors import older_names
+
+    return {
+        **error._asdict(),
+        "older_names": list(older_names(error.code)),
+        "advice": meanings.ADVICE.get(error.code),
+    }
 
 
 def _word(value: Any) -> str:

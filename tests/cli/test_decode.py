@@ -84,6 +84,12 @@ def test_told_what_it_is() -> None:
     assert body(alone) == {"throttleTimeMs": 0, "errorCode": 27}
 
 
+def test_values_are_explained_in_the_tree() -> None:
+    shown = run("--api", "Heartbeat", "--version", "2", "--response", ANSWER.hex())
+    assert "27 REBALANCE_IN_PROGRESS  " in shown.stdout
+    assert "Join the group again" in shown.stdout
+
+
 def test_what_does_not_fit_ends_with_3() -> None:
     result = run(REQUEST[:-3].hex())
     assert result.exit_code == Exit.INPUT

@@ -125,7 +125,16 @@ def test_errors() -> None:
         (error,) = lines("errors", name)
         assert (error["code"], error["retriable"]) == (6, True)
     assert out("errors", "-1").startswith("code")
-    assert "NOT_LEADER_FOR_PARTITION" in out("errors", "6")
+    detail = out("errors", "6")
+    assert "NOT_LEADER_FOR_PARTITION" in detail
+    assert "Ask for metadata and go to the new leader" in " ".join(detail.split())
+    assert max(map(len, detail.splitlines())) <= 80
+
+
+def test_what_fields_are_for() -> None:
+    plain, explained = (out("show", "Fetch", "13", "--request", *more) for more in ((), ("--explain",)))
+    assert set(plain.splitlines()) < set(explained.splitlines())
+    assert max(map(len, explained.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
