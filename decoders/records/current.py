@@ -6,9 +6,23 @@ timestamp delta (varlong), offset delta, key, value (varint sizes, negative for 
 
 from __future__ import annotations
 
-from decoders.primitives import Buffer, read_unsigned_varint, read_varlong
+from typing import Final
+
+from decoders.primitives import read_unsigned_varint, read_varlong
 from decoders.problems import Code, DecodeError
-from decoders.records.record import NO_HEADERS, Header, Record, RecordsError
+from decoders.records.record import Header, Record, RecordsError
+
+try:
+    from decoders.records._loop import read_common
+
+    COMPILED = True
+except ImportError:
+    from decoders.records.loop import read_common
+
+    COMPILED = False
+
+_FAR: Final = 1 << 62
+"""Bases of offsets and timestamps that are nearer to zero are common."""
 
 
 def read_records(
@@ -21,116 +35,29 @@ def read_records(
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {count} records", 0)
-    end = len(data)
-    position = 0
-    append = out.append
+    common = -_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR
     first = len(out)
-    try:
-        for _ in range(count):
-            # The common case of each number is one byte; a call for each would take half of the time.
-            start = position
-            number = data[position]
-            position += 1
-            if number >= 0x80:
-                number, position = _varint(data, position, number)
-            stop = position + (number >> 1 ^ -(number & 1))
-            if stop > end:
-                break
-            position += 1
-            number = data[position]
-            position += 1
-            if number >= 0x80:
-                number, position = _varlong(data, position, number)
-            timestamp = base_timestamp + (number >> 1 ^ -(number & 1)) if append_time is None else append_time
-            number = data[position]
-            position += 1
-            if number >= 0x80:
-                number, position = _varint(data, position, number)
-            offset = base_offset + (number >> 1 ^ -(number & 1))
-            number = data[position]
-            position += 1
-            if number >= 0x80:
-                number, position = _varint(data, position, number)
-            if number & 1:
-                key = None
-            else:
-                after = position + (number >> 1)
-                key = data[position:after]
-                position = after
-            number = data[position]
-            position += 1
-            if number >= 0x80:
-                number, position = _varint(data, position, number)
-            if number & 1:
-                value = None
-            else:
-                after = position + (number >> 1)
-                value = data[position:after]
-                position = after
-            number = data[position]
-            position += 1
-            if not number:
-                if position != stop:
-                    break
-                append((offset, timestamp, key, value, NO_HEADERS, start, position))
-                continue
-            if number >= 0x80:
-                number, position = _varint(data, position, number)
-            if number & 1:
-                break
-            headers: list[Header] = []
-            for _ in range(number >> 1):
-                number = data[position]
-                position += 1
-                if number >= 0x80:
-                    number, position = _varint(data, position, number)
-                if number & 1:
-                    stop = -1
-                    break
-                after = position + (number >> 1)
-                name = data[position:after]
-                position = after
-                number = data[position]
-                position += 1
-                if number >= 0x80:
-                    number, position = _varint(data, position, number)
-                if number & 1:
-                    headers.append((name, None))
-                else:
-                    after = position + (number >> 1)
-                    headers.append((name, data[position:after]))
-                    position = after
-            if position != stop:
-                break
-            append((offset, timestamp, key, value, headers, start, position))
-    except (IndexError, DecodeError):
-        pass
-    read = len(out) - first
-    if read < count:
-        raise _damage(data, out[-1][6] if read else 0, read, count)
-    if position != end:
-        raise RecordsError(Code.TRAILING_BYTES, f"{end - position} bytes after the last of {count} records", position)
+    position = 0
+    while (read := len(out) - first) < count:
+        if common:
+            position = read_common(data, position, count - read, base_offset, base_timestamp, append_time, out)
+            read = len(out) - first
+        if read < count:
+            careful = _Careful(data, position, read, count)
+            out.append(careful.record(base_offset, base_timestamp, append_time))
+            position = careful.stop
+    if position != len(data):
+        left = len(data) - position
+        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last of {count} records", position)
 
 
-def _varint(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose `first` byte stands before `position`."""
-    second = data[position]
-    if second < 0x80:
-        return first & 0x7F | second << 7, position + 1
-    return read_unsigned_varint(data, position - 1)
-
-
-def _varlong(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """The same for 64 bits, still zigzag."""
-    second = data[position]
-    if second < 0x80:
-        return first & 0x7F | second << 7, position + 1
-    value, position = read_varlong(data, position - 1)
-    return (value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF, position
+def _long(number: int) -> int:
+    """What Java's long makes of a sum."""
+    return (number + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 class _Careful:
-    """Reads one damaged record part by part, to say which part does not fit."""
+    """Reads one record part by part, and says of a damaged one which part does not fit."""
 
     def __init__(self, data: bytes, position: int, index: int, count: int) -> None:
         self.data, self.position, self.index, self.count = data, position, index, count
@@ -143,19 +70,18 @@ class _Careful:
 
     def number(self, part: str, *, long: bool = False) -> int:
         start = self.position
-        window: Buffer = self.data[: self.stop]
+        # No varint is longer than ten bytes.
+        window = self.data[start : min(self.stop, start + 10)]
         try:
-            if long:
-                value, self.position = read_varlong(window, start)
-                return value
-            raw, self.position = read_unsigned_varint(window, start)
+            value, size = read_varlong(window, 0) if long else read_unsigned_varint(window, 0)
         except IndexError:
             raise self.fail(Code.TRUNCATED, f"the record ends within its {part}", start, part) from None
         except DecodeError as error:
             raise self.fail(Code.BAD_VARINT, f"{part}: {error.message}", start, part) from None
-        return raw >> 1 ^ -(raw & 1)
+        self.position = start + size
+        return value if long else value >> 1 ^ -(value & 1)
 
-    def sized(self, part: str, *, nullable: bool = True) -> None:
+    def sized(self, part: str, *, nullable: bool = True) -> bytes | None:
         start = self.position
         size = self.number(part)
         if size < 0 and not nullable:
@@ -163,36 +89,40 @@ class _Careful:
         if size > self.stop - self.position:
             left = self.stop - self.position
             raise self.fail(Code.BAD_LENGTH, f"{part} of {size} bytes where {left} are left", start, part)
-        self.position += max(size, 0)
+        if size < 0:
+            return None
+        start = self.position
+        self.position += size
+        return self.data[start : self.position]
 
-    def record(self) -> RecordsError:
+    def header(self, part: str) -> Header:
+        name = self.sized(f"{part}.key", nullable=False)
+        return name or b"", self.sized(f"{part}.value")
+
+    def record(self, base_offset: int, base_timestamp: int, append_time: int | None) -> Record:
+        """The record; `stop` is then where it ends."""
         start = self.position
         if start == self.stop:
-            return self.fail(Code.TRUNCATED, "there are no more bytes", start, "")
+            raise self.fail(Code.TRUNCATED, "there are no more bytes", start, "")
         size = self.number("size")
         left = self.stop - self.position
         if not 0 <= size <= left:
-            return self.fail(Code.BAD_LENGTH, f"a size of {size} bytes where {left} are left", start, "")
+            raise self.fail(Code.BAD_LENGTH, f"a size of {size} bytes where {left} are left", start, "")
         self.stop = self.position + size
         if not size:
-            return self.fail(Code.TRUNCATED, "the record is empty", start, "")
+            raise self.fail(Code.TRUNCATED, "the record is empty", start, "")
         self.position += 1
-        self.number("timestampDelta", long=True)
-        self.number("offsetDelta")
-        self.sized("key")
-        self.sized("value")
-        start = self.position
-        headers = self.number("headers")
-        if headers < 0:
-            return self.fail(Code.BAD_LENGTH, f"{headers} headers", start, "headers")
-        for index in range(headers):
-            self.sized(f"headers[{index}].key", nullable=False)
-            self.sized(f"headers[{index}].value")
-        return self.fail(Code.BAD_LENGTH, f"{self.stop - self.position} bytes of it are left over", start, "")
-
-
-def _damage(data: bytes, position: int, index: int, count: int) -> RecordsError:
-    try:
-        return _Careful(data, position, index, count).record()
-    except RecordsError as error:
-        return error
+        timestamp = _long(base_timestamp + self.number("timestampDelta", long=True))
+        offset = _long(base_offset + self.number("offsetDelta"))
+        key = self.sized("key")
+        value = self.sized("value")
+        at = self.position
+        count = self.number("headers")
+        if count < 0:
+            raise self.fail(Code.BAD_LENGTH, f"{count} headers", at, "headers")
+        headers = tuple(self.header(f"headers[{index}]") for index in range(count))
+        if self.position != self.stop:
+            raise self.fail(Code.BAD_LENGTH, f"{self.stop - self.position} bytes of it are left over", start, "")
+        if append_time is not None:
+            timestamp = append_time
+        return offset, timestamp, key, value, headers

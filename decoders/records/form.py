@@ -136,7 +136,7 @@ def _base64(data: bytes) -> dict[str, str]:
 def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record], shown: list[dict[str, Any]]) -> None:
     """Show keys, values and header values as the chosen viewers read them."""
     show = payloads.show
-    for (_, _, key, value, headers, _, _), form in zip(records, shown, strict=True):
+    for (_, _, key, value, headers), form in zip(records, shown, strict=True):
         if key is not None:
             form["key"] = show(topic, "key", key, headers)
         if value is not None:
@@ -160,7 +160,7 @@ def _header(header: Header) -> dict[str, Any]:
 
 
 def _record(record: Record) -> dict[str, Any]:
-    offset, timestamp, key, value, headers, _, _ = record
+    offset, timestamp, key, value, headers = record
     return {
         "offset": offset,
         "timestamp": timestamp,
@@ -171,12 +171,12 @@ def _record(record: Record) -> dict[str, Any]:
 
 
 def _message(record: Record) -> dict[str, Any]:
-    offset, timestamp, key, value, _, _, _ = record
+    offset, timestamp, key, value, _ = record
     return {"offset": offset, "timestamp": timestamp, "key": text_or_base64(key), "value": text_or_base64(value)}
 
 
 def _message_v0(record: Record) -> dict[str, Any]:
-    offset, _, key, value, _, _, _ = record
+    offset, _, key, value, _ = record
     return {"offset": offset, "key": text_or_base64(key), "value": text_or_base64(value)}
 
 

@@ -78,7 +78,7 @@ def read_message(
         raise _error(Code.TRAILING_BYTES, f"{end - position} bytes after a message's value", position, out)
     codec = compression_name(attributes)
     if codec == "none":
-        out.append((offset, timestamp, key, value, NO_HEADERS, start, end))
+        out.append((offset, timestamp, key, value, NO_HEADERS))
         return
     if value is None:
         raise _error(Code.DECOMPRESSION_FAILED, "a compressed message without value", at, out, "value")

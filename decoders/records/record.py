@@ -9,11 +9,10 @@ from decoders.problems import Code
 Header = tuple[bytes, bytes | None]
 """Key and value of a record's header."""
 
-Record = tuple[int, int | None, bytes | None, bytes | None, Sequence[Header], int, int]
-"""(offset, timestamp in milliseconds, key, value, headers, start, end).
+Record = tuple[int, int | None, bytes | None, bytes | None, Sequence[Header]]
+"""(offset, timestamp in milliseconds, key, value, headers).
 
-A plain tuple, because millions are made. The timestamp is None in magic 0. Start and end are where the record lies in
-the bytes that it was read from: the uncompressed records of its batch, or of the innermost compressed set.
+A plain tuple, because millions are made. The timestamp is None in magic 0.
 """
 
 NO_HEADERS: Sequence[Header] = ()

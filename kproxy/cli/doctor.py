@@ -92,6 +92,15 @@ def event_loop() -> Iterator[Fact]:
         yield Fact("event loop", "ok", "uvloop")
 
 
+def record_loop() -> Iterator[Fact]:
+    from decoders.records.current import COMPILED
+
+    if COMPILED:
+        yield Fact("record loop", "ok", "compiled")
+    else:
+        yield Fact("record loop", "note", "plain Python, several times slower; install again with a C compiler")
+
+
 def libpcap() -> Iterator[Fact]:
     from ctypes.util import find_library
 
@@ -157,5 +166,5 @@ def places() -> Iterator[Fact]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (
-    python, packages, shadows, event_loop, libpcap, shared_memory, open_files, terminal, places,
+    python, packages, shadows, event_loop, record_loop, libpcap, shared_memory, open_files, terminal, places,
 )  # fmt: skip

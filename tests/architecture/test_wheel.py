@@ -5,24 +5,28 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+COMPILED = ("*.so", "*.pyd")
 PACKAGES = ("kproxy", "decoders", "captures", "tui")
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Names in a wheel built from a copy of the tree."""
+    """Names in a wheel built from a copy of the tree, without what is compiled in it."""
     copy = tmp_path_factory.mktemp("source")
     for name in (*PACKAGES, "tests"):
         shutil.copytree(
-            ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "data" if name == "tests" else "")
+            ROOT / name,
+            copy / name,
+            ignore=shutil.ignore_patterns("__pycache__", *COMPILED, "data" if name == "tests" else ""),
         )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     out = copy / "out"
     subprocess.run(
@@ -47,6 +51,12 @@ def test_every_module_and_data_file(names: list[str]) -> None:
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and not any(map(path.match, COMPILED))
     }
     assert wanted <= set(names), sorted(wanted - set(names))
+
+
+def test_the_record_loop_is_compiled_where_it_can_be(names: list[str]) -> None:
+    compiler = shutil.which((sysconfig.get_config_var("CC") or "cl").split()[0])
+    compiled = [name for name in names if any(map(Path(name).match, COMPILED))]
+    assert [name.partition(".")[0] for name in compiled] == ["decoders/records/_loop"] * bool(compiler)

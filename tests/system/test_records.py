@@ -63,7 +63,7 @@ def ours(data: bytes) -> list[dict[str, Any]]:
     for batch, shown in zip(parsed.batches, form["batches"], strict=True):
         records = []
         opened = open_batch(data, batch)
-        for (offset, timestamp, key, value, headers, _, _), one in zip(opened.records, shown["records"], strict=True):
+        for (offset, timestamp, key, value, headers), one in zip(opened.records, shown["records"], strict=True):
             record: dict[str, Any] = {
                 "offset": offset,
                 "timestamp": -1 if timestamp is None else timestamp,

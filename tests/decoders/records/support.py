@@ -81,7 +81,7 @@ def read(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> Read:
     for one in parsed.batches:
         opened = open_batch(data, one, limit=limit)
         troubles += opened.troubles
-        for offset, timestamp, key, value, headers, _, _ in opened.records:
+        for offset, timestamp, key, value, headers in opened.records:
             shown = [(name.decode("utf-8", "replace"), content) for name, content in headers]
             found.append((offset, timestamp, key, value, shown))
     return Read(found, troubles)

@@ -15,7 +15,6 @@ from decoders.problems import Code
 from decoders.records.batches import parse
 from decoders.records.form import RecordsForm
 from decoders.records.legacy import MOST_NESTED
-from decoders.records.opening import open_batch
 from decoders.view import View
 from tests.decoders.records.support import batch, message, read, record
 from tests.support.peers import READERS
@@ -48,18 +47,6 @@ def test_a_batch_of_every_kind_of_record() -> None:
     ]
     for theirs in READERS.values():
         assert theirs(batch(RECORDS, 4, offset=50)) == ours.records
-
-
-def test_where_records_lie() -> None:
-    data = batch(RECORDS, 4)
-    (one,) = parse(data).batches
-    records = open_batch(data, one).records
-    assert [(start, end) for *_, start, end in records] == [
-        (sum(map(len, parts[:n])), sum(map(len, parts[: n + 1])))
-        for parts in [[RECORDS[start:end] for *_, start, end in records]]
-        for n in range(4)
-    ]
-    assert records[-1][6] == len(RECORDS)
 
 
 def test_log_append_time_is_the_batch_s() -> None:

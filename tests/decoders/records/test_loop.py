@@ -1,0 +1,128 @@
+"""The loop over records, plain and compiled, against the walk that reads a record part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from decoders.records import current, loop
+from decoders.records.record import Record, RecordsError
+from tests.decoders.records.support import record, sized, varint
+
+SOURCE = Path(loop.__file__)
+COMPILED = import_module("decoders.records._loop") if current.COMPILED else None
+VARIANTS = [loop, *([COMPILED] if COMPILED else [])]
+
+Loop = Callable[..., int]
+Outcome = tuple[list[Record], tuple[object, ...] | None]
+
+PARTS = st.none() | st.binary(max_size=200)
+HEADERS = st.lists(st.tuples(st.sampled_from([b"", b"a", b"trace-id"]) | st.binary(max_size=3), PARTS), max_size=5)
+DELTAS = st.integers(0, 3) | st.integers(-(1 << 31), (1 << 31) - 1)
+TIMES = st.integers(0, 200) | st.integers(-(1 << 63), (1 << 63) - 1)
+RECORDS = st.lists(st.builds(record, DELTAS, PARTS, PARTS, HEADERS, TIMES), max_size=6)
+BASES = st.integers(-2, 2) | st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def nothing(data: bytes, start: int, *rest: object) -> int:
+    """A loop to which no record is common."""
+    del data, rest
+    return start
+
+
+def outcome(loop: Loop, data: bytes, count: int, offset: int, timestamp: int, append_time: int | None) -> Outcome:
+    found: list[Record] = []
+    with patch.object(current, "read_common", loop):
+        try:
+            current.read_records(data, count, offset, timestamp, append_time, found)
+        except RecordsError as error:
+            return found, (error.code, error.message, error.position, error.index, error.part)
+    return found, None
+
+
+def same(data: bytes, count: int, offset: int = 5, timestamp: int = 1000, append_time: int | None = None) -> Outcome:
+    careful = outcome(nothing, data, count, offset, timestamp, append_time)
+    for variant in VARIANTS:
+        assert outcome(variant.read_common, data, count, offset, timestamp, append_time) == careful
+    return careful
+
+
+def test_the_compiled_loop_is_made_of_the_source_that_is_here() -> None:
+    if COMPILED is None:
+        pytest.skip("there was no C compiler when this was installed")
+    source = SOURCE.read_bytes() + SOURCE.with_suffix(".pxd").read_bytes()
+    assert sha256(source).hexdigest() == COMPILED.SOURCE, "loop.py or loop.pxd was changed: run make"
+    assert not str(COMPILED.__file__).endswith(".py")
+
+
+@given(RECORDS, BASES, BASES, st.none() | st.integers(-1, 1 << 62))
+def test_whole_records(records: list[bytes], offset: int, timestamp: int, append_time: int | None) -> None:
+    found, error = same(b"".join(records), len(records), offset, timestamp, append_time)
+    assert error is None
+    assert len(found) == len(records)
+
+
+@given(RECORDS, st.integers(-2, 8), st.data())
+def test_damaged_records(records: list[bytes], count: int, choose: st.DataObject) -> None:
+    data = bytearray(b"".join(records))
+    for _ in range(choose.draw(st.integers(0, 3)) if data else 0):
+        at = choose.draw(st.integers(0, len(data) - 1))
+        data[at] = choose.draw(st.integers(0, 255))
+    same(bytes(data[: choose.draw(st.integers(0, len(data)))]), count)
+
+
+@given(st.binary(max_size=60), st.integers(0, 4))
+@example(b"\x0c" + b"\0" * 5, 1)
+@example(b"\x0c" + b"\xff" * 6, 1)
+@example(b"\x80" * 12, 1)
+def test_any_bytes(data: bytes, count: int) -> None:
+    same(data, count)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_common_is_read_by_the_loop(variant: ModuleType) -> None:
+    records = [
+        record(delta, key, value, headers, time)
+        for delta, key, value, headers, time in (
+            (0, b"key", b"value", [], 0),
+            (1, None, None, [(b"h", b"1"), (b"h", None), (b"", b"")], 1 << 40),
+            (1 << 26, b"", b"v" * 100_000, [(b"h", b"x" * 300)] * 63, -(1 << 40)),
+        )
+    ]
+    data = b"".join(records)
+    found: list[Record] = []
+    assert variant.read_common(data, 0, 3, 10, 1000, None, found) == len(data)
+    assert found == outcome(nothing, data, 3, 10, 1000, None)[0]
+
+
+@pytest.mark.parametrize(
+    "rare",
+    [
+        record(1 << 30, b"k", b"v"),
+        record(0, b"k", b"v", time=-(1 << 63)),
+        record(0, b"k", b"v", [(b"h", None)] * 64),
+    ],
+)
+def test_behind_a_rare_record_the_loop_goes_on(rare: bytes) -> None:
+    data = record(0, b"a", b"b") + rare + record(1, b"c", b"d")
+    assert len(same(data, 3)[0]) == 3
+
+
+def test_sums_wrap_as_java_s_do() -> None:
+    ((offset, timestamp, *_),), error = same(record(1, None, None, time=1), 1, (1 << 63) - 1, (1 << 63) - 1)
+    assert (offset, timestamp, error) == (-(1 << 63), -(1 << 63), None)
+
+
+def test_a_number_of_too_many_bytes_is_no_number() -> None:
+    inner = b"\0" + varint(0) + b"\x80\x80\x80\x80\x80\x00" + sized(b"k") + sized(b"v") + varint(0)
+    _, error = same(varint(len(inner)) + inner, 1)
+    assert error is not None
+    assert error[3:] == (0, "offsetDelta")
