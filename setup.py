@@ -11,21 +11,20 @@ SOURCE = Path("decoders", "records", "loop.py")
 TYPES = SOURCE.with_suffix(".pxd")
 
 
-def extension() -> Extension:
+def extensions() -> list[Extension]:
     """`_loop`, made of loop.py, which stays importable beside it; `_loop.SOURCE` tells of which loop.py."""
     source, types = SOURCE.read_bytes(), TYPES.read_bytes()
     copy = Path(BUILD, SOURCE).with_name("_loop.py")
+    for old in SOURCE.parent.glob("_loop.*"):
+        if old.stat().st_mtime < max(SOURCE.stat().st_mtime, TYPES.stat().st_mtime):
+            old.unlink()  # where nothing can be compiled any more, it would be in the way
     copy.parent.mkdir(parents=True, exist_ok=True)
     for package in (copy.parent, copy.parent.parent):
         Path(package, "__init__.py").touch()
     copy.write_bytes(source + b'\nSOURCE = "%s"\n' % sha256(source + types).hexdigest().encode())
     copy.with_suffix(".pxd").write_bytes(types)
-    return Extension("decoders.records._loop", [str(copy)], optional=True)
-
-
-setup(
-    ext_modules=cythonize(
-        [extension()],
+    made: list[Extension] = cythonize(
+        [Extension("decoders.records._loop", [str(copy)])],
         include_path=[str(BUILD)],
         compiler_directives={
             "language_level": 3,
@@ -34,4 +33,9 @@ setup(
             "wraparound": False,
         },
     )
-)
+    for one in made:
+        one.optional = True
+    return made
+
+
+setup(ext_modules=extensions())
