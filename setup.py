@@ -1,4 +1,4 @@
-"""Compiles the loop over records; where that cannot be, the loop stays plain Python. All else is in pyproject.toml."""
+"""Compiles two loops over records; where that cannot be, they stay plain Python. All else is in pyproject.toml."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -6,30 +6,35 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-BUILD = Path("build", "loop")
-SOURCE = Path("decoders", "records", "loop.py")
-TYPES = SOURCE.with_suffix(".pxd")
+BUILD = Path("build", "cython")
+PLACE = Path("decoders", "records")
+MODULES = ("loop", "shown")
 
 
-def extensions() -> list[Extension]:
-    """`_loop`, made of loop.py, which stays importable beside it; `_loop.SOURCE` tells of which loop.py."""
-    source, types = SOURCE.read_bytes(), TYPES.read_bytes()
-    copy = Path(BUILD, SOURCE).with_name("_loop.py")
-    for old in SOURCE.parent.glob("_loop.*"):
-        if old.stat().st_mtime < max(SOURCE.stat().st_mtime, TYPES.stat().st_mtime):
+def copied(name: str) -> Extension:
+    """The extension `_NAME`, made of NAME.py, which stays importable beside it; its `SOURCE` tells of which NAME.py."""
+    files = [Path(PLACE, name).with_suffix(suffix) for suffix in (".py", ".pxd")]
+    for old in PLACE.glob(f"_{name}.*"):
+        if old.stat().st_mtime < max(file.stat().st_mtime for file in files):
             old.unlink()  # where nothing can be compiled any more, it would be in the way
+    source, types = (file.read_bytes() for file in files)
+    copy = Path(BUILD, PLACE, f"_{name}.py")
     copy.parent.mkdir(parents=True, exist_ok=True)
     for package in (copy.parent, copy.parent.parent):
         Path(package, "__init__.py").touch()
     copy.write_bytes(source + b'\nSOURCE = "%s"\n' % sha256(source + types).hexdigest().encode())
     copy.with_suffix(".pxd").write_bytes(types)
+    return Extension(".".join((*PLACE.parts, copy.stem)), [str(copy)])
+
+
+def extensions() -> list[Extension]:
     made: list[Extension] = cythonize(
-        [Extension("decoders.records._loop", [str(copy)])],
+        [copied(name) for name in MODULES],
         include_path=[str(BUILD)],
         compiler_directives={
             "language_level": 3,
-            "annotation_typing": False,  # the types are those of loop.pxd alone
-            "boundscheck": False,  # loop.py checks
+            "annotation_typing": False,  # the types are those of the .pxd files alone
+            "boundscheck": False,  # the loops check
             "wraparound": False,
         },
     )

@@ -10,7 +10,7 @@ import math
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -223,14 +223,19 @@ def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str
     return [(place.path, trouble) for place in records_forms(body, message, version) for trouble in place.form.troubles]
 
 
-def _holds_records(layout: Layout) -> bool:
-    return any(slot.type == "records" or (slot.layout and _holds_records(slot.layout)) for slot in layout.every())
-
-
 @per_version
 def _with_records(message: Message, version: int) -> Layout | None:
-    layout = layout_of(message, version)
-    return layout if _holds_records(layout) else None
+    return _pruned(layout_of(message, version))
+
+
+def _pruned(layout: Layout) -> Layout | None:
+    """What of a layout is records or holds them: other fields need no visit."""
+    kept = {}
+    for slot in layout.every():
+        inner = None if slot.layout is None else _pruned(slot.layout)
+        if inner is not None or slot.type == "records":
+            kept[slot.name] = replace(slot, layout=inner)
+    return replace(layout, slots=tuple(kept.values()), tagged={}, order=tuple(kept)) if kept else None
 
 
 def _forms(body: Any, layout: Layout, path: str, above: tuple[Mapping[str, Any], ...]) -> Iterator[RecordsPlace]:

@@ -86,7 +86,7 @@ class Follower:
             from captures.export.jsonl import JsonLines
 
             lines = JsonLines(self.reader, view)
-            return lambda item: lines.lines([item])
+            return lambda item: lines.lines([item]).decode()
         from captures.export.oneline import OneLine
 
         one = OneLine(self.reader)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from captures.export import Reading
+from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
 from decoders.view import PLAIN, View
-
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 class JsonLines:
@@ -21,14 +19,14 @@ class JsonLines:
         self._reader = reader
         self._view = view
 
-    def begin(self) -> str:
-        return ""
+    def begin(self) -> bytes:
+        return b""
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
-        return "".join([_encode(self.line(item)) + "\n" for item in items])
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        return b"".join([encode(self.line(item)) + b"\n" for item in items])
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
     def line(self, item: Exchange | StreamProblem | Health) -> dict[str, Any]:
         """The object of one item."""
@@ -51,16 +49,16 @@ class JsonArray(JsonLines):
 
     _first = True
 
-    def begin(self) -> str:
-        return "["
+    def begin(self) -> bytes:
+        return b"["
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
-        text = ",\n".join([_encode(self.line(item)) for item in items])
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        text = b",\n".join([encode(self.line(item)) for item in items])
         if not text:
-            return ""
-        lead = "\n" if self._first else ",\n"
+            return b""
+        lead = b"\n" if self._first else b",\n"
         self._first = False
         return lead + text
 
-    def end(self) -> str:
-        return "\n]\n"
+    def end(self) -> bytes:
+        return b"\n]\n"

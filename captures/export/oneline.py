@@ -58,14 +58,15 @@ class OneLine:
         self._health = reader.health
         self._summaries = Summariser(reader.source, reader.definitions)
 
-    def begin(self) -> str:
-        return ""
+    def begin(self) -> bytes:
+        return b""
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
-        return "".join([f"{self.line(item)}\n" for item in items if not isinstance(item, Health)])
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        text = "".join([f"{self.line(item)}\n" for item in items if not isinstance(item, Health)])
+        return text.encode("utf-8", "replace")
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
     def line(self, item: Exchange | StreamProblem) -> str:
         """One item without its line end; nothing in it can drive a terminal."""

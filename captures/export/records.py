@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from captures.export import Reading
+from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json
 from decoders.view import PLAIN, View
@@ -25,7 +25,6 @@ _OF_BATCH: Final = (
     "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
     "producerEpoch", "baseSequence", "recordCount", "sizeInBytes", "uncompressedSizeInBytes",
 )  # fmt: skip
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 class RecordLines:
@@ -36,16 +35,16 @@ class RecordLines:
         self._reader = reader
         self._view = view
 
-    def begin(self) -> str:
-        return ""
+    def begin(self) -> bytes:
+        return b""
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
-        return "".join(
-            [_encode(line) + "\n" for item in items if isinstance(item, Exchange) for line in self.records(item)]
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        return b"".join(
+            [encode(line) + b"\n" for item in items if isinstance(item, Exchange) for line in self.records(item)]
         )
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
         """The objects of an exchange's records."""

@@ -72,16 +72,17 @@ class CsvLines:
             "decoded": self._decoded,
         }
 
-    def begin(self) -> str:
-        return ",".join(self.columns) + "\n"
+    def begin(self) -> bytes:
+        return ",".join(self.columns).encode() + b"\n"
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> str:
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
         """The rows of a batch."""
         self._precision = self._reader.precision
-        return self._lines([item for item in items if type(item) is Exchange], **self._names)
+        text = self._lines([item for item in items if type(item) is Exchange], **self._names)
+        return text.encode("utf-8", "replace")
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
     def _timestamps(self) -> Callable[[Frame | None], str]:
         """timestamp() of a frame; neighbours mostly lie in the same second."""

@@ -7,7 +7,6 @@ block), one LZ4 frame, zstd frames. The libraries are loaded when a batch first 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -72,15 +71,17 @@ def _failed(codec: str, why: object) -> CodecError:
 def _gzip(data: Buffer, limit: int) -> Iterator[bytes]:
     """Members one after the other, as Java's GZIPInputStream reads them."""
     del limit
+    from isal import isal_zlib
+
     if not data:
         raise _failed("gzip", "there are none")
     rest: Buffer = data
     while rest:
-        member = zlib.decompressobj(_GZIP)
+        member = isal_zlib.decompressobj(_GZIP)
         while not member.eof:
             try:
                 piece = member.decompress(rest, _PIECE)
-            except zlib.error as error:
+            except isal_zlib.error as error:
                 raise _failed("gzip", error) from None
             rest = member.unconsumed_tail
             if not piece and not rest and not member.eof:

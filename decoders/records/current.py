@@ -10,16 +10,8 @@ from typing import Final
 
 from decoders.primitives import read_unsigned_varint, read_varlong
 from decoders.problems import Code, DecodeError
+from decoders.records.compiled import read_common
 from decoders.records.record import Header, Record, RecordsError
-
-try:
-    from decoders.records._loop import read_common
-
-    COMPILED = True
-except ImportError:
-    from decoders.records.loop import read_common
-
-    COMPILED = False
 
 _FAR: Final = 1 << 62
 """Bases of offsets and timestamps that are nearer to zero are common."""

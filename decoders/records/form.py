@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from binascii import b2a_base64
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from decoders import secrets
-from decoders.primitives import Buffer, text_as_java
+from decoders.primitives import Buffer
 from decoders.problems import Code
 from decoders.records import internal
 from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
+from decoders.records.compiled import in_base64, record_forms, text_or_base64
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.opening import open_batch
-from decoders.records.record import Header, Record, RecordsError
+from decoders.records.record import Record, RecordsError
 from decoders.view import PLAIN, Payloads, View
-
-_CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 
 
 def unaligned_records(records: Buffer) -> RecordsForm:
@@ -78,20 +75,13 @@ def _open(records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str
     opened = open_batch(records, batch, limit=view.batch_limit)
     header = batch.header
     troubles = opened.troubles
+    bad: list[tuple[int, int]] = []
     if header["magic"] == 2:
-        shown = list(map(_record, opened.records))
+        shown, bad = record_forms(opened.records)
     else:
         shown = list(map(_message if header["magic"] else _message_v0, opened.records))
         if "recordCount" not in header:
             _complete(header, opened.records)
-    # A header key is text by its type, so that one that is not cannot be shown as it is.
-    bad = [
-        Trouble(batch.start, Code.BAD_UTF8, "a header's key is not UTF-8", f"records[{index}].headers[{at}].key")
-        for index, record in enumerate(opened.records)
-        if record[4]
-        for at, (key, _) in enumerate(record[4])
-        if not _is_utf8(key)
-    ]
     if header.get("isControl"):
         troubles = [*troubles, *_control(batch, opened.records, shown, to_json)]
     elif topic in internal.TOPICS:
@@ -100,7 +90,14 @@ def _open(records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str
         _show_payloads(view.payloads, topic, opened.records, shown)
     header["uncompressedSizeInBytes"] = opened.uncompressed_size
     header["records"] = None if opened.uncompressed_size is None else shown
-    return [*troubles, *bad]
+    # A header key is text by its type, so that one that is not cannot be shown as it is.
+    return [
+        *troubles,
+        *(
+            Trouble(batch.start, Code.BAD_UTF8, "a header's key is not UTF-8", f"records[{index}].headers[{at}].key")
+            for index, at in bad
+        ),
+    ]
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:
@@ -116,23 +113,6 @@ def _complete(header: dict[str, Any], records: list[Record]) -> None:
     header["sizeInBytes"] = size
 
 
-def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
-    """Text where the bytes are UTF-8 without control characters other than tab, CR and LF, otherwise base64."""
-    if data is None:
-        return None
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return _base64(data)
-    if text.isprintable() or not _CONTROL(text):
-        return text
-    return _base64(data)
-
-
-def _base64(data: bytes) -> dict[str, str]:
-    return {"base64": b2a_base64(data, newline=False).decode("ascii")}
-
-
 def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record], shown: list[dict[str, Any]]) -> None:
     """Show keys, values and header values as the chosen viewers read them."""
     show = payloads.show
@@ -144,30 +124,6 @@ def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record],
         for (_, content), header in zip(headers, form.get("headers", ()), strict=True):
             if content is not None:
                 header["value"] = show(topic, "header", content, headers)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _header(header: Header) -> dict[str, Any]:
-    key, value = header
-    return {"key": text_as_java(key), "value": text_or_base64(value)}
-
-
-def _record(record: Record) -> dict[str, Any]:
-    offset, timestamp, key, value, headers = record
-    return {
-        "offset": offset,
-        "timestamp": timestamp,
-        "key": text_or_base64(key),
-        "value": text_or_base64(value),
-        "headers": [_header(header) for header in headers] if headers else [],
-    }
 
 
 def _message(record: Record) -> dict[str, Any]:
@@ -190,11 +146,11 @@ def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], t
             troubles.append(Trouble(batch.start, Code.TRUNCATED, text, f"records[{index}].key"))
             continue
         try:
-            form["key"] = {**_base64(key), "decoded": key_json(key)}
+            form["key"] = {**in_base64(key), "decoded": key_json(key)}
             kind = type_of(key)
             decoded = None if value is None or kind is None else value_json(kind, value, to_json)
             if value is not None:
-                form["value"] = _base64(value) if decoded is None else {**_base64(value), "decoded": decoded}
+                form["value"] = in_base64(value) if decoded is None else {**in_base64(value), "decoded": decoded}
         except RecordsError as error:
             troubles.append(Trouble(batch.start, error.code, error.message, f"records[{index}].{error.part}"))
     return troubles
@@ -228,7 +184,7 @@ def _internal_part(
     except RecordsError as error:
         found = [(error.code, error.message, error.part)]
     hidden = part == "value" and internal.withheld(topic, body, values, view)
-    form: dict[str, Any] = secrets.redacted(data) if hidden else _base64(data)
+    form: dict[str, Any] = secrets.redacted(data) if hidden else in_base64(data)
     if body is not None and values is not None:
         form["decoded"] = internal.decoded_json(body, values, to_json, view)
     return form, found

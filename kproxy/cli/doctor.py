@@ -93,7 +93,7 @@ def event_loop() -> Iterator[Fact]:
 
 
 def record_loop() -> Iterator[Fact]:
-    from decoders.records.current import COMPILED
+    from decoders.records.compiled import COMPILED
 
     if COMPILED:
         yield Fact("record loop", "ok", "compiled")

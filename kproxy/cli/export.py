@@ -156,15 +156,12 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> L
 
 def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:
     """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
-    out.write(lines.begin().encode())
+    out.write(lines.begin())
     for batch in _selected(reader, selection):
-        out.writelines(
-            lines.lines(batch[start : start + AT_ONCE]).encode("utf-8", "replace")
-            for start in range(0, len(batch), AT_ONCE)
-        )
+        out.writelines(lines.lines(batch[start : start + AT_ONCE]) for start in range(0, len(batch), AT_ONCE))
         if batch:
             out.flush()
-    out.write((lines.lines([reader.health]) + lines.end()).encode())
+    out.write(lines.lines([reader.health]) + lines.end())
     out.flush()
 
 

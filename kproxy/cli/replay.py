@@ -126,10 +126,10 @@ def _write(reader: Reader, lines: Lines, selection: Selection, *, health: bool) 
         if item is not None:
             held.append(item)
             continue
-        out.write(lines.lines(held).encode("utf-8", "replace"))
+        out.write(lines.lines(held))
         out.flush()
         held.clear()
-    out.write(lines.lines([*held, reader.health] if health else held).encode("utf-8", "replace"))
+    out.write(lines.lines([*held, reader.health] if health else held))
     out.flush()
 
 

@@ -12,7 +12,8 @@ import zstandard
 
 from decoders.jsonform import body_json
 from decoders.problems import Code
-from decoders.records.form import RecordsForm, text_or_base64
+from decoders.records.form import RecordsForm
+from decoders.records.shown import text_or_base64
 from tests.decoders.records.support import batch, message, record
 from tests.decoders.test_exchange_json import one
 from tests.support.scripts import Script, request, response

@@ -1,0 +1,50 @@
+"""What is compiled, against its source."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decoders.records import shown
+from decoders.records.compiled import COMPILED, record_forms
+from decoders.records.record import Record
+
+TEXTS = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
+NAMES = st.sampled_from([b"", b"a", b"trace-id", b"\xff", "\u00e9".encode()])
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(-(1 << 63), (1 << 63) - 1),
+        st.integers(-(1 << 63), (1 << 63) - 1),
+        TEXTS,
+        TEXTS,
+        st.lists(st.tuples(NAMES, TEXTS), max_size=4).map(tuple),
+    ),
+    max_size=5,
+)
+
+
+@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
+@pytest.mark.parametrize("name", ["loop", "shown"])
+def test_it_is_made_of_the_source_that_is_here(name: str) -> None:
+    made, plain = (import_module(f"decoders.records.{module}") for module in (f"_{name}", name))
+    assert made.__file__
+    assert plain.__file__
+    assert not made.__file__.endswith(".py")
+    source = Path(plain.__file__)
+    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
+    assert digest == made.SOURCE, f"{name}.py or {name}.pxd was changed: run make"
+
+
+@given(RECORDS)
+def test_forms_are_those_of_the_plain_source(records: list[Record]) -> None:
+    forms, bad = record_forms(records)
+    assert (forms, bad) == shown.record_forms(records)
+    assert [list(form) for form in forms] == [list(form) for form in shown.record_forms(records)[0]]
+    assert bad == [
+        (index, at) for index, record in enumerate(records) for at, (name, _) in enumerate(record[4]) if name == b"\xff"
+    ]
