@@ -1,9 +1,9 @@
 """How many records a second are decoded, per codec, beside the record readers of kafka-python and aiokafka.
 
-All read the same bytes in the same run: batches of magic 2 written by aiokafka, RECORDS records each with a key, a value
-of text and a header. Each does what its consumer does unless told otherwise: it checks the CRC of each batch,
-decompresses it, and hands out offset, timestamp, key, value and headers of each record, all of which are then looked at.
-A second figure leaves the CRC out. The garbage collector is switched off for all alike while they read. They take
+All read the same bytes in the same run: batches of magic 2 written by aiokafka, each with RECORDS records of a key, a
+value of text and a header. Each does what its consumer does unless told otherwise: it checks the CRC of each batch,
+decompresses it, and hands out offset, timestamp, key, value and headers of each record, which are then looked at. A
+second figure leaves the CRC out. The garbage collector is switched off for all alike while they read. They take
 turns, ROUNDS rounds; the best by CPU time counts, and the median says how steady the machine was.
 """
 
