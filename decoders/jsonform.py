@@ -240,7 +240,7 @@ def _pruned(layout: Layout) -> Layout | None:
 
 def _forms(body: Any, layout: Layout, path: str, above: tuple[Mapping[str, Any], ...]) -> Iterator[RecordsPlace]:
     around = (body, *above)
-    for slot in layout.every():
+    for slot in layout.slots:
         value = body.get(slot.name)
         if not value:
             continue
