@@ -16,7 +16,7 @@ from decoders.payloads import jsonvalue
 from decoders.payloads.reading import missing
 from decoders.payloads.schemas import NONE, Schemas
 from decoders.payloads.viewer import Payload, Viewer, ViewError
-from decoders.records.form import text_or_base64
+from decoders.records.compiled import text_or_base64
 from decoders.records.record import NO_HEADERS, Header
 
 PARTS = ("key", "value", "header")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decoders.payloads.schemas import Schemas
 from decoders.payloads.viewer import Content, Payload, ViewError
-from decoders.records.form import text_or_base64
+from decoders.records.compiled import text_or_base64
 
 
 class TextViewer:

@@ -44,7 +44,7 @@ def test_json_of_replay_is_that_of_export(tmp_path: Path) -> None:
     exported = run("export", CAPTURE, *options)
     assert exported.stdout == run("replay", CAPTURE, "--json", *options).stdout
     assert exported.stdout != run("export", CAPTURE).stdout
-    assert '"format": "hex"' in exported.stdout
+    assert '"format":"hex"' in exported.stdout
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from decoders.payloads.choose import Chooser, Rule, Shown
 from decoders.payloads.jsonvalue import DEPTH, NotJsonError, json_value
 from decoders.payloads.schemas import IdKind, Schema, Schemas
 from decoders.payloads.viewer import Content, Payload
-from decoders.records.form import text_or_base64
+from decoders.records.compiled import text_or_base64
 from tests.decoders.payloads.support import VIEWERS, Given, avro, json_schema
 
 ORDER = avro({"type": "record", "name": "O", "fields": [{"name": "n", "type": "long"}]}, number=42)
