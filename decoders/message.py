@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from decoders import secrets
+from decoders import embedded, secrets
 from decoders.compiler import Decode, Values, decoder
 from decoders.conversation.stream import Side
 from decoders.errorcodes import error_codes
@@ -25,6 +25,7 @@ from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message, Versions
 from decoders.tree import Node, tree
+from decoders.view import PLAIN, View
 
 __all__ = [
     "Decoded",
@@ -323,6 +324,7 @@ def frame_tree(
     api_version: int | None,
     definitions: Definitions,
     *,
+    view: View = PLAIN,
     limit: int | None = 200_000,
 ) -> Node:
     """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
@@ -330,10 +332,10 @@ def frame_tree(
     Offsets count from the frame's first byte. What was read before an error is kept; bytes that nothing reads are
     nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
     without them has its correlation id and its bytes. After `limit` nodes of the body the rest is "unread", with `more`
-    in the last of them.
+    in the last of them. What is known to be inside bytes hangs below them, and is made when it is asked for.
     """
-    view = memoryview(data)
-    end = len(view)
+    buffer = memoryview(data)
+    end = len(buffer)
     where = "request" if side is Side.CLIENT else "response"
     root = Node("frame", where, 0)
     root.end = end
@@ -341,13 +343,13 @@ def frame_tree(
     if end < _SIZE:
         size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} are left", Code.TRUNCATED)
         return root
-    (size.value,) = struct.unpack_from(">i", view, 0)
+    (size.value,) = struct.unpack_from(">i", buffer, 0)
     if side is Side.CLIENT:
         if end < _SIZE + _KEY_AND_VERSION.size:
-            unread = _bytes(root, "unread", view, _SIZE, end)
+            unread = _bytes(root, "unread", buffer, _SIZE, end)
             unread.problem = Problem(where, end, "", f"a request of {end} bytes has no header", Code.TRUNCATED)
             return root
-        api_key, api_version = _KEY_AND_VERSION.unpack_from(view, _SIZE)
+        api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, _SIZE)
     plans = _plans(definitions)
     # No API has a negative key: an orphan's header is the plainest one.
     plan = plans.get(side, -1 if api_key is None else api_key, -1 if api_version is None else api_version)
@@ -356,14 +358,15 @@ def frame_tree(
     position = header.end
     if decoded.message is not None and not any(node.problem for node in header.walk() if _stops(node)):
         body = _adopt(root, "body", tree(decoded.message, decoded.version, data, position, end, limit=limit))
+        embedded.attach(body, decoded.message, decoded.version, definitions, view)
         position = body.end
         stopped = any(node.more or _stops(node) for node in body.walk())
         if position < end:
-            rest = _bytes(root, "unread" if stopped else "trailing", view, position, end)
+            rest = _bytes(root, "unread" if stopped else "trailing", buffer, position, end)
             if not stopped:
                 rest.problem = next((p for p in decoded.problems if p.code is Code.TRAILING_BYTES), None)
     elif position < end:
-        _bytes(root, "unread", view, position, end)
+        _bytes(root, "unread", buffer, position, end)
     if plan.problem is not None and api_key is not None:
         root.problem = plan.problem
     return root
