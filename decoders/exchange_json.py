@@ -6,23 +6,28 @@ to see them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from decoders import secrets
+from decoders import embedded, secrets
 from decoders.conversation.stream import Side, Source
+from decoders.embedded import Scope
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.jsonform import base64, body_json
+from decoders.jsonform import base64, body_json, uuid_json
+from decoders.knowledge import topic_ids
 from decoders.message import (
     Decoded,
     decode_request,
     decode_response,
     error_codes,
     may_tell_a_secret,
+    problems_inside,
     record_problems,
 )
+from decoders.primitives import Buffer
 from decoders.problems import Code, Problem
 from decoders.records import skipped
 from decoders.schema import errors
@@ -109,6 +114,9 @@ def exchange_json(
     line["error_codes"] = frames.errors
     line["problems"] = [problem.to_json() for problem in (*exchange.problems, *frames.problems)]
     line["findings"] = []
+    topics = frames.topics()
+    if topics:
+        line["topics"] = topics
     return line
 
 
@@ -128,6 +136,8 @@ class _Frames:
         self.definitions_used: str | None = None
         self.undecoded = 0
         self.cut = False
+        self.asked: Mapping[str, Any] | None = None
+        self.topic_ids: list[Buffer] = []
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
         """The "request" or "response" member."""
@@ -157,13 +167,26 @@ class _Frames:
             self.undecoded += decoded is not None
             shown["raw"] = self._secret(data) if self._may_hold_secrets(frame, data) else base64(data)
             return shown
-        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, self.view)
+        self.view.knowledge.learn(decoded.message, decoded.version, decoded.body, self.asked)
+        inside = self.view.inside and embedded.places(decoded.message, decoded.version)
+        scope = Scope(self.view, self.definitions, self.asked) if inside else None
+        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, self.view, scope)
         self.problems += record_problems(data, decoded, shown["body"], _where(frame))
+        if scope is not None:
+            self.problems += problems_inside(data, decoded, scope, _where(frame))
+        self.topic_ids += topic_ids(decoded.body, decoded.message, decoded.version)
+        if frame.side is Side.CLIENT:
+            self.asked = decoded.body
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version
         if frame.side is Side.BROKER:
             self._errors(decoded)
         return shown
+
+    def topics(self) -> dict[str, str]:
+        """The names of the topic ids in both bodies, as far as they are known."""
+        names = ((topic_id, self.view.knowledge.topic(topic_id)) for topic_id in self.topic_ids)
+        return {uuid_json(topic_id): name for topic_id, name in names if name is not None}
 
     def _decode(self, frame: Frame, data: bytes | memoryview) -> Decoded | None:
         exchange = self.exchange

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from decoders import secrets
+from decoders import embedded, secrets
+from decoders.embedded import Scope
 from decoders.knowledge import Knowledge
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
@@ -30,16 +31,23 @@ def body_json(
     message: Message,
     version: int,
     view: View = PLAIN,
+    scope: Scope | None = None,
 ) -> Any:
     """The values of a message in `version` as an object that `json.dumps` takes.
 
     Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
-    unless the view shows them.
+    unless the view shows them. `scope` tells what the inside of bytes depends on, and takes what is wrong there.
     """
     body = (_open if view.show_secrets else _closed)(message, version)(values)
+    places = embedded.places(message, version)
+    if places and view.inside:
+        embedded.show(body, values, places, body_json, scope or Scope(view))
     if view.open_batches:
         for place in records_forms(body, message, version):
             place.form.open(body_json, view, _topic(place.around, view.knowledge))
+            if scope is not None and scope.depth:
+                path = f"{scope.path}.{place.path}"
+                scope.found.records += [(f"{path}.{trouble.path}", trouble) for trouble in place.form.troubles]
     return body
 
 

@@ -1,38 +1,165 @@
-"""What messages of a capture tell that later ones leave out: names of topic ids, protocol types of groups.
+"""What messages of a capture tell that later ones leave out: names of topic ids, protocols of groups.
 
 One object serves all connections of a reading. It learns from bodies in the order in which exchanges complete.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
+from decoders.layout import Layout, Shape, per_version
+from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
-
-RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
-"""Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
+from decoders.schema.model import Message
 
 MOST: Final = 100_000
 """Topics, and groups, that are kept: a capture may claim any number of them."""
 
+TEACHING: Final = frozenset({3, 4, 6, 11, 14, 15, 16, 19, 20, 69, 75, 77, 90, 91, 92})
+"""API keys of the messages that name topic ids or protocols of groups."""
+
+TOPIC_ID: Final = "topicId"
+"""What every definition calls a topic id."""
+
+_NO_ID: Final = bytes(16)
+_TOPIC_NAMES: Final = ("name", "topicName", "topic")
+_PROTOCOL_NAMES: Final = ("protocolName", "protocolData")
+
+Values = Mapping[str, Any]
+
+
+class Fact(StrEnum):
+    """What there is to know: the name of a topic id, the protocol type of a group, and its protocol."""
+
+    TOPIC = "topic"
+    PROTOCOL_TYPE = "protocolType"
+    PROTOCOL = "protocol"
+
 
 class Knowledge:
-    """Names of topics by id (16 bytes), and protocol types of groups ("consumer", "connect") by group id."""
+    """Names of topics by id (16 bytes), and by group id protocol types ("consumer", "connect") and protocols ("range").
 
-    def __init__(self) -> None:
-        self._topics: dict[bytes, str] = dict(RESERVED)
-        self._protocol_types: dict[str, str] = {}
+    `tell` is called with each fact that is new: what it is, about which topic id (as hex digits) or group, and what is
+    known. Of each kind `most` are kept.
+    """
+
+    def __init__(self, tell: Callable[[Fact, str, str], None] | None = None, *, most: int = MOST) -> None:
+        self._tell = tell
+        self._most = most
+        self._known: dict[Fact, dict[str, str]] = {fact: {} for fact in Fact}
+
+    def take(self, fact: Fact, about: str, known: str) -> None:
+        """Take in a fact; of a group the newest counts."""
+        facts = self._known[fact]
+        if facts.get(about) == known or (len(facts) >= self._most and about not in facts):
+            return
+        facts[about] = known
+        if self._tell is not None:
+            self._tell(fact, about, known)
 
     def learn_topic(self, topic_id: Buffer, name: str) -> None:
-        if len(self._topics) < MOST:
-            self._topics[bytes(topic_id)] = name
+        if name and topic_id != _NO_ID:
+            self.take(Fact.TOPIC, topic_id.hex(), name)
 
     def learn_protocol_type(self, group: str, protocol_type: str) -> None:
-        if len(self._protocol_types) < MOST:
-            self._protocol_types[group] = protocol_type
+        if protocol_type:
+            self.take(Fact.PROTOCOL_TYPE, group, protocol_type)
+
+    def learn_protocol(self, group: str, protocol: str) -> None:
+        if protocol:
+            self.take(Fact.PROTOCOL, group, protocol)
+
+    def learn(self, message: Message, version: int, values: Values, asked: Values | None = None) -> None:
+        """Take in what a message's values tell; `asked` is the body of the request that it answers."""
+        teaching = _teaching(message, version)
+        if teaching is None:
+            return
+        for struct in _structs(values, teaching):
+            self._learn(struct, None)
+        if asked is not None and values.get("protocolName"):
+            self._learn(values, asked.get("groupId"))
+
+    def _learn(self, struct: Values, group: Any) -> None:
+        name = next((struct[name] for name in _TOPIC_NAMES if struct.get(name)), None)
+        if isinstance(name, str) and TOPIC_ID in struct:
+            self.learn_topic(struct[TOPIC_ID], name)
+        group = struct.get("groupId", group)
+        if not isinstance(group, str):
+            return
+        self.learn_protocol_type(group, struct.get("protocolType") or "")
+        protocol = next((struct[name] for name in _PROTOCOL_NAMES if struct.get(name)), None)
+        self.learn_protocol(group, protocol or "")
 
     def topic(self, topic_id: Buffer) -> str | None:
-        return self._topics.get(bytes(topic_id))
+        return self._known[Fact.TOPIC].get(topic_id.hex())
 
     def protocol_type(self, group: str) -> str | None:
-        return self._protocol_types.get(group)
+        return self._known[Fact.PROTOCOL_TYPE].get(group)
+
+    def protocol(self, group: str) -> str | None:
+        """The name of the protocol that a group's members agreed on; a consumer group's assignor."""
+        return self._known[Fact.PROTOCOL].get(group)
+
+    @property
+    def knows_topics(self) -> bool:
+        return bool(self._known[Fact.TOPIC])
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How to come to some structs of a message: whether this one is of them, and the ways through its fields."""
+
+    here: bool
+    fields: tuple[tuple[str, Ways], ...]
+
+
+def ways(layout: Layout, wanted: Callable[[frozenset[str]], bool]) -> Ways | None:
+    """The ways to the structs whose field names are `wanted`; None where there is none."""
+    here = wanted(frozenset(layout.order))
+    fields = tuple(
+        (slot.name, way)
+        for slot in layout.every()
+        if slot.shape in {Shape.ARRAY, Shape.STRUCT} and slot.layout is not None
+        if (way := ways(slot.layout, wanted)) is not None
+    )
+    return Ways(here, fields) if here or fields else None
+
+
+def _structs(values: Values, way: Ways) -> Iterator[Values]:
+    if way.here:
+        yield values
+    for name, below in way.fields:
+        value = values.get(name)
+        if isinstance(value, list):
+            for element in value:
+                yield from _structs(element, below)
+        elif value is not None:
+            yield from _structs(value, below)
+
+
+def _tells(names: frozenset[str]) -> bool:
+    return (TOPIC_ID in names and not names.isdisjoint(_TOPIC_NAMES)) or "protocolType" in names or (
+        "protocolName" in names
+    )
+
+
+@per_version
+def _teaching(message: Message, version: int) -> Ways | None:
+    return ways(layout_of(message, version), _tells)
+
+
+@per_version
+def _with_topic_ids(message: Message, version: int) -> Ways | None:
+    return ways(layout_of(message, version), lambda names: TOPIC_ID in names)
+
+
+def topic_ids(values: Values, message: Message, version: int) -> Iterator[Buffer]:
+    """The topic ids in a message's values, in order, those that are none left out."""
+    way = _with_topic_ids(message, version)
+    if way is not None:
+        for struct in _structs(values, way):
+            if struct.get(TOPIC_ID, _NO_ID) != _NO_ID:
+                yield struct[TOPIC_ID]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from decoders import embedded, secrets
 from decoders.compiler import Decode, Values, decoder
 from decoders.conversation.stream import Side
+from decoders.embedded import Scope
 from decoders.errorcodes import error_codes
 from decoders.jsonform import record_troubles
+from decoders.knowledge import TOPIC_ID, Knowledge
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.problems import Code, DecodeError, Problem
@@ -34,11 +36,15 @@ __all__ = [
     "error_codes",
     "frame_tree",
     "may_tell_a_secret",
+    "parts",
+    "problems_inside",
     "record_problems",
 ]
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 _SIZE = 4
+NODES = 200_000
+"""Nodes that a tree is given unless somebody asks for more."""
 _COPY = 1 << 16
 """Frames up to this size are copied once: slices of bytes decode faster than those of a memoryview."""
 
@@ -201,17 +207,17 @@ def _too_short(data: Buffer, where: str) -> Decoded:
     return Decoded(None, -1, {}, None, [problem], body_start=end)
 
 
-def _decode(data: Buffer, plan: _Plan, version: int, where: str) -> Decoded:
+def _decode(data: Buffer, plan: _Plan, version: int, where: str, start: int = _SIZE) -> Decoded:
     end = len(data)
     if type(data) is not bytes and end <= _COPY:
         data = bytes(data)
     found: list[Problem] = []
     try:
-        header, start = plan.decode_header(data, _SIZE, end, found)
+        header, start = plan.decode_header(data, start, end, found)
     except DecodeError as error:
         message = plan.attempts[0].message if plan.attempts else None
         problems = [error.problem(where)] if plan.problem is None else [plan.problem, error.problem(where)]
-        return Decoded(message, version, _partial_header(data, plan, end), None, problems, body_start=end)
+        return Decoded(message, version, _partial_header(data, plan, start, end), None, problems, body_start=end)
     if not plan.attempts:
         return Decoded(None, version, header, None, _problems(plan, found, where), body_start=start)
     attempt = plan.attempts[0]
@@ -288,9 +294,9 @@ def _placed(problems: list[Problem], where: str) -> Iterator[Problem]:
     return (Problem(where, p.offset, p.path, p.message, p.code) for p in problems)
 
 
-def _partial_header(data: Buffer, plan: _Plan, end: int) -> Values:
+def _partial_header(data: Buffer, plan: _Plan, start: int, end: int) -> Values:
     names = {slot.name for slot in layout_of(plan.header, plan.header_version).slots}
-    node = tree(plan.header, plan.header_version, data, _SIZE, end)
+    node = tree(plan.header, plan.header_version, data, start, end)
     return {child.name: child.value for child in node.children if child.name in names and child.problem is None}
 
 
@@ -317,6 +323,22 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
     ]
 
 
+def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) -> list[Problem]:
+    """What is wrong inside the bytes fields of a frame, where `scope.found` has something."""
+    if decoded.message is None or not (scope.found.wrong or scope.found.records):
+        return []
+    end = len(data)
+    root = tree(decoded.message, decoded.version, data, decoded.body_start, end, limit=NODES)
+    embedded.attach(root, decoded.message, decoded.version, memoryview(data), scope)
+    found = [replace(problem, where=where, path=node.path) for node, problem in embedded.problems(root)]
+    for path, trouble in scope.found.records:
+        node = next((node for node in root.walk() if node.type == "records" and path.startswith(f"{node.path}.")), None)
+        if node is not None:
+            offset = node.end - len(node.value) + trouble.offset
+            found.append(Problem(where, offset, path, trouble.message, trouble.code))
+    return found
+
+
 def frame_tree(
     data: Buffer,
     side: Side,
@@ -325,14 +347,16 @@ def frame_tree(
     definitions: Definitions,
     *,
     view: View = PLAIN,
-    limit: int | None = 200_000,
+    request: Buffer | None = None,
+    limit: int | None = NODES,
 ) -> Node:
     """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
 
     Offsets count from the frame's first byte. What was read before an error is kept; bytes that nothing reads are
     nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
     without them has its correlation id and its bytes. After `limit` nodes of the body the rest is "unread", with `more`
-    in the last of them. What is known to be inside bytes hangs below them, and is made when it is asked for.
+    in the last of them. What is known to be inside bytes hangs below them, and is made when it is asked for; that of
+    a response may follow from the frame of its `request`.
     """
     buffer = memoryview(data)
     end = len(buffer)
@@ -350,26 +374,60 @@ def frame_tree(
             unread.problem = Problem(where, end, "", f"a request of {end} bytes has no header", Code.TRUNCATED)
             return root
         api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, _SIZE)
-    plans = _plans(definitions)
     # No API has a negative key: an orphan's header is the plainest one.
-    plan = plans.get(side, -1 if api_key is None else api_key, -1 if api_version is None else api_version)
-    decoded = _decode(data, plan, -1 if api_version is None else api_version, where)
-    header = _adopt(root, "header", tree(plan.header, plan.header_version, data, _SIZE, end))
+    key, version = (-1 if number is None else number for number in (api_key, api_version))
+    answer = definitions.response(key, version) if side is Side.BROKER else None
+    asked = None
+    if request is not None and answer is not None and embedded.places(answer, version):
+        asked = decode_request(request, definitions).body
+    scope = Scope(view, definitions, asked)
+    problem = parts(root, buffer, _SIZE, side, key, version, scope, limit=limit)
+    if api_key is not None:
+        root.problem = problem
+    return root
+
+
+def parts(
+    root: Node,
+    buffer: memoryview,
+    start: int,
+    side: Side,
+    api_key: int,
+    api_version: int,
+    scope: Scope,
+    *,
+    limit: int | None = NODES,
+) -> Problem | None:
+    """Hang "header" and "body" of the message in `buffer[start:]` below `root`, and what is not read of it.
+
+    Returns what is odd about the API key or version.
+    """
+    end = len(buffer)
+    where = "request" if side is Side.CLIENT else "response"
+    plan = _plans(scope.definitions).get(side, api_key, api_version)
+    decoded = _decode(buffer, plan, api_version, where, start)
+    header = _adopt(root, "header", tree(plan.header, plan.header_version, buffer, start, end))
     position = header.end
     if decoded.message is not None and not any(node.problem for node in header.walk() if _stops(node)):
-        body = _adopt(root, "body", tree(decoded.message, decoded.version, data, position, end, limit=limit))
-        embedded.attach(body, decoded.message, decoded.version, definitions, view)
+        body = _adopt(root, "body", tree(decoded.message, decoded.version, buffer, position, end, limit=limit))
         position = body.end
         stopped = any(node.more or _stops(node) for node in body.walk())
+        if scope.view.knowledge.knows_topics:
+            _name_topics(body, scope.view.knowledge)
+        embedded.attach(body, decoded.message, decoded.version, buffer, scope)
         if position < end:
             rest = _bytes(root, "unread" if stopped else "trailing", buffer, position, end)
             if not stopped:
                 rest.problem = next((p for p in decoded.problems if p.code is Code.TRAILING_BYTES), None)
     elif position < end:
         _bytes(root, "unread", buffer, position, end)
-    if plan.problem is not None and api_key is not None:
-        root.problem = plan.problem
-    return root
+    return plan.problem
+
+
+def _name_topics(body: Node, knowledge: Knowledge) -> None:
+    for node in body.walk():
+        if node.name == TOPIC_ID and node.type == "uuid" and node.value is not None:
+            node.label = knowledge.topic(node.value)
 
 
 def _stops(node: Node) -> bool:
@@ -390,7 +448,12 @@ def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> N
 
 
 def _adopt(root: Node, name: str, node: Node) -> Node:
-    """Hang a message's own root below the frame; its nodes keep the paths that they have in the message."""
+    """Hang a message's own root below the frame; its nodes keep the paths that they have in the message.
+
+    Below bytes of another message they have the path that leads there.
+    """
     node.name = name
+    if root.parent is not None:
+        node.parent = root
     root.children.append(node)
     return node

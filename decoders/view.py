@@ -26,7 +26,7 @@ class View:
     """`batch_limit` is how many bytes a record batch may come to when it is decompressed, else it is not opened.
 
     Without `open_batches` record batches have no records. Without `payloads` a record's key and value are text or
-    base64.
+    base64. Without `inside` the other bytes are base64 alone.
     """
 
     show_secrets: bool = False
@@ -34,7 +34,8 @@ class View:
     batch_limit: int = DEFAULT_LIMIT
     knowledge: Knowledge = field(default_factory=Knowledge)
     payloads: Payloads | None = None
+    inside: bool = True
 
 
-PLAIN = View()
-"""Secrets withheld, batches opened, nothing known from elsewhere."""
+PLAIN = View(knowledge=Knowledge(most=0))
+"""Secrets withheld, batches opened, nothing known from elsewhere, nor learnt."""

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from decoders.exchange import Exchange, Health
-from decoders.view import PLAIN, View
+from decoders.view import View
 
 if TYPE_CHECKING:
     from captures.reader import Reader
@@ -64,7 +64,7 @@ class Follower:
         as_json: bool = False,
         expression: Expression | None = None,
         release: str | None = None,
-        view: View = PLAIN,
+        view: View | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
         """`observe` sees every exchange that the filter lets pass, in order."""
@@ -77,19 +77,20 @@ class Follower:
         self._observe = observe
         self._as_json = as_json
         self.reader = read(relay.recording, release=release, follow=True)
-        self._text = self._printer(as_json=as_json, view=view)
+        self._view = view or View()
+        self._text = self._printer(as_json=as_json)
         self.unknown = 0
         """Exchanges that the filter could not tell."""
 
-    def _printer(self, *, as_json: bool, view: View) -> Callable[[Any], str]:
+    def _printer(self, *, as_json: bool) -> Callable[[Any], str]:
         if as_json:
             from captures.export.jsonl import JsonLines
 
-            lines = JsonLines(self.reader, view)
+            lines = JsonLines(self.reader, self._view)
             return lambda item: lines.lines([item]).decode()
         from captures.export.oneline import OneLine
 
-        one = OneLine(self.reader)
+        one = OneLine(self.reader, self._view.knowledge)
         return lambda item: one.line(item) + "\n"
 
     def run(self, stopping: threading.Event) -> None:
@@ -131,14 +132,17 @@ class Follower:
             yield from items
             return
         from decoders.filters import ExchangeRow, Unavailable
+        from decoders.learning import learn
 
         matches = self._expression.compile()
         for item in items:
             if isinstance(item, Exchange):
                 try:
-                    if not matches(ExchangeRow(item, self.reader.source, self.reader.definitions)):
-                        continue
+                    selected = matches(ExchangeRow(item, self.reader.source, self.reader.definitions))
                 except Unavailable:
                     self.unknown += 1
+                    selected = False
+                if not selected:
+                    learn(item, self.reader.source, self.reader.definitions, self._view.knowledge)
                     continue
             yield item

@@ -11,7 +11,6 @@ from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
-from decoders.knowledge import Knowledge
 from decoders.schema import Definitions
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ class Opener:
         self._definitions = definitions
         self._show_secrets = show_secrets
         self._source: FileSource | None = None
-        self._knowledge = Knowledge()
-        self._topics = 0
 
     def open(self, row: Row, detail: Detail, side: Side) -> Opened | None:
         """The frame of one side, decoded; None where that side was not seen. Never raises on bad bytes."""
@@ -74,7 +71,8 @@ class Opener:
             if not self._show_secrets:
                 opened.secret = [(4, len(data))]
             return opened
-        self._decode(opened, row)
+        request = detail.request if side is Side.BROKER else None
+        self._decode(opened, row, None if request is None else self.bytes_of(request)[0])
         opened.remarks = [remark for remark in self.remarks(row, detail) if remark.where == _WHERE[side]]
         opened.notes += [
             f"byte {problem.offset}: {problem.message}"
@@ -99,16 +97,7 @@ class Opener:
             answered = message.decode_response(data, row.api_key, row.api_version, self._definitions).body
         if request is not None and response is not None:
             elapsed = response.time - request.time
-        return remarks(row.api_key, asked, answered, elapsed, self._known())
-
-    def _known(self) -> Knowledge:
-        """What the index knows of the names of topic ids."""
-        topics = self._index.meta.get("topics", {})
-        if len(topics) != self._topics:
-            self._topics = len(topics)
-            for topic_id, name in topics.items():
-                self._knowledge.learn_topic(bytes.fromhex(topic_id), name)
-        return self._knowledge
+        return remarks(row.api_key, asked, answered, elapsed, self._index.knowledge)
 
     def close(self) -> None:
         if self._source is not None:
@@ -137,12 +126,16 @@ class Opener:
             return data, f"{frame.missing} bytes of this frame were never captured"
         return data, ""
 
-    def _decode(self, opened: Opened, row: Row) -> None:
+    def _decode(self, opened: Opened, row: Row, request: bytes | None) -> None:
         from decoders import message
+        from decoders.view import View
 
         api_key, version = (row.api_key, row.api_version) if row.state != State.ORPHAN_RESPONSE else (None, None)
+        view = View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
         opened.version = row.api_version
-        opened.root = root = message.frame_tree(opened.data, opened.side, api_key, version, self._definitions)
+        opened.root = root = message.frame_tree(
+            opened.data, opened.side, api_key, version, self._definitions, view=view, request=request
+        )
         opened.unparsed = _unclaimed(root, len(opened.data))
         if api_key in secrets.API_KEYS and not self._show_secrets:
             opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]

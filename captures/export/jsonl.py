@@ -9,15 +9,15 @@ from captures.export import Reading
 from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
-from decoders.view import PLAIN, View
+from decoders.view import View
 
 
 class JsonLines:
     """One object a line: exchanges and problems as they come, health last."""
 
-    def __init__(self, reader: Reading, view: View = PLAIN) -> None:
+    def __init__(self, reader: Reading, view: View | None = None) -> None:
         self._reader = reader
-        self._view = view
+        self._view = view or View()
 
     def begin(self) -> bytes:
         return b""

@@ -14,6 +14,7 @@ from captures.index.summary import Summariser
 from captures.index.writer import CHANGED, Summary
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
+from decoders.knowledge import Knowledge
 from decoders.schema import Definitions, errors
 
 RESULTS: dict[Status, str] = {
@@ -53,10 +54,10 @@ def result_text(status: Status, codes: Sequence[int], key: int | None, version: 
 class OneLine:
     """Turns the items of a reading into lines; a problem that belongs to no exchange is one too, health is none."""
 
-    def __init__(self, reader: Reading) -> None:
+    def __init__(self, reader: Reading, knowledge: Knowledge | None = None) -> None:
         self._definitions = reader.definitions
         self._health = reader.health
-        self._summaries = Summariser(reader.source, reader.definitions)
+        self._summaries = Summariser(reader.source, reader.definitions, knowledge)
 
     def begin(self) -> bytes:
         return b""

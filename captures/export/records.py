@@ -9,7 +9,8 @@ from captures.export import Reading
 from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json
-from decoders.view import PLAIN, View
+from decoders.learning import learn
+from decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
 
@@ -30,10 +31,10 @@ _OF_BATCH: Final = (
 class RecordLines:
     """One record a line, in the order of their exchanges; `problems` counts what could not be read of records."""
 
-    def __init__(self, reader: Reading, view: View = PLAIN) -> None:
+    def __init__(self, reader: Reading, view: View | None = None) -> None:
         self.problems = 0
         self._reader = reader
-        self._view = view
+        self._view = view or View()
 
     def begin(self) -> bytes:
         return b""
@@ -50,6 +51,7 @@ class RecordLines:
         """The objects of an exchange's records."""
         place = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
         if place is None:
+            learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
             return
         line = exchange_json(
             exchange,
@@ -66,7 +68,8 @@ class RecordLines:
             return
         assigned = _assigned(line) if side == "request" else {}
         for topic in body[topics]:
-            name, topic_id = topic.get("name", topic.get("topic")), topic.get("topicId")
+            topic_id = topic.get("topicId")
+            name = topic.get("name", topic.get("topic", line.get("topics", {}).get(topic_id)))
             for partition in topic[partitions]:
                 records = partition[field]
                 number = partition.get("index", partition.get("partitionIndex"))

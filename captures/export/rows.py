@@ -12,13 +12,14 @@ from typing import Any
 from captures.export import Reading
 from decoders.exchange import Exchange, Frame, Health, StreamProblem
 from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
+from decoders.knowledge import Knowledge
 from decoders.view import View
 
 NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 
 Cells = dict[str, Any]
 
-_UNOPENED = View(open_batches=False)
+_UNOPENED = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
 
 HEADER_COLUMNS: dict[str, str] = {
     "time": "time(x.request or x.response)",

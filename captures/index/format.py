@@ -7,10 +7,12 @@ An index is a directory:
     connections  a header of 64 bytes, then 32 bytes a connection; entry i is connection number i + 1
     details      a header of 16 bytes, then records that say where an exchange's bytes lie
     problems     one JSON object (kproxy.problem/1) a line: what belongs to no exchange
-    meta.json    state, progress, sources, health and names of topic ids, replaced as a whole
+    knowledge    one JSON object a line: {"fact": "topic", "about": topic id as hex digits, "known": its name}, or
+                 "protocolType" or "protocol" about a group id; of one fact about one thing the last counts
+    meta.json    state, progress, sources and health, replaced as a whole
 
 `rows` is appended when a request's header is readable and completed in place, so a reader that maps it sees an
-exchange wait before it sees its answer. `strings`, `details` and `problems` are only appended to. A row is written
+exchange wait before it sees its answer. `strings`, `details`, `problems` and `knowledge` are only appended to. A row is written
 after everything that it points at.
 
 A writer never cuts or reuses the files of another: it makes new ones, and `generation` in meta.json tells a reader to
@@ -36,6 +38,7 @@ STRINGS = "strings"
 CONNECTIONS = "connections"
 DETAILS = "details"
 PROBLEMS = "problems"
+KNOWLEDGE = "knowledge"
 META = "meta.json"
 
 ROWS_MAGIC = b"KPXROWS\0"

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 from captures import reader as captures_reader
@@ -21,13 +20,12 @@ from captures.index.writer import IndexWriter, Summary
 from captures.source import STANDARD_INPUT
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
+from decoders.knowledge import Knowledge
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
 META_SECONDS = 0.25
 """How often progress and health are written while rows come."""
-MOST_TOPICS = 1_000
-"""Topic ids whose names are written with them."""
 PARENT_SECONDS = 1.0
 BEGIN_SECONDS = 10.0
 UNREADABLE = 3
@@ -61,7 +59,7 @@ class Indexer:
         )
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
-        self._summaries = Summariser(source, self.reader.definitions)
+        self._summaries = Summariser(source, self.reader.definitions, Knowledge(self.writer.fact))
         self._headers_only: dict[int, Exchange] = {}
         self._connections: dict[int, str] = {}
         self._nodes = 0
@@ -146,7 +144,6 @@ class Indexer:
             bytes_total=None if self.streaming or self._follow else self.reader.source.size,
             health=asdict(self.reader.health),
             precision=self.reader.precision,
-            topics={topic_id.hex(): name for topic_id, name in islice(self._summaries.topics.items(), MOST_TOPICS)},
             error=None
             if error is None
             else {"text": str(error), "message": error.message, "path": str(error.path), "offset": error.offset},

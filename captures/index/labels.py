@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from decoders.knowledge import Knowledge
+
 Body = Mapping[str, Any]
-Names = Mapping[bytes, str]
-"""Topic names by topic id, as far as Metadata has told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Text:
     prefix: str = ""
     words: Mapping[Any, str] | None = None
 
-    def render(self, body: Body, _names: Names) -> str:
+    def render(self, body: Body, _known: Knowledge) -> str:
         values = [value for value in _at(body, self.path) if value is not None and value != ""]
         if self.words is not None:
             values = [self.words[value] for value in values if value in self.words]
@@ -41,7 +41,7 @@ class Topics:
 
     path: str
 
-    def render(self, body: Body, names: Names) -> str:
+    def render(self, body: Body, known: Knowledge) -> str:
         topics = [element for element in _at(body, self.path + "[]") if isinstance(element, dict | str)]
         partitions = 0
         first = ""
@@ -49,7 +49,7 @@ class Topics:
             if isinstance(element, str):
                 first = first or element
                 continue
-            name = _topic(element, names)
+            name = _topic(element, known)
             listed = _partitions(element)
             partitions += len(listed)
             first = first or (f"{name}-{listed[0]}" if listed else name)
@@ -68,10 +68,10 @@ class Typed:
     by: str
     prefixes: Mapping[int, str]
 
-    def render(self, body: Body, names: Names) -> str:
+    def render(self, body: Body, known: Knowledge) -> str:
         kind = body.get(self.by, next(iter(self.prefixes)))
         prefix = self.prefixes.get(kind, f"{kind}:")
-        return next((text for path in self.paths if (text := Text(path, prefix).render(body, names))), "")
+        return next((text for path in self.paths if (text := Text(path, prefix).render(body, known))), "")
 
 
 Part = Text | Topics | Typed
@@ -126,14 +126,14 @@ _PARTITION_LISTS = ("partitions", "partitionData", "partitionStates", "partition
 _INDEXES = ("index", "partition", "partitionIndex", "partitionId")
 
 
-def label(api: str, request: Body | None, response: Body | None, names: Names) -> str:
+def label(api: str, request: Body | None, response: Body | None, known: Knowledge) -> str:
     """The column's text for an exchange; "" where nothing is named. `api` is the newest name ("Fetch")."""
     text = ""
     if request is not None:
         parts = REQUEST.get(api)
-        text = _join(parts, request, names) if parts is not None else _generic(request, names)
+        text = _join(parts, request, known) if parts is not None else _generic(request, known)
     if not text and response is not None and api in RESPONSE:
-        text = _join(RESPONSE[api], response, names)
+        text = _join(RESPONSE[api], response, known)
     return text
 
 
@@ -150,24 +150,24 @@ def id_text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw)[:22].decode()
 
 
-def _join(parts: tuple[Part, ...], body: Body, names: Names) -> str:
-    return " ".join(text for part in parts if (text := part.render(body, names)))
+def _join(parts: tuple[Part, ...], body: Body, known: Knowledge) -> str:
+    return " ".join(text for part in parts if (text := part.render(body, known)))
 
 
-def _generic(body: Body, names: Names) -> str:
-    text = _join(_GENERIC, body, names)
+def _generic(body: Body, known: Knowledge) -> str:
+    text = _join(_GENERIC, body, known)
     if text:
         return text
-    return next((text for path in _TOPIC_LISTS if (text := Topics(path).render(body, names))), "")
+    return next((text for path in _TOPIC_LISTS if (text := Topics(path).render(body, known))), "")
 
 
-def _topic(element: Body, names: Names) -> str:
+def _topic(element: Body, known: Knowledge) -> str:
     for key in _NAMES:
         value = element.get(key)
         if isinstance(value, str) and value:
             return value
     raw = topic_id(element.get("topicId"))
-    return "" if raw is None else names.get(raw) or id_text(raw)
+    return "" if raw is None else known.topic(raw) or id_text(raw)
 
 
 def _partitions(element: Body) -> list[int]:

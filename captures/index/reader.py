@@ -14,6 +14,7 @@ from captures.index import format as layout
 from captures.index.format import ConnectionEntry, Row
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
+from decoders.knowledge import Fact, Knowledge
 from decoders.problems import Code, Problem
 
 STRINGS_CACHED = 16_384
@@ -79,7 +80,7 @@ class _Mapped:
 class IndexReader:
     """An index directory as rows, strings, connections and details.
 
-    `count` is how many rows there are; `refresh` looks for more. Row numbers here count from 0: row i is exchange
+    `count` is how many rows there are, `knowledge` what was learnt up to them; `refresh` looks for more. Row numbers here count from 0: row i is exchange
     i + 1. Raises IndexUnreadableError where the directory holds no index of this format version.
     """
 
@@ -95,6 +96,8 @@ class IndexReader:
         self._details = _Mapped(directory / layout.DETAILS)
         self._cache: dict[int, str] = {0: ""}
         self._entries: dict[int, ConnectionEntry] = {}
+        self.knowledge = Knowledge()
+        self._known = 0
         self.refresh()
         if not self.meta:
             self.close()
@@ -130,6 +133,7 @@ class IndexReader:
         self._strings.grow()
         self._connections.grow()
         self._details.grow()
+        self._learn()
         if changes != self.changes:
             self._entries.clear()
         self.count, self.changes = count, changes
@@ -223,6 +227,19 @@ class IndexReader:
         self.count = self.changes = 0
         self._cache = {0: ""}
         self._entries.clear()
+        self.knowledge = Knowledge()
+        self._known = 0
+
+    def _learn(self) -> None:
+        """Take in what was learnt since; an older index has no such file."""
+        with contextlib.suppress(FileNotFoundError), (self.directory / layout.KNOWLEDGE).open("rb") as file:
+            file.seek(self._known)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._known += len(line)
+                told = json.loads(line)
+                self.knowledge.take(Fact(told["fact"]), told["about"], told["known"])
 
     def _frame(self, side: Side, position: int, end: int) -> tuple[Frame | None, int]:
         if position + layout.SIDE.size > end:

@@ -12,6 +12,8 @@ from captures.index.writer import Summary
 from decoders import message as messages
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Frame, Status
+from decoders.knowledge import Knowledge
+from decoders.learning import learn_both
 from decoders.meanings.remarks import wait_over
 from decoders.schema import Definitions
 
@@ -32,15 +34,15 @@ _COUNT_AT = 57
 
 
 class Summariser:
-    """Summaries of one reading's exchanges, in order; remembers what Metadata says on any connection.
+    """Summaries of one reading's exchanges, in order; remembers what they say on any connection.
 
-    `nodes` are the brokers' node ids by "host:port"; `topics` the topic names by topic id (16 bytes).
+    `nodes` are the brokers' node ids by "host:port"; `knowledge` is what else was learnt.
     """
 
-    def __init__(self, source: Source, definitions: Definitions) -> None:
+    def __init__(self, source: Source, definitions: Definitions, knowledge: Knowledge | None = None) -> None:
         self._source = source
         self._definitions = definitions
-        self.topics: dict[bytes, str] = {}
+        self.knowledge = knowledge or Knowledge()
         self.nodes: dict[str, int] = {}
 
     def of(self, exchange: Exchange) -> Summary:
@@ -52,8 +54,9 @@ class Summariser:
         response = self._decode(exchange, exchange.response, summary)
         asked = request.body if request else None
         answered = response.body if response else None
+        learn_both(request, response, self.knowledge)
         if answered is not None and response is not None:
-            self._learn(exchange, answered)
+            self._learn_nodes(exchange, answered)
             if response.message is not None:
                 summary.errors = messages.error_codes(answered, response.message, response.version)
             throttle = answered.get("throttleTimeMs")
@@ -62,7 +65,7 @@ class Summariser:
                 summary.flags |= Flag.THROTTLED
         api = self._definitions.api(exchange.api_key) if exchange.api_key is not None else None
         if api is not None:
-            summary.label = labels.label(api.name, asked, answered, self.topics)
+            summary.label = labels.label(api.name, asked, answered, self.knowledge)
         summary.records = _records(exchange.api_key, asked, answered)
         if exchange.api_key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
@@ -104,12 +107,7 @@ class Summariser:
         same = {node for address, node in self.nodes.items() if address.rpartition(":")[2] == port}
         return same.pop() if len(same) == 1 else None
 
-    def _learn(self, exchange: Exchange, answered: dict[str, Any]) -> None:
-        for topic in _dicts(answered.get("topics")):
-            raw = labels.topic_id(topic.get("topicId"))
-            name = topic.get("name")
-            if raw is not None and isinstance(name, str) and name:
-                self.topics[raw] = name
+    def _learn_nodes(self, exchange: Exchange, answered: dict[str, Any]) -> None:
         if exchange.api_key == METADATA:
             for broker in _dicts(answered.get("brokers")):
                 host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")

@@ -13,6 +13,7 @@ from typing import Any, Self
 from captures.index import format as layout
 from captures.index.format import Flag
 from decoders.exchange import Connection, Exchange, Frame, Status
+from decoders.knowledge import Fact
 from decoders.problems import Problem
 
 CHANGED = "changed by kproxy"
@@ -125,6 +126,7 @@ class IndexWriter:
         self._strings = _Appended(directory / layout.STRINGS, layout.pack_strings_header(layout.STRINGS_MAGIC))
         self._details = _Appended(directory / layout.DETAILS, layout.pack_strings_header(layout.DETAILS_MAGIC))
         self._problems = _Appended(directory / layout.PROBLEMS, b"")
+        self._knowledge = _Appended(directory / layout.KNOWLEDGE, b"")
         self._rows = _Table(
             directory / layout.ROWS,
             layout.ROWS_HEADER.pack(layout.ROWS_MAGIC, layout.VERSION, layout.ROW_SIZE, 0, 0),
@@ -201,6 +203,11 @@ class IndexWriter:
         self._problems.append(json.dumps(problem, separators=(",", ":")).encode() + b"\n")
         self.meta["problems"] += 1
 
+    def fact(self, fact: Fact, about: str, known: str) -> None:
+        """Append what was learnt (`Knowledge.tell`)."""
+        line = json.dumps({"fact": fact.value, "about": about, "known": known}, separators=(",", ":"))
+        self._knowledge.append(line.encode() + b"\n")
+
     def node(self, connection: int, node: int) -> None:
         """Name the broker of a connection by its node id."""
         entry = self._entries.get(connection)
@@ -229,6 +236,7 @@ class IndexWriter:
         self._connections.flush()
         self._details.flush()
         self._problems.flush()
+        self._knowledge.flush()
         self._rows.flush()
         if self._rows.changes + self._connections.changes != self._changes:
             self._changes = self._rows.changes + self._connections.changes
@@ -247,7 +255,7 @@ class IndexWriter:
 
     def close(self) -> None:
         self.flush()
-        for file in (self._strings, self._details, self._problems, self._rows, self._connections):
+        for file in (self._strings, self._details, self._problems, self._knowledge, self._rows, self._connections):
             file.close()
 
     def _connection(self, connection: Connection) -> None:

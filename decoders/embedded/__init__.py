@@ -1,13 +1,14 @@
-"""What is inside bytes fields whose inside is known."""
+"""What is inside bytes fields: protocols of groups, enclosed messages, metrics.
+
+`table` lists the fields, `form` puts what they hold into JSON, `nodes` below the nodes of a tree.
+"""
 
 from __future__ import annotations
 
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message
-from decoders.tree import Node
-from decoders.view import View
+from decoders.embedded.form import form, show
+from decoders.embedded.group import Kind, inside
+from decoders.embedded.nodes import attach, problems
+from decoders.embedded.scope import Found, Scope
+from decoders.embedded.table import places
 
-
-def attach(body: Node, message: Message, version: int, definitions: Definitions, view: View) -> None:
-    """Hang what is inside the bytes fields of a message below them, to be made when it is asked for."""
-    del body, message, version, definitions, view
+__all__ = ["Found", "Kind", "Scope", "attach", "form", "inside", "places", "problems", "show"]

@@ -20,7 +20,11 @@ _PRIMITIVES = frozenset(
 
 def message(line: str | bytes) -> Message:
     """Raises ValueError or KeyError on a line that is not of the form above."""
-    facts = json.loads(line)
+    return from_facts(json.loads(line))
+
+
+def from_facts(facts: dict[str, Any]) -> Message:
+    """What a line says once it is parsed."""
     shared: dict[str, Any] = {struct["name"]: struct for struct in facts.get("structs", ())}
     return Message(
         name=facts["name"],

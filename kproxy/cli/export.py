@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from captures.source import FileSource
     from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
+    from decoders.knowledge import Knowledge
     from decoders.view import View
 
 FORMATS = ("jsonl", "json", "csv", "records")
@@ -101,10 +102,9 @@ def command(
         reader = Reader(source, definitions(known), ports=ports)
         selection = Selection(expression, count, since, until)
         with _output(output, source) as out, few_collections():
-            lines = _lines(
-                reader, form, chosen, View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
-            )
-            _write(reader, lines, selection, out)
+            view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
+            lines = _lines(reader, form, chosen, view)
+            _write(reader, lines, selection, None if form == "csv" else view.knowledge, out)
         if selection.note:
             settings.warn(selection.note)
         if isinstance(lines, RecordLines) and lines.problems:
@@ -154,10 +154,12 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> L
     return kind(reader, view)
 
 
-def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) -> None:
+def _write(
+    reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge | None, out: BinaryIO
+) -> None:
     """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
     out.write(lines.begin())
-    for batch in _selected(reader, selection):
+    for batch in _selected(reader, selection, knowledge):
         out.writelines(lines.lines(batch[start : start + AT_ONCE]) for start in range(0, len(batch), AT_ONCE))
         if batch:
             out.flush()
@@ -165,13 +167,15 @@ def _write(reader: Reader, lines: Lines, selection: Selection, out: BinaryIO) ->
     out.flush()
 
 
-def _selected(reader: Reader, selection: Selection) -> Iterator[list[Exchange | StreamProblem]]:
+def _selected(
+    reader: Reader, selection: Selection, knowledge: Knowledge | None
+) -> Iterator[list[Exchange | StreamProblem]]:
     """What the selection leaves of each batch of a reading."""
     if selection == Selection():
         yield from reader.batches()
         return
     held: list[Exchange | StreamProblem] = []
-    for item in selection.of(_stepwise(reader), reader.source, reader.definitions):
+    for item in selection.of(_stepwise(reader), reader.source, reader.definitions, knowledge):
         if item is not None:
             held.append(item)
             continue

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from decoders.conversation.stream import Source
     from decoders.exchange import Exchange
     from decoders.filters import Expression
+    from decoders.knowledge import Knowledge
     from decoders.payloads.choose import Chooser, Rule
     from decoders.schema import Definitions
 
@@ -280,10 +281,16 @@ class Selection:
     until: int | None = None
     unknown: int = 0
 
-    def of(self, items: Iterable[T], source: Source, definitions: Definitions) -> Iterator[T]:
-        """The selected exchanges of a reading, everything that is no exchange passed on; ends after `count`."""
+    def of(
+        self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
+    ) -> Iterator[T]:
+        """The selected exchanges of a reading, everything that is no exchange passed on; ends after `count`.
+
+        What is left out still teaches `knowledge`.
+        """
         from decoders.exchange import Exchange
         from decoders.filters import ExchangeRow, Unavailable
+        from decoders.learning import learn
 
         matches = None if self.expression is None else self.expression.compile()
         left = self.count
@@ -293,15 +300,17 @@ class Selection:
             if not isinstance(item, Exchange):
                 yield item
                 continue
-            if not self.in_time(item):
-                continue
-            if matches is not None:
+            selected = self.in_time(item)
+            if selected and matches is not None:
                 try:
-                    if not matches(ExchangeRow(item, source, definitions)):
-                        continue
+                    selected = matches(ExchangeRow(item, source, definitions))
                 except Unavailable:
                     self.unknown += 1
-                    continue
+                    selected = False
+            if not selected:
+                if knowledge is not None:
+                    learn(item, source, definitions, knowledge)
+                continue
             if left is not None:
                 left -= 1
             yield item

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from captures.reader import Reader
     from decoders.exchange import Exchange, Health, StreamProblem
     from decoders.filters import Expression
+    from decoders.knowledge import Knowledge
 
 FIRST_ROWS_SECONDS = 0.5
 """How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
@@ -104,9 +105,9 @@ def _print(
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
     reader = read(list(captures), ports=ports, release=release)
-    lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader)
+    lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
-        _write(reader, lines, selection, health=as_json)
+        _write(reader, lines, selection, view.knowledge, health=as_json)
         if selection.note:
             settings.warn(selection.note)
         note = health_note(reader.health)
@@ -118,11 +119,11 @@ def _print(
         reader.close()
 
 
-def _write(reader: Reader, lines: Lines, selection: Selection, *, health: bool) -> None:
+def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge, *, health: bool) -> None:
     """Write the lines of what is selected; after each batch they leave, so that a live stream is seen as it passes."""
     out = sys.stdout.buffer
     held: list[Exchange | StreamProblem | Health] = []
-    for item in selection.of(_stepwise(reader), reader.source, reader.definitions):
+    for item in selection.of(_stepwise(reader), reader.source, reader.definitions, knowledge):
         if item is not None:
             held.append(item)
             continue

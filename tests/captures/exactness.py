@@ -8,6 +8,8 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
+from tests.support.plain import plain
+
 Message = tuple[str, str, int, str]
 """client, broker, correlation id, "request" or "response"."""
 
@@ -20,23 +22,6 @@ def expected(path: Path) -> dict[Message, deque[dict[str, Any]]]:
             line = json.loads(text)
             frames[line["client"], line["broker"], line["correlation_id"], line["kind"]].append(line)
     return frames
-
-
-def plain(value: Any) -> Any:
-    """Our body in the form of the expectation: without what we add to the form of Kafka's converters."""
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"base64", "decoded"}:
-        return value["base64"]
-    shown = {}
-    for name, item in value.items():
-        if isinstance(item, dict) and "sizeInBytes" in item and "batches" in item:
-            shown[f"{name}SizeInBytes"] = item["sizeInBytes"]
-        else:
-            shown[name] = plain(item)
-    return shown
 
 
 def differences(lines: list[dict[str, Any]], frames: dict[Message, deque[dict[str, Any]]]) -> list[str]:

@@ -14,7 +14,7 @@ def plain(value: Any) -> Any:
         return [plain(element) for element in value]
     if not isinstance(value, dict):
         return value
-    if value.keys() == {"base64", "decoded"}:
+    if {"base64", "decoded"} <= value.keys():
         return value["base64"]
     result = {}
     for name, inner in value.items():

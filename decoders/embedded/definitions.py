@@ -1,0 +1,40 @@
+"""Definitions of what Kafka writes inside bytes: its own ones, and those of definitions.json.
+
+That file holds, in the form of decoders/schema/data, what kafka-clients has no definition of: SubscriptionInfoData is
+Kafka Streams' own definition; AssignmentInfo (Streams) and the two of Connect are written in Java there
+(`AssignmentInfo`, `ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named topology's name in
+AssignmentInfo is a list of UTF-16 code units.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from decoders.schema.lookup import definitions
+from decoders.schema.model import Message, Versions
+from decoders.schema.reading import from_facts
+
+
+@cache
+def _own() -> dict[str, Message]:
+    read = (from_facts(facts) for facts in json.loads((files("decoders.embedded") / "definitions.json").read_bytes()))
+    return {message.name: message for message in read}
+
+
+@cache
+def versions(name: str) -> Versions:
+    """The versions of a structure that somebody defines."""
+    own = _own().get(name)
+    if own is not None:
+        return own.versions
+    known = [version for version in range(100) if definitions().message(name, version) is not None]
+    return Versions(known[0], known[-1])
+
+
+def definition(name: str, version: int) -> Message | None:
+    own = _own().get(name)
+    if own is not None:
+        return own if version in own.versions else None
+    return definitions().message(name, version)

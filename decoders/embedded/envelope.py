@@ -1,0 +1,129 @@
+"""What a broker forwards to the controller in its client's name (KIP-590): a whole request, and its response.
+
+Both lack the length prefix of a frame. The bytes of a message that may hold a secret are one themselves; what was
+decoded of it withholds its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from decoders import secrets
+from decoders.conversation.stream import Side
+from decoders.embedded.inside import Inside, ToJson, content_start
+from decoders.embedded.scope import DEEPEST, Scope
+from decoders.embedded.structure import Structure, Structured, read
+from decoders.primitives import Buffer
+from decoders.problems import Code, Problem
+from decoders.tree import Node
+
+if TYPE_CHECKING:
+    from decoders.message import Decoded
+
+_KEY_AND_VERSION: Final = struct.Struct(">hh")
+_LENGTH: Final = bytes(4)
+"""In the place of the length that a frame begins with: nobody reads its value."""
+
+PRINCIPAL: Final = Structure("DefaultPrincipalData", "principal")
+
+
+class Enclosed(Inside):
+    """A message inside a message."""
+
+    def __init__(self, decoded: Decoded, side: Side, key: int, version: int, asked: Mapping[str, Any] | None) -> None:
+        self.decoded = decoded
+        self.side = side
+        self.key = key
+        self.version = version
+        self.asked = asked
+        self.readable = decoded.body is not None and decoded.message is not None
+        self.wrong = bool(decoded.problems)
+        self.public = self.readable and not self.wrong and key not in secrets.API_KEYS
+        self.label = f"API {key} v{version}" if decoded.message is None else f"{decoded.message.name} v{version}"
+
+    def json(self, to_json: ToJson, scope: Scope) -> Any:
+        decoded = self.decoded
+        if decoded.body is None or decoded.message is None:
+            return None
+        definitions, view = scope.definitions, scope.view
+        view.knowledge.learn(decoded.message, decoded.version, decoded.body, self.asked)
+        if self.side is Side.CLIENT:
+            name, number = "RequestHeader", definitions.request_header_version(self.key, self.version)
+        else:
+            name, number = "ResponseHeader", definitions.response_header_version(self.key, self.version)
+        header = definitions.message(name, number)
+        api = definitions.api(self.key)
+        inner = scope.within("body", self.asked)
+        return {
+            "header": None if header is None else to_json(decoded.header, header, number, view, None),
+            "api": None if api is None else api.name,
+            "body": to_json(decoded.body, decoded.message, decoded.version, view, inner),
+        }
+
+    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
+        from decoders.message import parts
+
+        start = content_start(node)
+        inner = scope.within("body", self.asked)
+        parts(node, memoryview(buffer)[: node.end], start, self.side, self.key, self.version, inner)
+        return node.children
+
+
+def request(data: Buffer, scope: Scope) -> Enclosed | None:
+    """The request in an Envelope."""
+    from decoders.message import decode_request
+
+    if scope.depth >= DEEPEST or len(data) < _KEY_AND_VERSION.size:
+        return None
+    key, version = _KEY_AND_VERSION.unpack_from(data)
+    return Enclosed(decode_request(_LENGTH + bytes(data), scope.definitions), Side.CLIENT, key, version, None)
+
+
+def response(data: Buffer, scope: Scope) -> Enclosed | None:
+    """The response in the answer to an Envelope; None where the request is not known."""
+    from decoders.message import decode_request, decode_response
+
+    forwarded = None if scope.asked is None else scope.asked.get("requestData")
+    if scope.depth >= DEEPEST or forwarded is None or len(forwarded) < _KEY_AND_VERSION.size:
+        return None
+    key, version = _KEY_AND_VERSION.unpack_from(forwarded)
+    asked = decode_request(_LENGTH + bytes(forwarded), scope.definitions).body
+    decoded = decode_response(_LENGTH + bytes(data), key, version, scope.definitions)
+    return Enclosed(decoded, Side.BROKER, key, version, asked)
+
+
+def principal(data: Buffer, scope: Scope) -> Structured | None:
+    """Who the client is, as the default principal builder writes it; None where another one wrote it."""
+    del scope
+    found = read(PRINCIPAL, data)
+    return found if found.whole else None
+
+
+class Address(Inside):
+    """The bytes of an IP address."""
+
+    def __init__(self, data: Buffer) -> None:
+        self.readable = len(data) in {4, 16}
+        self.wrong = not self.readable
+        self.text = str(ipaddress.ip_address(bytes(data))) if self.readable else ""
+        self.label = self.text or "address"
+
+    def json(self, to_json: ToJson, scope: Scope) -> Any:
+        del to_json, scope
+        return self.text
+
+    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
+        del buffer, scope
+        if not self.readable:
+            text = f"an IP address of {len(node.value)} bytes"
+            node.problem = Problem("", content_start(node), node.path, text, Code.BAD_LENGTH)
+        return ()
+
+
+def address(data: Buffer, scope: Scope) -> Address:
+    """The address that the client has."""
+    del scope
+    return Address(data)

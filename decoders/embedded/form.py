@@ -1,0 +1,60 @@
+"""What is inside bytes, in the JSON form of a message: {"base64": …, "decoded": …} in the place of base64."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from decoders.embedded.inside import Inside, ToJson
+from decoders.embedded.scope import Scope
+from decoders.embedded.table import Place
+from decoders.primitives import Buffer
+
+Struct = Mapping[str, Any]
+
+
+def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, scope: Scope) -> None:
+    """Complete a body that was made of `values`, in place, where the inside of bytes is known."""
+    for place in places:
+        for shown, around, path in _structs(body, (values,), place.above, ""):
+            data = around[0].get(place.name)
+            if not data:
+                continue
+            within = scope.at(around, path + place.name)
+            inside = place.read(data, within)
+            if inside is not None:
+                shown[place.name] = form(shown[place.name], data, inside, to_json, within)
+
+
+def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope) -> Any:
+    """The form of bytes with their inside; `plain` is the form without: base64, or what stands for a secret."""
+    decoded = inside.json(to_json, scope)
+    scope.found.wrong |= inside.wrong
+    if not inside.readable:
+        return plain
+    if inside.public:
+        plain = b2a_base64(data, newline=False).decode("ascii")
+    whole = {**plain} if isinstance(plain, dict) else {"base64": plain}
+    whole["decoded"] = decoded
+    if inside.guessed:
+        whole["guessed"] = True
+    return whole
+
+
+def _structs(
+    body: Any, around: tuple[Struct, ...], above: tuple[str, ...], path: str
+) -> Iterator[tuple[Any, tuple[Struct, ...], str]]:
+    """The structs that `above` leads to: of the body, of the values with those around them, and the path to it."""
+    if not above:
+        yield body, around, path
+        return
+    name = above[0]
+    value = around[0].get(name)
+    if not value:
+        return
+    if isinstance(value, list):
+        for index, (one, shown) in enumerate(zip(value, body[name], strict=True)):
+            yield from _structs(shown, (one, *around), above[1:], f"{path}{name}[{index}].")
+    else:
+        yield from _structs(body[name], (value, *around), above[1:], f"{path}{name}.")

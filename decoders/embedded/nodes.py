@@ -1,0 +1,61 @@
+"""What is inside bytes, as nodes below their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from decoders.embedded.scope import Scope
+from decoders.embedded.table import Place, places
+from decoders.primitives import Buffer
+from decoders.problems import Problem
+from decoders.schema.model import Message
+from decoders.tree import Node
+
+
+def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Scope) -> None:
+    """Label the bytes below a message's node whose inside is known, and hang it below them for when it is asked for.
+
+    Offsets count in `buffer`, to the end of its frame.
+    """
+    for place in places(message, version):
+        for node, around in _bytes(root, place, ()):
+            inside = place.read(node.value, scope.at(around, ""))
+            if inside is None:
+                continue
+            node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
+            if inside.public:
+                node.secret = False
+            within = scope.at(around, "")
+            node.later(lambda own, inside=inside, within=within: inside.nodes(own, buffer, within))
+
+
+def _bytes(
+    struct: Node, place: Place, above: tuple[Mapping[str, Any], ...], step: int = 0
+) -> Iterator[tuple[Node, tuple[Mapping[str, Any], ...]]]:
+    """The bytes nodes of a place, and the plain values of the structs around each, innermost first."""
+    around = ({child.name: child.value for child in struct.children}, *above)
+    name = place.above[step] if step < len(place.above) else place.name
+    for child in struct.children:
+        if child.name != name:
+            continue
+        if step == len(place.above):
+            if child.value and child.problem is None:
+                yield child, around
+        elif child.type.startswith("[]"):
+            for element in child.children:
+                yield from _bytes(element, place, around, step + 1)
+        else:
+            yield from _bytes(child, place, around, step + 1)
+
+
+def problems(node: Node, *, inside: bool = False) -> Iterator[tuple[Node, Problem]]:
+    """What is wrong inside the bytes below a node, all of which are opened for it; records are not."""
+    if node.type == "records":
+        return
+    opening = node.unopened and not node.type.startswith("[]")
+    children = node.children
+    if (inside or opening) and node.problem is not None:
+        yield node, node.problem
+    for child in children:
+        yield from problems(child, inside=inside or opening)

@@ -1,0 +1,68 @@
+"""Which bytes fields have an inside that is known: the one list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from decoders.embedded import envelope, telemetry
+from decoders.embedded.group import Kind, connect_assignment, member, user_data
+from decoders.embedded.inside import Reader
+from decoders.layout import Layout, Shape, per_version
+from decoders.layout import layout as layout_of
+from decoders.schema.model import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The field at `path` of a message, and what reads it."""
+
+    message: str
+    path: str
+    read: Reader
+
+
+ROWS: Final = (
+    Row("JoinGroupRequest", "protocols.metadata", member(Kind.SUBSCRIPTION)),
+    Row("JoinGroupResponse", "members.metadata", member(Kind.SUBSCRIPTION)),
+    Row("SyncGroupRequest", "assignments.assignment", member(Kind.ASSIGNMENT)),
+    Row("SyncGroupResponse", "assignment", member(Kind.ASSIGNMENT)),
+    Row("DescribeGroupsResponse", "groups.members.memberMetadata", member(Kind.SUBSCRIPTION)),
+    Row("DescribeGroupsResponse", "groups.members.memberAssignment", member(Kind.ASSIGNMENT)),
+    Row("ConsumerProtocolSubscription", "userData", user_data(Kind.SUBSCRIPTION)),
+    Row("ConsumerProtocolAssignment", "userData", user_data(Kind.ASSIGNMENT)),
+    Row("ConnectWorkerState", "allocation", connect_assignment),
+    Row("EnvelopeRequest", "requestData", envelope.request),
+    Row("EnvelopeRequest", "requestPrincipal", envelope.principal),
+    Row("EnvelopeRequest", "clientHostAddress", envelope.address),
+    Row("EnvelopeResponse", "responseData", envelope.response),
+    Row("PushTelemetryRequest", "metrics", telemetry.metrics),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row's field in one version: the names of the structs that lead to it, and its own."""
+
+    above: tuple[str, ...]
+    name: str
+    read: Reader
+
+
+@per_version
+def places(message: Message, version: int) -> tuple[Place, ...]:
+    """The fields of a message whose inside is known."""
+    found = []
+    for row in ROWS:
+        if row.message == message.name:
+            *above, name = row.path.split(".")
+            if _has(layout_of(message, version), (*above, name)):
+                found.append(Place(tuple(above), name, row.read))
+    return tuple(found)
+
+
+def _has(layout: Layout | None, names: tuple[str, ...]) -> bool:
+    slot = None if layout is None else next((slot for slot in layout.every() if slot.name == names[0]), None)
+    if slot is None:
+        return False
+    return slot.shape is Shape.BYTES if len(names) == 1 else _has(slot.layout, names[1:])

@@ -1,0 +1,103 @@
+"""Metrics that clients push to brokers (KIP-714): OpenTelemetry's MetricsData in Protobuf, often compressed.
+
+Protobuf is loaded when metrics are first looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from decoders.embedded.inside import Inside, ToJson, content_start
+from decoders.embedded.scope import Scope
+from decoders.primitives import Buffer
+from decoders.problems import Code, Problem
+from decoders.records.codecs import CodecError, decompress
+from decoders.tree import Node
+
+COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""By the number in `compressionType`."""
+LARGEST: Final = 8 << 20
+"""Bytes of metrics that are looked into; a broker takes 1 MiB from a client unless it is told otherwise."""
+
+
+class Metrics(Inside):
+    """Metrics, which are opened when somebody asks for their inside."""
+
+    label = "OTLP metrics"
+
+    def __init__(self, data: Buffer, compression: int, limit: int) -> None:
+        self.data = data
+        self.compression = compression
+        self.limit = min(limit, LARGEST)
+        self.problem: tuple[Code, str] | None = None
+        self._shown: Any = None
+        self._opened = False
+
+    def open(self) -> Any:
+        """The JSON form that Protobuf gives MetricsData; None, with a `problem`, where it is none."""
+        if not self._opened:
+            self._opened = True
+            try:
+                self._shown = _parse(self._plain())
+            except CodecError as error:
+                self.problem = (error.code, error.message)
+            except ValueError as error:
+                self.problem = (Code.BAD_LENGTH, f"no OTLP metrics: {error}")
+            self.readable = self.problem is None
+            self.wrong = not self.readable
+        return self._shown
+
+    def _plain(self) -> bytes:
+        known = 0 <= self.compression < len(COMPRESSION)
+        codec = COMPRESSION[self.compression] if known else str(self.compression)
+        if codec == "none" and len(self.data) > self.limit:
+            text = f"{len(self.data)} bytes of metrics, more than {self.limit}: not opened"
+            raise CodecError(Code.DECOMPRESSION_LIMIT, text)
+        return decompress(codec, self.data, limit=self.limit)
+
+    def json(self, to_json: ToJson, scope: Scope) -> Any:
+        del to_json, scope
+        return self.open()
+
+    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
+        del buffer, scope
+        shown = self.open()
+        if self.problem is not None:
+            code, text = self.problem
+            node.problem = Problem("", content_start(node), node.path, text, code)
+            return ()
+        return [_node(name, value, node) for name, value in shown.items()]
+
+
+def _parse(data: bytes) -> Any:
+    """Raises ValueError where `data` is no MetricsData."""
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+    try:
+        return MessageToDict(MetricsData.FromString(data))
+    except (DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _node(name: str, value: Any, parent: Node) -> Node:
+    """A value of the JSON form; it has the bytes of all metrics, for Protobuf does not tell its own."""
+    kind = "[]" if isinstance(value, list) else "struct" if isinstance(value, dict) else "string"
+    node = Node(name, kind, parent.start, parent)
+    node.end = parent.end
+    if isinstance(value, list):
+        node.value = len(value)
+        node.later(lambda self: [_node(f"[{index}]", one, self) for index, one in enumerate(value)])
+    elif isinstance(value, dict):
+        node.later(lambda self: [_node(key, one, self) for key, one in value.items()])
+    else:
+        node.value = value
+    return node
+
+
+def metrics(data: Buffer, scope: Scope) -> Metrics:
+    """What a client measured."""
+    compression = scope.around[0].get("compressionType", 0)
+    return Metrics(data, compression, scope.view.batch_limit)

@@ -1,0 +1,37 @@
+"""Learning from exchanges that nobody looks at: only those that teach something are decoded."""
+
+from __future__ import annotations
+
+from decoders.conversation.stream import Source
+from decoders.exchange import Exchange, Frame
+from decoders.knowledge import TEACHING, Knowledge
+from decoders.message import Decoded, decode_request, decode_response
+from decoders.schema.lookup import Definitions
+
+
+def learn(exchange: Exchange, source: Source, definitions: Definitions, knowledge: Knowledge) -> None:
+    """Take in what an exchange tells of topic ids and groups. Never raises on bad bytes."""
+    key, version = exchange.api_key, exchange.api_version
+    if key not in TEACHING or version is None:
+        return
+    request = _bytes(exchange.request, source)
+    response = _bytes(exchange.response, source)
+    asked = None if request is None else decode_request(request, definitions)
+    answered = None if response is None else decode_response(response, key, version, definitions)
+    learn_both(asked, answered, knowledge)
+
+
+def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowledge) -> None:
+    """The same of frames that were decoded."""
+    for decoded in (asked, answered):
+        if decoded is not None and decoded.message is not None and decoded.body is not None:
+            body = None if asked is None or decoded is asked else asked.body
+            knowledge.learn(decoded.message, decoded.version, decoded.body, body)
+
+
+def _bytes(frame: Frame | None, source: Source) -> bytes | memoryview | None:
+    """A frame's bytes, None where they are not all there."""
+    if frame is None or frame.missing:
+        return None
+    data = frame.data(source)
+    return data if len(data) == frame.size + 4 else None
