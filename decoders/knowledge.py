@@ -15,6 +15,9 @@ from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.schema.model import Message
 
+RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
+"""Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
+
 MOST: Final = 100_000
 """Topics, and groups, that are kept: a capture may claim any number of them."""
 
@@ -50,6 +53,7 @@ class Knowledge:
         self._tell = tell
         self._most = most
         self._known: dict[Fact, dict[str, str]] = {fact: {} for fact in Fact}
+        self._known[Fact.TOPIC] |= {topic_id.hex(): name for topic_id, name in RESERVED.items()}
 
     def take(self, fact: Fact, about: str, known: str) -> None:
         """Take in a fact; of a group the newest counts."""
@@ -103,10 +107,6 @@ class Knowledge:
         """The name of the protocol that a group's members agreed on; a consumer group's assignor."""
         return self._known[Fact.PROTOCOL].get(group)
 
-    @property
-    def knows_topics(self) -> bool:
-        return bool(self._known[Fact.TOPIC])
-
 
 @dataclass(frozen=True, slots=True)
 class Ways:
@@ -141,8 +141,10 @@ def _structs(values: Values, way: Ways) -> Iterator[Values]:
 
 
 def _tells(names: frozenset[str]) -> bool:
-    return (TOPIC_ID in names and not names.isdisjoint(_TOPIC_NAMES)) or "protocolType" in names or (
-        "protocolName" in names
+    return (
+        (TOPIC_ID in names and not names.isdisjoint(_TOPIC_NAMES))
+        or "protocolType" in names
+        or ("protocolName" in names)
     )
 
 

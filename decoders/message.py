@@ -412,8 +412,7 @@ def parts(
         body = _adopt(root, "body", tree(decoded.message, decoded.version, buffer, position, end, limit=limit))
         position = body.end
         stopped = any(node.more or _stops(node) for node in body.walk())
-        if scope.view.knowledge.knows_topics:
-            _name_topics(body, scope.view.knowledge)
+        _name_topics(body, scope.view.knowledge)
         embedded.attach(body, decoded.message, decoded.version, buffer, scope)
         if position < end:
             rest = _bytes(root, "unread" if stopped else "trailing", buffer, position, end)

@@ -12,8 +12,8 @@ An index is a directory:
     meta.json    state, progress, sources and health, replaced as a whole
 
 `rows` is appended when a request's header is readable and completed in place, so a reader that maps it sees an
-exchange wait before it sees its answer. `strings`, `details`, `problems` and `knowledge` are only appended to. A row is written
-after everything that it points at.
+exchange wait before it sees its answer. `strings`, `details`, `problems` and `knowledge` are only appended to. A row is
+written after everything that it points at.
 
 A writer never cuts or reuses the files of another: it makes new ones, and `generation` in meta.json tells a reader to
 map those.

@@ -41,6 +41,10 @@ USER_DATA: Final[Mapping[tuple[str, Kind], Structure]] = {
 }
 """By name of the assignor, which is the protocol's. Source: Kafka Streams' StreamsPartitionAssignor."""
 
+PROTOCOL_NAMES: Final = ("protocolName", "protocolData", "protocol", "name")
+"""What messages call the protocol: in DescribeGroups "protocolData", in GroupMetadataValue "protocol", and "name" among
+those of a JoinGroup request."""
+
 
 def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | None:
     """What a member's metadata or assignment in a group of this protocol type holds; None where nobody knows.
@@ -75,8 +79,7 @@ def user_data(kind: Kind) -> Reader:
     """Reads what an assignor adds to a consumer's subscription or assignment."""
 
     def of(data: Buffer, scope: Scope) -> Structured | None:
-        # "name" is a protocol's in a JoinGroup request, "protocolData" is what DescribeGroups calls it.
-        protocol = scope.text("protocolName", "protocolData", "name")
+        protocol = scope.text(*PROTOCOL_NAMES)
         group = scope.text("groupId")
         if protocol is None and group is not None:
             protocol = scope.view.knowledge.protocol(group)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from decoders.embedded.inside import Inside
 from decoders.embedded.scope import Scope
 from decoders.embedded.table import Place, places
 from decoders.primitives import Buffer
@@ -20,14 +22,18 @@ def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Sc
     """
     for place in places(message, version):
         for node, around in _bytes(root, place, ()):
-            inside = place.read(node.value, scope.at(around, ""))
+            within = scope.at(around, "")
+            inside = place.read(node.value, within)
             if inside is None:
                 continue
             node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
             if inside.public:
                 node.secret = False
-            within = scope.at(around, "")
-            node.later(lambda own, inside=inside, within=within: inside.nodes(own, buffer, within))
+            node.later(partial(_open, inside, buffer, within))
+
+
+def _open(inside: Inside, buffer: Buffer, scope: Scope, node: Node) -> Iterable[Node]:
+    return inside.nodes(node, buffer, scope)
 
 
 def _bytes(

@@ -128,4 +128,3 @@ class Structured(Inside):
                 text = f"{left} bytes after a {self.structure.label}"
                 rest.problem = Problem("", root.end, node.path, text, Code.TRAILING_BYTES)
             yield rest
-

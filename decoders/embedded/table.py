@@ -29,6 +29,8 @@ ROWS: Final = (
     Row("SyncGroupResponse", "assignment", member(Kind.ASSIGNMENT)),
     Row("DescribeGroupsResponse", "groups.members.memberMetadata", member(Kind.SUBSCRIPTION)),
     Row("DescribeGroupsResponse", "groups.members.memberAssignment", member(Kind.ASSIGNMENT)),
+    Row("GroupMetadataValue", "members.subscription", member(Kind.SUBSCRIPTION)),
+    Row("GroupMetadataValue", "members.assignment", member(Kind.ASSIGNMENT)),
     Row("ConsumerProtocolSubscription", "userData", user_data(Kind.SUBSCRIPTION)),
     Row("ConsumerProtocolAssignment", "userData", user_data(Kind.ASSIGNMENT)),
     Row("ConnectWorkerState", "allocation", connect_assignment),

@@ -154,9 +154,7 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> L
     return kind(reader, view)
 
 
-def _write(
-    reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge | None, out: BinaryIO
-) -> None:
+def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge | None, out: BinaryIO) -> None:
     """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
     out.write(lines.begin())
     for batch in _selected(reader, selection, knowledge):

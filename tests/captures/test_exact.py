@@ -22,6 +22,9 @@ CAPTURES = {
     "golden/golden-4.4.0": None,
 }
 
+RANDOM_INSIDE = ("requestData", "responseData", "clientHostAddress", "metrics")
+"""Fields in which the golden messages have random bytes."""
+
 
 def export(name: str, release: str | None) -> list[dict[str, Any]]:
     arguments = ["--show-secrets", str(DATA / f"{name}.pcap"), *(["--release", release] if release else [])]
@@ -36,7 +39,9 @@ def test_bodies_equal_those_of_kafkas_classes(name: str, release: str | None) ->
 
     assert differences(lines, expected(DATA / f"{name}.jsonl.gz")) == []
     assert [line for line in lines if line["schema"] == "kproxy.problem/1"] == []
-    assert [line for line in lines if line.get("problems") and line["status"] != "cut"] == []
+    problems = [problem for line in lines if line.get("status") != "cut" for problem in line.get("problems", ())]
+    assert [problem for problem in problems if not problem["path"].startswith(RANDOM_INSIDE)] == []
+    assert name.startswith("golden") or not problems
     assert lines[-1]["schema"] == "kproxy.health/1"
 
 

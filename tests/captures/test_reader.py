@@ -16,6 +16,7 @@ from captures.source import SpoolSource, open_source
 from decoders import schema
 from decoders.exchange import Exchange
 from tests.captures import files, traffic
+from tests.support.plain import bare
 
 SIDES = ("request", "response")
 
@@ -293,8 +294,9 @@ def test_lost_packets_cost_only_what_they_touch(tmp_path: Path, seed: int) -> No
         if line["status"] != "ok" or line["problems"]:
             continue
         original = whole[_name(line)]
-        assert line["request"]["body"] == original["request"]["body"]
-        assert line["response"]["body"] == original["response"]["body"]
+        # What was lost may have told what is inside bytes.
+        assert bare(line["request"]["body"]) == bare(original["request"]["body"])
+        assert bare(line["response"]["body"]) == bare(original["response"]["body"])
         assert line["latency_ms"] == original["latency_ms"]
     good = [line for line in found if line["status"] in {"ok", "no_reply_expected"} and not line["problems"]]
     touched = len(whole) - len(good)

@@ -60,6 +60,19 @@ def oracle_classpath(release: str) -> str:
 
 
 @functools.cache
+def members_classpath() -> str:
+    """Class path of the program of tests/oracle/members, with Connect and Streams; builds it where needed."""
+    require("java", "mvn")
+    project = ORACLE / "members" / "pom.xml"
+    target = TARGET / "members"
+    stamp = target / "built"
+    if not (_up_to_date(stamp, [project, *project.parent.glob("src/**/*.java")]) and _jars(target / "classpath")):
+        maven(project, "compile")
+        stamp.touch()
+    return f"{target / 'classes'}:{(target / 'classpath').read_text().strip()}"
+
+
+@functools.cache
 def broker_classpath(release: str) -> str:
     """Class path of a whole broker."""
     require("java", "mvn")

@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 
+def bare(value: Any) -> Any:
+    """Our body with base64 alone where what is inside bytes is shown as well."""
+    if isinstance(value, list):
+        return [bare(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    if {"base64", "decoded"} <= value.keys():
+        return value["base64"]
+    return {name: bare(inner) for name, inner in value.items()}
+
+
 def plain(value: Any) -> Any:
     """Our body without what we add to Kafka's form.
 

@@ -6,6 +6,7 @@ import pytest
 
 from captures.index.labels import label
 from captures.index.summary import record_count
+from decoders.knowledge import Knowledge
 
 TOPIC_ID = bytes(range(1, 17))
 
@@ -38,14 +39,16 @@ TOPIC_ID = bytes(range(1, 17))
     ],
 )  # fmt: skip
 def test_labels(api: str, request_body: dict[str, Any], expected: str) -> None:
-    assert label(api, request_body, None, {TOPIC_ID: "known"}) == expected
+    known = Knowledge()
+    known.learn_topic(TOPIC_ID, "known")
+    assert label(api, request_body, None, known) == expected
 
 
 def test_a_request_that_names_nothing_is_told_by_its_response() -> None:
     answered = {"responses": [{"topic": "orders", "partitions": [{"partitionIndex": 2}]}]}
-    assert label("Fetch", {"topics": []}, answered, {}) == "orders-2"
-    assert label("Metadata", {"topics": None}, {"topics": [{"name": "a"}, {"name": "b"}]}, {}) == "2 topics"
-    assert label("Fetch", None, None, {}) == ""
+    assert label("Fetch", {"topics": []}, answered, Knowledge()) == "orders-2"
+    assert label("Metadata", {"topics": None}, {"topics": [{"name": "a"}, {"name": "b"}]}, Knowledge()) == "2 topics"
+    assert label("Fetch", None, None, Knowledge()) == ""
 
 
 def test_records_are_counted_without_opening_batches() -> None:
