@@ -1,8 +1,7 @@
 """Definitions of what Kafka writes inside bytes: its own ones, and those of definitions.json.
 
-That file holds, in the form of decoders/schema/data, what kafka-clients has no definition of: SubscriptionInfoData is
-Kafka Streams' own definition; AssignmentInfo (Streams) and the two of Connect are written in Java there
-(`AssignmentInfo`, `ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named topology's name in
+That file holds, in the form of decoders/schema/data, what Kafka writes by hand: Streams' `AssignmentInfo`, and
+Connect's structures (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named topology's name in
 AssignmentInfo is a list of UTF-16 code units.
 """
 
