@@ -330,7 +330,7 @@ def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) ->
     end = len(data)
     root = tree(decoded.message, decoded.version, data, decoded.body_start, end, limit=NODES)
     embedded.attach(root, decoded.message, decoded.version, memoryview(data), scope)
-    found = [replace(problem, where=where, path=node.path) for node, problem in embedded.problems(root)]
+    found = [replace(problem, where=where) for problem in embedded.problems(root)]
     for path, trouble in scope.found.records:
         node = next((node for node in root.walk() if node.type == "records" and path.startswith(f"{node.path}.")), None)
         if node is not None:

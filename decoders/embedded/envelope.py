@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from decoders import secrets
@@ -68,7 +69,9 @@ class Enclosed(Inside):
 
         start = content_start(node)
         inner = scope.within("body", self.asked)
-        parts(node, memoryview(buffer)[: node.end], start, self.side, self.key, self.version, inner)
+        odd = parts(node, memoryview(buffer)[: node.end], start, self.side, self.key, self.version, inner)
+        if odd is not None and odd in self.decoded.problems:
+            node.problem = replace(odd, offset=start + max(0, odd.offset - len(_LENGTH)))
         return node.children
 
 
@@ -76,9 +79,9 @@ def request(data: Buffer, scope: Scope) -> Enclosed | None:
     """The request in an Envelope."""
     from decoders.message import decode_request
 
-    if scope.depth >= DEEPEST or len(data) < _KEY_AND_VERSION.size:
+    if scope.depth >= DEEPEST:
         return None
-    key, version = _KEY_AND_VERSION.unpack_from(data)
+    key, version = _key_and_version(data)
     return Enclosed(decode_request(_LENGTH + bytes(data), scope.definitions), Side.CLIENT, key, version, None)
 
 
@@ -89,10 +92,15 @@ def response(data: Buffer, scope: Scope) -> Enclosed | None:
     forwarded = None if scope.asked is None else scope.asked.get("requestData")
     if scope.depth >= DEEPEST or forwarded is None or len(forwarded) < _KEY_AND_VERSION.size:
         return None
-    key, version = _KEY_AND_VERSION.unpack_from(forwarded)
+    key, version = _key_and_version(forwarded)
     asked = decode_request(_LENGTH + bytes(forwarded), scope.definitions).body
     decoded = decode_response(_LENGTH + bytes(data), key, version, scope.definitions)
     return Enclosed(decoded, Side.BROKER, key, version, asked)
+
+
+def _key_and_version(data: Buffer) -> tuple[int, int]:
+    """Of a request; -1, which no API has, where it is too short to have them."""
+    return _KEY_AND_VERSION.unpack_from(data) if len(data) >= _KEY_AND_VERSION.size else (-1, -1)
 
 
 def principal(data: Buffer, scope: Scope) -> Structured | None:

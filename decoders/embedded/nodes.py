@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from decoders.embedded.inside import Inside
 from decoders.embedded.scope import Scope
@@ -55,13 +56,21 @@ def _bytes(
             yield from _bytes(child, place, around, step + 1)
 
 
-def problems(node: Node, *, inside: bool = False) -> Iterator[tuple[Node, Problem]]:
-    """What is wrong inside the bytes below a node, all of which are opened for it; records are not."""
+NO_FIELDS: Final = frozenset({"trailing", "unread"})
+"""Nodes of bytes that no field claims."""
+
+
+def problems(node: Node, *, inside: bool = False) -> Iterator[Problem]:
+    """What is wrong inside the bytes below a node, all of which are opened for it; records are not.
+
+    Paths lead through the whole message.
+    """
     if node.type == "records":
         return
     opening = node.unopened and not node.type.startswith("[]")
     children = node.children
     if (inside or opening) and node.problem is not None:
-        yield node, node.problem
+        field = node.parent if node.name in NO_FIELDS else node
+        yield replace(node.problem, path="" if field is None else field.path)
     for child in children:
         yield from problems(child, inside=inside or opening)
