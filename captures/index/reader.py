@@ -81,7 +81,8 @@ class IndexReader:
     """An index directory as rows, strings, connections and details.
 
     `count` is how many rows there are, `knowledge` what was learnt up to them; `refresh` looks for more. Row numbers
-    here count from 0: row i is exchange i + 1. Raises IndexUnreadableError where the directory holds no index of this format version.
+    here count from 0: row i is exchange i + 1. Raises IndexUnreadableError where the directory holds no index of this
+    format version.
     """
 
     def __init__(self, directory: Path) -> None:

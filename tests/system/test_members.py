@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from decoders.conversation.stream import Side
 from decoders.embedded import Scope
 from decoders.embedded.envelope import PRINCIPAL
 from decoders.embedded.group import PROTOCOLS, USER_DATA
 from decoders.embedded.structure import Structured, read
 from decoders.jsonform import body_json
 from decoders.message import decode_request, frame_tree
-from decoders.conversation.stream import Side
 from decoders.schema import definitions
 from decoders.view import View
 from decoders.writer import write
@@ -44,7 +44,16 @@ VERSIONS = {
 def lines() -> list[dict[str, Any]]:
     seed = os.environ.get("KPROXY_ORACLE_SEED") or str(secrets.randbits(48))
     run = subprocess.run(
-        ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", members_classpath(), "kproxy.oracle.Members", seed, str(ROUNDS)],
+        [
+            "java",
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-cp",
+            members_classpath(),
+            "kproxy.oracle.Members",
+            seed,
+            str(ROUNDS),
+        ],
         capture_output=True,
         text=True,
         timeout=300,

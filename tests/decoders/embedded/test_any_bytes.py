@@ -50,7 +50,9 @@ def exchanges(data: bytes, protocol_type: str, protocol: str) -> list[tuple[byte
             response(14, 3, 1, assignment=data),
         ),
         (
-            request(11, 5, 2, groupId="g", protocolType=protocol_type, protocols=[{"name": protocol, "metadata": data}]),
+            request(
+                11, 5, 2, groupId="g", protocolType=protocol_type, protocols=[{"name": protocol, "metadata": data}]
+            ),
             response(11, 5, 2, protocolName=protocol, members=[member]),
         ),
         (request(14, 3, 3, groupId="g"), response(14, 3, 3, assignment=wrapped)),
