@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from decoders import embedded, secrets
 from decoders.conversation.stream import Side, Source
 from decoders.embedded import Scope
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.jsonform import base64, body_json, uuid_json
-from decoders.knowledge import topic_ids
+from decoders.jsonform import base64, body_json, uuid_json, with_records
+from decoders.knowledge import concerns, topic_ids
+from decoders.layout import per_version
 from decoders.message import (
     Decoded,
     decode_request,
@@ -32,6 +33,7 @@ from decoders.problems import Code, Problem
 from decoders.records import skipped
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
+from decoders.schema.model import Message
 from decoders.view import PLAIN, View
 
 EXCHANGE = "kproxy.exchange/1"
@@ -114,10 +116,24 @@ def exchange_json(
     line["error_codes"] = frames.errors
     line["problems"] = [problem.to_json() for problem in (*exchange.problems, *frames.problems)]
     line["findings"] = []
-    topics = frames.topics()
-    if topics:
+    if frames.topic_ids and (topics := frames.topics()):
         line["topics"] = topics
     return line
+
+
+class _Reach(NamedTuple):
+    """What there is to a message beside its values: what is learnt from it or shown of that, and what it holds."""
+
+    knowledge: bool
+    inside: bool
+    records: bool
+
+
+@per_version
+def _reach(message: Message, version: int) -> _Reach | None:
+    inside, records = bool(embedded.places(message, version)), with_records(message, version) is not None
+    reach = _Reach(concerns(message, version), inside, records)
+    return reach if any(reach) else None
 
 
 class _Frames:
@@ -137,6 +153,7 @@ class _Frames:
         self.undecoded = 0
         self.cut = False
         self.asked: Mapping[str, Any] | None = None
+        """The body of the frame before: the request's, once the response is at hand."""
         self.topic_ids: list[Buffer] = []
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
@@ -167,21 +184,32 @@ class _Frames:
             self.undecoded += decoded is not None
             shown["raw"] = self._secret(data) if self._may_hold_secrets(frame, data) else base64(data)
             return shown
-        self.view.knowledge.learn(decoded.message, decoded.version, decoded.body, self.asked)
-        inside = self.view.inside and embedded.places(decoded.message, decoded.version)
-        scope = Scope(self.view, self.definitions, self.asked) if inside else None
-        shown["body"] = body_json(decoded.body, decoded.message, decoded.version, self.view, scope)
-        self.problems += record_problems(data, decoded, shown["body"], _where(frame))
-        if scope is not None:
-            self.problems += problems_inside(data, decoded, scope, _where(frame))
-        self.topic_ids += topic_ids(decoded.body, decoded.message, decoded.version)
-        if frame.side is Side.CLIENT:
-            self.asked = decoded.body
+        self._body(frame, data, decoded, shown)
+        self.asked = decoded.body
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version
         if frame.side is Side.BROKER:
             self._errors(decoded)
         return shown
+
+    def _body(self, frame: Frame, data: bytes | memoryview, decoded: Decoded, shown: dict[str, Any]) -> None:
+        """The "body" of a frame that was read."""
+        body, message, version, view = decoded.body, decoded.message, decoded.version, self.view
+        if body is None or message is None:
+            return
+        reach = _reach(message, version)
+        if reach is None:
+            shown["body"] = body_json(body, message, version, view)
+            return
+        if reach.knowledge:
+            view.knowledge.learn(message, version, body, self.asked)
+            self.topic_ids += topic_ids(body, message, version)
+        scope = Scope(view, self.definitions, self.asked)
+        shown["body"] = body_json(body, message, version, view, scope)
+        if reach.records:
+            self.problems += record_problems(data, decoded, shown["body"], _where(frame))
+        if reach.inside:
+            self.problems += problems_inside(data, decoded, scope, _where(frame))
 
     def topics(self) -> dict[str, str]:
         """The names of the topic ids in both bodies, as far as they are known."""

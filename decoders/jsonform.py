@@ -12,7 +12,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from decoders import embedded, secrets
 from decoders.embedded import Scope
@@ -38,12 +38,12 @@ def body_json(
     Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
     unless the view shows them. `scope` tells what the inside of bytes depends on, and takes what is wrong there.
     """
-    body = (_open if view.show_secrets else _closed)(message, version)(values)
-    places = embedded.places(message, version)
-    if places and view.inside:
-        embedded.show(body, values, places, body_json, scope or Scope(view))
-    if view.open_batches:
-        for place in records_forms(body, message, version):
+    plan = (_open if view.show_secrets else _closed)(message, version)
+    body = plan.convert(values)
+    if plan.places and view.inside:
+        embedded.show(body, values, plan.places, body_json, scope or Scope(view))
+    if plan.records is not None and view.open_batches:
+        for place in _forms(body, plan.records, "", ()):
             place.form.open(body_json, view, _topic(place.around, view.knowledge))
             if scope is not None and scope.depth:
                 path = f"{scope.path}.{place.path}"
@@ -201,14 +201,27 @@ def _as_is(values: Mapping[str, Any]) -> Any:
     return values
 
 
-@per_version
-def _open(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
-    return _compile(message, version, show_secrets=True)
+class _Plan(NamedTuple):
+    """How a message becomes JSON; `records` is its layout where it has any."""
+
+    convert: Callable[[Mapping[str, Any]], Any]
+    places: tuple[embedded.Place, ...]
+    records: Layout | None
+
+
+def _plan(message: Message, version: int, *, show_secrets: bool) -> _Plan:
+    convert = _compile(message, version, show_secrets=show_secrets)
+    return _Plan(convert, embedded.places(message, version), with_records(message, version))
 
 
 @per_version
-def _closed(message: Message, version: int) -> Callable[[Mapping[str, Any]], Any]:
-    return _compile(message, version, show_secrets=False)
+def _open(message: Message, version: int) -> _Plan:
+    return _plan(message, version, show_secrets=True)
+
+
+@per_version
+def _closed(message: Message, version: int) -> _Plan:
+    return _plan(message, version, show_secrets=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +235,7 @@ class RecordsPlace:
 
 def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlace]:
     """The records fields of a body that `body_json` made."""
-    layout = _with_records(message, version)
+    layout = with_records(message, version)
     return [] if layout is None else list(_forms(body, layout, "", ()))
 
 
@@ -232,7 +245,8 @@ def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str
 
 
 @per_version
-def _with_records(message: Message, version: int) -> Layout | None:
+def with_records(message: Message, version: int) -> Layout | None:
+    """What holds records of the layout of a message; None where nothing does."""
     return _pruned(layout_of(message, version))
 
 

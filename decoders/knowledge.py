@@ -158,6 +158,12 @@ def _with_topic_ids(message: Message, version: int) -> Ways | None:
     return ways(layout_of(message, version), lambda names: TOPIC_ID in names)
 
 
+@per_version
+def concerns(message: Message, version: int) -> bool:
+    """Whether a message tells what is learnt here, or names topics by their ids."""
+    return _teaching(message, version) is not None or _with_topic_ids(message, version) is not None
+
+
 def topic_ids(values: Values, message: Message, version: int) -> Iterator[Buffer]:
     """The topic ids in a message's values, in order, those that are none left out."""
     way = _with_topic_ids(message, version)

@@ -9,6 +9,6 @@ from decoders.embedded.form import form, show
 from decoders.embedded.group import Kind, inside
 from decoders.embedded.nodes import attach, problems
 from decoders.embedded.scope import Found, Scope
-from decoders.embedded.table import places
+from decoders.embedded.table import Place, places
 
-__all__ = ["Found", "Kind", "Scope", "attach", "form", "inside", "places", "problems", "show"]
+__all__ = ["Found", "Kind", "Place", "Scope", "attach", "form", "inside", "places", "problems", "show"]
