@@ -6,7 +6,6 @@ decoded of it withholds its own.
 
 from __future__ import annotations
 
-import ipaddress
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -18,7 +17,6 @@ from decoders.embedded.inside import Inside, ToJson, content_start
 from decoders.embedded.scope import DEEPEST, Scope
 from decoders.embedded.structure import Structure, Structured, read
 from decoders.primitives import Buffer
-from decoders.problems import Code, Problem
 from decoders.tree import Node
 
 if TYPE_CHECKING:
@@ -108,30 +106,3 @@ def principal(data: Buffer, scope: Scope) -> Structured | None:
     del scope
     found = read(PRINCIPAL, data)
     return found if found.whole else None
-
-
-class Address(Inside):
-    """The bytes of an IP address."""
-
-    def __init__(self, data: Buffer) -> None:
-        self.readable = len(data) in {4, 16}
-        self.wrong = not self.readable
-        self.text = str(ipaddress.ip_address(bytes(data))) if self.readable else ""
-        self.label = self.text or "address"
-
-    def json(self, to_json: ToJson, scope: Scope) -> Any:
-        del to_json, scope
-        return self.text
-
-    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        del buffer, scope
-        if not self.readable:
-            text = f"an IP address of {len(node.value)} bytes"
-            node.problem = Problem("", content_start(node), node.path, text, Code.BAD_LENGTH)
-        return ()
-
-
-def address(data: Buffer, scope: Scope) -> Address:
-    """The address that the client has."""
-    del scope
-    return Address(data)

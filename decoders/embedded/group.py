@@ -62,11 +62,11 @@ def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | 
     return fitting[0]
 
 
-def member(kind: Kind) -> Reader:
-    """Reads what the scope's message says of a group's member."""
+def member(kind: Kind, always: str | None = None) -> Reader:
+    """Reads what the scope's message says of a member of a group; `always` is the protocol type of such members."""
 
     def of(data: Buffer, scope: Scope) -> Structured | None:
-        protocol_type = scope.text("protocolType")
+        protocol_type = always or scope.text("protocolType")
         group = scope.text("groupId")
         if protocol_type is None and group is not None:
             protocol_type = scope.view.knowledge.protocol_type(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from decoders.embedded import envelope, telemetry
+from decoders.embedded import envelope, telemetry, text
 from decoders.embedded.group import Kind, connect_assignment, member, user_data
 from decoders.embedded.inside import Reader
 from decoders.layout import Layout, Shape, per_version
@@ -31,12 +31,20 @@ ROWS: Final = (
     Row("DescribeGroupsResponse", "groups.members.memberAssignment", member(Kind.ASSIGNMENT)),
     Row("GroupMetadataValue", "members.subscription", member(Kind.SUBSCRIPTION)),
     Row("GroupMetadataValue", "members.assignment", member(Kind.ASSIGNMENT)),
+    Row(
+        "ConsumerGroupMemberMetadataValue",
+        "classicMemberMetadata.supportedProtocols.metadata",
+        member(Kind.SUBSCRIPTION, "consumer"),
+    ),
     Row("ConsumerProtocolSubscription", "userData", user_data(Kind.SUBSCRIPTION)),
     Row("ConsumerProtocolAssignment", "userData", user_data(Kind.ASSIGNMENT)),
     Row("ConnectWorkerState", "allocation", connect_assignment),
+    Row("SubscriptionInfoData", "userEndPoint", text.utf8),
+    Row("SubscriptionInfoData", "clientTags.key", text.utf8),
+    Row("SubscriptionInfoData", "clientTags.value", text.utf8),
     Row("EnvelopeRequest", "requestData", envelope.request),
     Row("EnvelopeRequest", "requestPrincipal", envelope.principal),
-    Row("EnvelopeRequest", "clientHostAddress", envelope.address),
+    Row("EnvelopeRequest", "clientHostAddress", text.address),
     Row("EnvelopeResponse", "responseData", envelope.response),
     Row("PushTelemetryRequest", "metrics", telemetry.metrics),
 )

@@ -121,3 +121,11 @@ def test_the_tree_names_topic_ids() -> None:
     frame = request(1, 16, 2, topics=[{"topicId": ORDERS}, {"topicId": OTHER}])
     root = frame_tree(frame, Side.CLIENT, None, None, eyes(), view=view)
     assert [node.label for node in root.walk() if node.name == "topicId"] == ["orders", None]
+
+
+def test_a_record_of_the_cluster_s_metadata_teaches() -> None:
+    message = definitions().message("TopicRecord", 0)
+    assert message is not None
+    knowledge = Knowledge()
+    knowledge.learn(message, 0, {"name": "orders", "topicId": ORDERS})
+    assert knowledge.topic(ORDERS) == "orders"

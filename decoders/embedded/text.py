@@ -1,0 +1,51 @@
+"""Bytes that are text, or have a text form that everybody knows."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from decoders.embedded.inside import Inside, ToJson, content_start
+from decoders.embedded.scope import Scope
+from decoders.primitives import Buffer
+from decoders.problems import Code, Problem
+from decoders.tree import Node
+
+
+class Text(Inside):
+    """Bytes as `text`; where that is None, `code` and `why` say what they are not."""
+
+    def __init__(self, text: str | None, code: Code, why: str) -> None:
+        self.text = text
+        self.code = code
+        self.why = why
+        self.readable = text is not None
+        self.wrong = not self.readable
+        self.label = text or ""
+
+    def json(self, to_json: ToJson, scope: Scope) -> Any:
+        del to_json, scope
+        return self.text
+
+    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
+        del buffer, scope
+        if self.text is None:
+            node.problem = Problem("", content_start(node), node.path, self.why, self.code)
+        return ()
+
+
+def utf8(data: Buffer, scope: Scope) -> Text:
+    """Text that is written as bytes."""
+    del scope
+    try:
+        return Text(bytes(data).decode(), Code.BAD_UTF8, "")
+    except UnicodeDecodeError as error:
+        return Text(None, Code.BAD_UTF8, f"not UTF-8: {error.reason}")
+
+
+def address(data: Buffer, scope: Scope) -> Text:
+    """The bytes of an IP address."""
+    del scope
+    text = str(ipaddress.ip_address(bytes(data))) if len(data) in {4, 16} else None
+    return Text(text, Code.BAD_LENGTH, f"an IP address of {len(data)} bytes")
