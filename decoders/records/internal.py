@@ -90,8 +90,12 @@ def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Prob
 
 
 def decoded_json(body: Body, values: dict[str, Any], to_json: ToJson, view: View) -> dict[str, Any]:
-    """What a key or value says: {"type", "name", "version", "data"}, without the version of a key, which has none."""
+    """What a key or value says: {"type", "name", "version", "data"}, without the version of a key, which has none.
+
+    The view's knowledge learns from it: the cluster's metadata name its topics.
+    """
     message = body.message
+    view.knowledge.learn(message, body.version, values)
     shown: dict[str, Any] = {"type": message.record_type, "name": message.name}
     if message.kind != "coordinator-key":
         shown["version"] = body.version

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from decoders.conversation.stream import Side
+from decoders.jsonform import body_json
 from decoders.knowledge import TEACHING, Fact, Knowledge, _teaching
 from decoders.learning import learn
 from decoders.message import frame_tree
+from decoders.records.internal import Body, decoded_json
 from decoders.schema import definitions
 from decoders.view import PLAIN, View
 from tests.decoders.embedded.support import lines
@@ -126,6 +128,6 @@ def test_the_tree_names_topic_ids() -> None:
 def test_a_record_of_the_cluster_s_metadata_teaches() -> None:
     message = definitions().message("TopicRecord", 0)
     assert message is not None
-    knowledge = Knowledge()
-    knowledge.learn(message, 0, {"name": "orders", "topicId": ORDERS})
-    assert knowledge.topic(ORDERS) == "orders"
+    view = View()
+    decoded_json(Body(message, 0, 0), {"name": "orders", "topicId": ORDERS}, body_json, view)
+    assert view.knowledge.topic(ORDERS) == "orders"

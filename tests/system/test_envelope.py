@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # it marks none of its names as exported
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from captures.export.jsonl import JsonLines
 from captures.reader import read
@@ -24,7 +29,7 @@ TOPIC = "forwarded"
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require("tcpdump")
     path = tmp_path_factory.mktemp("envelope") / "envelope.pcap"
     with cluster("4.4.0", 1) as broker:
@@ -46,7 +51,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         finally:
             dump.terminate()
             dump.wait(30)
-    yield path
+    return path
 
 
 def envelopes(capture: Path) -> list[dict[str, Any]]:
