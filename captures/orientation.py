@@ -38,6 +38,10 @@ class Orientation:
         Once it can, `events` happened when it could: their addresses of delivery are not before that.
         """
         self.events += events
+        owned = [self._definitions.dialect_at(port) is not None for port in self._ports]
+        if owned[0] != owned[1]:
+            # Nothing but its port tells a dialect; who listens there is the broker.
+            return 1 if owned[0] else 0
         segments: list[tuple[int, int, int, int]] = []
         for event in events:
             if isinstance(event, Run):

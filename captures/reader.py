@@ -11,10 +11,12 @@ A growing capture is followed by `poll`, which takes up some of what is there an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias, cast
 
+from captures.definitions import definitions
 from captures.errors import CaptureError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
@@ -25,10 +27,10 @@ from captures.source import FileSource, Part, open_source
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
 from captures.tcp.reassembly import Reassembler, TcpConnection
-from decoders import schema
 from decoders.conversation.conversation import Conversation, Limits
 from decoders.conversation.numbering import Numbering
 from decoders.conversation.stream import Event, Run, Side
+from decoders.dialects.conversation import DialectConversation
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.schema import Definitions
 
@@ -50,7 +52,7 @@ class Talk:
 
     def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
-        self.conversation: Conversation | None = None
+        self.conversation: Conversation | DialectConversation | None = None
         self.orientation: Orientation | None = None
         self.swapped = False
         self.held: list[Event] = []
@@ -281,7 +283,9 @@ class Reader:
         ends = connection.endpoints
         if talk.swapped:
             ends = ends[1], ends[0]
-        talk.conversation = Conversation(
+        dialect = self.definitions.dialect_at(int(ends[1].rpartition(":")[2]))
+        begin = Conversation if dialect is None else partial(DialectConversation, dialect=dialect)
+        talk.conversation = begin(
             ends[0],
             ends[1],
             self.source,
@@ -327,14 +331,16 @@ def read(
     *,
     ports: Ports | Sequence[range] | str | None = None,
     release: str | None = None,
+    given: Sequence[str] = (),
     follow: bool = False,
     limits: Limits | None = None,
 ) -> Reader:
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
-    `ports` narrows to connections with one of them. `follow` means that the capture grows: `poll` it. Raises
-    CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
+    `ports` narrows to connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
+    `follow` means that the capture grows: `poll` it. Raises CaptureError where a capture cannot be opened, ValueError
+    where `ports` or `given` cannot be read.
     """
     source = captures if isinstance(captures, FileSource) else open_source(cast("Path | str", captures))
     wanted = Ports.parse(ports) if isinstance(ports, str) else ports
-    return Reader(source, schema.definitions(release), ports=wanted, follow=follow, limits=limits)
+    return Reader(source, definitions(release, given), ports=wanted, follow=follow, limits=limits)

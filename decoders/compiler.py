@@ -188,7 +188,7 @@ class _Block:
         return self.struct(slot)
 
     def array(self, slot: Slot) -> str:
-        name, null = self.length(slot, "i")
+        name, null = self.length(slot, slot.count)
         element = slot.one
         result = self.source.fresh("v")
         self.put(f"if {name} > {int(slot.compact)}:")

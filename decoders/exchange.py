@@ -85,6 +85,12 @@ class Exchange:
     problems: list[Problem] = field(default_factory=list)
     token: bool = False
     """Bare SASL tokens (after SaslHandshake v0), which have no Kafka header."""
+    protocol: str | None = None
+    """Name of the dialect that it is in, None for Kafka; `api_key` is then the dialect's request type."""
+    asked_by: Side = Side.CLIENT
+    told: str = ""
+    """What earlier messages of the connection told, one character for each of `Dialect.told`: "1" where the condition
+    holds, "0" where it does not, "?" where no message told."""
 
     @property
     def latency_ns(self) -> int | None:

@@ -14,24 +14,17 @@ from typing import Any, NamedTuple
 
 from decoders import embedded, secrets
 from decoders.conversation.stream import Side, Source
+from decoders.dialects.decoding import names, supposed
 from decoders.embedded import Scope
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from decoders.frames import codes, decode_frame, error_name, where_of
 from decoders.jsonform import base64, body_json, uuid_json, with_records
 from decoders.knowledge import concerns, topic_ids
 from decoders.layout import per_version
-from decoders.message import (
-    Decoded,
-    decode_request,
-    decode_response,
-    error_codes,
-    may_tell_a_secret,
-    problems_inside,
-    record_problems,
-)
+from decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
 from decoders.primitives import Buffer
 from decoders.problems import Code, Problem
 from decoders.records import skipped
-from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message
 from decoders.view import PLAIN, View
@@ -82,13 +75,13 @@ def exchange_json(
     frames = _Frames(exchange, source, definitions, view, precision)
     request = frames.side(exchange.request)
     response = frames.side(exchange.response)
-    if view.open_batches and request is not None and response is not None and exchange.api_key == skipped.FETCH:
+    fetch = exchange.api_key == skipped.FETCH and exchange.protocol is None
+    if view.open_batches and fetch and request is not None and response is not None:
         skipped.mark(request["body"], response["body"])
     if health is not None:
         health.undecoded += frames.undecoded
     connection = exchange.connection
     key = exchange.api_key
-    api = definitions.api(key) if key is not None else None
     status = exchange.status
     if status is Status.OK and (frames.cut or frames.undecoded):
         status = Status.CUT if frames.cut else Status.UNDECODABLE
@@ -99,7 +92,7 @@ def exchange_json(
         "client": connection.client,
         "broker": connection.broker,
         "api_key": key,
-        "api": SASL_TOKEN if exchange.token else api.name if api is not None else None,
+        "api": SASL_TOKEN if exchange.token else None if key is None else definitions.api_name(key, exchange.protocol),
         "api_version": exchange.api_version,
         "correlation_id": exchange.correlation_id,
         "client_id": exchange.client_id,
@@ -107,6 +100,10 @@ def exchange_json(
         "response": response,
         "status": status.value,
     }
+    if exchange.protocol is not None:
+        line["protocol"] = exchange.protocol
+        if exchange.asked_by is Side.BROKER:
+            line["asked_by"] = "broker"
     if exchange.reason is not None:
         line["reason"] = exchange.reason
     if frames.definitions_used is not None:
@@ -175,7 +172,7 @@ class _Frames:
         if lost > 0:
             self.cut = True
             text = f"{lost} bytes are no longer held"
-            self.problems.append(Problem(_where(frame), len(data), "", text, Code.TRUNCATED))
+            self.problems.append(Problem(where_of(exchange, frame), len(data), "", text, Code.TRUNCATED))
         if exchange.token and not frame.missing and not lost:
             shown["body"] = {"token": self._secret(data[4:])}
             return shown
@@ -188,8 +185,13 @@ class _Frames:
         self.asked = decoded.body
         if decoded.guessed_version is not None:
             shown["guessed_version"] = decoded.guessed_version
-        if frame.side is Side.BROKER:
+        if frame is exchange.response:
             self._errors(decoded)
+        dialect = None if exchange.protocol is None else self.definitions.dialects[exchange.protocol]
+        if dialect is not None and supposed(decoded, dialect):
+            shown["supposed"] = True
+        if dialect is not None and (named := names(decoded.body, decoded.message, decoded.version)):
+            shown["names"] = named
         return shown
 
     def _body(self, frame: Frame, data: bytes | memoryview, decoded: Decoded, shown: dict[str, Any]) -> None:
@@ -197,7 +199,8 @@ class _Frames:
         body, message, version, view = decoded.body, decoded.message, decoded.version, self.view
         if body is None or message is None:
             return
-        reach = _reach(message, version)
+        # Names of messages mean something in Kafka alone.
+        reach = _reach(message, version) if self.exchange.protocol is None else None
         if reach is None:
             shown["body"] = body_json(body, message, version, view)
             return
@@ -207,9 +210,9 @@ class _Frames:
         scope = Scope(view, self.definitions, self.asked)
         shown["body"] = body_json(body, message, version, view, scope)
         if reach.records:
-            self.problems += record_problems(data, decoded, shown["body"], _where(frame))
+            self.problems += record_problems(data, decoded, shown["body"], where_of(self.exchange, frame))
         if reach.inside:
-            self.problems += problems_inside(data, decoded, scope, _where(frame))
+            self.problems += problems_inside(data, decoded, scope, where_of(self.exchange, frame))
 
     def topics(self) -> dict[str, str]:
         """The names of the topic ids in both bodies, as far as they are known."""
@@ -217,38 +220,30 @@ class _Frames:
         return {uuid_json(topic_id): name for topic_id, name in names if name is not None}
 
     def _decode(self, frame: Frame, data: bytes | memoryview) -> Decoded | None:
-        exchange = self.exchange
-        key, version = exchange.api_key, exchange.api_version
-        if key is None or version is None:
+        decoded = decode_frame(data, where_of(self.exchange, frame), self.exchange, self.definitions)
+        if decoded is None:
             return None
-        if frame.side is Side.CLIENT:
-            decoded = decode_request(data, self.definitions)
-        else:
-            decoded = decode_response(data, key, version, self.definitions)
         self.problems += decoded.problems
         if decoded.definitions is not None:
             self.definitions_used = decoded.definitions
         return decoded
 
     def _errors(self, decoded: Decoded) -> None:
-        key, version = self.exchange.api_key, self.exchange.api_version
-        if decoded.body is None or decoded.message is None or key is None or version is None:
-            return
-        for code in error_codes(decoded.body, decoded.message, decoded.version):
-            self.errors.append(errors.name_in(key, version, code))
+        exchange = self.exchange
+        for code in codes(decoded, exchange, self.definitions):
+            name = error_name(code, exchange.api_key, exchange.api_version, self.definitions, exchange.protocol)
+            self.errors.append(name)
 
     def _may_hold_secrets(self, frame: Frame, data: bytes | memoryview) -> bool:
         exchange = self.exchange
+        if exchange.protocol is not None:
+            return False
         if exchange.api_key is None and frame.side is Side.BROKER:
             return frame.missing > 0 or self.cut or may_tell_a_secret(data, self.definitions)
         return exchange.token or exchange.api_key in secrets.API_KEYS
 
     def _secret(self, data: bytes | memoryview) -> Any:
         return base64(data) if self.view.show_secrets else secrets.redacted(data)
-
-
-def _where(frame: Frame) -> str:
-    return "request" if frame.side is Side.CLIENT else "response"
 
 
 def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> dict[str, Any]:

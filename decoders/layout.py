@@ -67,6 +67,8 @@ class Slot:
     compact: bool
     minimum: int
     format: str = ""
+    count: str = "i"
+    """Format character of an array's count, where that is not compact."""
     tag: int | None = None
     element: Slot | None = None
     layout: Layout | None = None
@@ -137,7 +139,8 @@ def _slot(field: Field, version: int, *, flexible: bool, element: bool = False) 
             field,
             nullable,
             compact,
-            1 if compact else 4,
+            1 if compact else FIXED[field.count][1],
+            count=FIXED[field.count][0],
             tag=tag,
             element=inner,
             layout=inner.layout,

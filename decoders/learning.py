@@ -12,7 +12,7 @@ from decoders.schema.lookup import Definitions
 def learn(exchange: Exchange, source: Source, definitions: Definitions, knowledge: Knowledge) -> None:
     """Take in what an exchange tells of topic ids and groups. Never raises on bad bytes."""
     key, version = exchange.api_key, exchange.api_version
-    if key not in TEACHING or version is None:
+    if key not in TEACHING or version is None or exchange.protocol is not None:
         return
     request = _bytes(exchange.request, source)
     response = _bytes(exchange.response, source)

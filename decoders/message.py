@@ -361,13 +361,9 @@ def frame_tree(
     buffer = memoryview(data)
     end = len(buffer)
     where = "request" if side is Side.CLIENT else "response"
-    root = Node("frame", where, 0)
-    root.end = end
-    size = _child(root, "size", "int32", 0, min(_SIZE, end))
+    root = frame_root(data, where)
     if end < _SIZE:
-        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} are left", Code.TRUNCATED)
         return root
-    (size.value,) = struct.unpack_from(">i", buffer, 0)
     if side is Side.CLIENT:
         if end < _SIZE + _KEY_AND_VERSION.size:
             unread = _bytes(root, "unread", buffer, _SIZE, end)
@@ -402,25 +398,51 @@ def parts(
 
     Returns what is odd about the API key or version.
     """
-    end = len(buffer)
     where = "request" if side is Side.CLIENT else "response"
     plan = _plans(scope.definitions).get(side, api_key, api_version)
     decoded = _decode(buffer, plan, api_version, where, start)
-    header = _adopt(root, "header", tree(plan.header, plan.header_version, buffer, start, end))
-    position = header.end
-    if decoded.message is not None and not any(node.problem for node in header.walk() if _stops(node)):
+    body = grow(root, buffer, start, plan.header, plan.header_version, decoded, limit=limit)
+    if body is not None and decoded.message is not None:
+        _name_topics(body, scope.view.knowledge)
+        embedded.attach(body, decoded.message, decoded.version, buffer, scope)
+    return plan.problem
+
+
+def grow(
+    root: Node, buffer: memoryview, start: int, header: Message, version: int, decoded: Decoded, *, limit: int | None
+) -> Node | None:
+    """Hang "header" and "body" of the message in `buffer[start:]` below `root`, and what nothing reads.
+
+    `decoded` says what the body is; returns it, None where there is none.
+    """
+    end = len(buffer)
+    head = _adopt(root, "header", tree(header, version, buffer, start, end))
+    position = head.end
+    body = None
+    if decoded.message is not None and not any(node.problem for node in head.walk() if _stops(node)):
         body = _adopt(root, "body", tree(decoded.message, decoded.version, buffer, position, end, limit=limit))
         position = body.end
         stopped = any(node.more or _stops(node) for node in body.walk())
-        _name_topics(body, scope.view.knowledge)
-        embedded.attach(body, decoded.message, decoded.version, buffer, scope)
         if position < end:
             rest = _bytes(root, "unread" if stopped else "trailing", buffer, position, end)
             if not stopped:
                 rest.problem = next((p for p in decoded.problems if p.code is Code.TRAILING_BYTES), None)
     elif position < end:
         _bytes(root, "unread", buffer, position, end)
-    return plan.problem
+    return body
+
+
+def frame_root(data: Buffer, where: str) -> Node:
+    """A frame's root and its length field; the field has a problem where it is not whole."""
+    end = len(data)
+    root = Node("frame", where, 0)
+    root.end = end
+    size = _child(root, "size", "int32", 0, min(_SIZE, end))
+    if end < _SIZE:
+        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} are left", Code.TRUNCATED)
+    else:
+        (size.value,) = struct.unpack_from(">i", data, 0)
+    return root
 
 
 def _name_topics(body: Node, knowledge: Knowledge) -> None:

@@ -28,6 +28,7 @@ class Code(StrEnum):
     CRC_MISMATCH = "crc_mismatch"
     DECOMPRESSION_LIMIT = "decompression_limit"
     DECOMPRESSION_FAILED = "decompression_failed"
+    LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)

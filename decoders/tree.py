@@ -260,7 +260,7 @@ class _Walk:
 
     def array(self, node: Node, slot: Slot) -> None:
         start = self.position
-        count = self.length(node, slot, "i")
+        count = self.length(node, slot, slot.count)
         node.value = count
         if count is None:
             return

@@ -84,7 +84,7 @@ def _null(out: bytearray, slot: Slot, path: str) -> None:
     if slot.shape is Shape.STRUCT:
         out += b"\xff" if slot.tag is None else b"\0"
     else:
-        _length(out, slot, -1, ">h" if slot.shape is Shape.STRING else ">i")
+        _length(out, slot, -1, ">h" if slot.shape is Shape.STRING else ">" + slot.count)
 
 
 def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
@@ -108,13 +108,19 @@ def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
         _length(out, slot, len(value), ">i")
         out += value
     elif shape is Shape.ARRAY:
-        _length(out, slot, len(value), ">i")
+        _length(out, slot, _counted(slot, len(value), path), ">" + slot.count)
         for index, element in enumerate(value):
             _value(out, slot.one, element, f"{path}[{index}]")
     else:
         if slot.nullable:
             out += b"\x01"
         _fields(out, slot.struct, value, path)
+
+
+def _counted(slot: Slot, count: int, path: str) -> int:
+    if slot.count == "h" and not slot.compact and count > _MAX_STRING:
+        raise WriteError(f"{count} elements, {_MAX_STRING} is the most", path)
+    return count
 
 
 def _fixed(slot: Slot, value: Any, path: str) -> bytes:

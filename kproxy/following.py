@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -64,6 +64,7 @@ class Follower:
         as_json: bool = False,
         expression: Expression | None = None,
         release: str | None = None,
+        given: Sequence[str] = (),
         view: View | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
@@ -76,7 +77,7 @@ class Follower:
         self._expression = expression
         self._observe = observe
         self._as_json = as_json
-        self.reader = read(relay.recording, release=release, follow=True)
+        self.reader = read(relay.recording, release=release, given=given, follow=True)
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
         self.unknown = 0

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tui.live import RunInfo
@@ -18,14 +19,15 @@ def run(
     live: RunInfo | None = None,
     filter_text: str = "",
     release: str | None = None,
+    given: Sequence[str] = (),
     show_secrets: bool = False,
     ascii_only: bool | None = None,
 ) -> None:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
     The index need not exist yet: the screen waits for it. `live` is what is known of the running proxy; leaving asks
-    first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `ascii_only`
-    None asks the locale.
+    first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `given` are
+    definitions beside Kafka's (captures.definitions). `ascii_only` None asks the locale.
     """
     from tui.app import KproxyApp
 
@@ -34,6 +36,7 @@ def run(
         live=live,
         filter_text=filter_text,
         release=release,
+        given=given,
         show_secrets=show_secrets,
         ascii_only=ascii_only,
     ).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import locale
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,6 +32,7 @@ class KproxyApp(App[None]):
         live: RunInfo | None = None,
         filter_text: str = "",
         release: str | None = None,
+        given: Sequence[str] = (),
         show_secrets: bool = False,
         ascii_only: bool | None = None,
     ) -> None:
@@ -39,7 +41,13 @@ class KproxyApp(App[None]):
         self.theme = "ansi-dark"
         cells = Cells(ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only)
         self.main = ExchangesScreen(
-            index_dir, cells, live=live, filter_text=filter_text, release=release, show_secrets=show_secrets
+            index_dir,
+            cells,
+            live=live,
+            filter_text=filter_text,
+            release=release,
+            given=given,
+            show_secrets=show_secrets,
         )
 
     def on_mount(self) -> None:

@@ -11,6 +11,7 @@ from captures.index import format as layout
 from captures.index.format import Row, State
 from captures.index.reader import IndexReader
 from decoders.filters import Expression, Unavailable
+from decoders.filters.rows import KAFKA
 
 CHUNK = 8192
 """Rows tested before the screen gets its turn."""
@@ -42,6 +43,7 @@ class RowValues:
             "client": lambda row: index.string(index.connection(row.connection).client),
             "broker": lambda row: index.string(index.connection(row.connection).broker),
             "api_key": lambda row: _or_none(layout.NO_NUMBER, row.api_key),
+            "protocol": lambda row: index.protocol(row) or KAFKA,
             "api_version": lambda row: _or_none(layout.NO_NUMBER, row.api_version),
             "correlation_id": lambda row: row.correlation,
             "client_id": lambda row: index.string(row.client) if row.client else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from captures.errors import CaptureError
-from captures.index.format import Flag, Row, State
+from captures.index.format import NO_NUMBER, Flag, Row, State
 from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
@@ -71,8 +71,7 @@ class Opener:
             if not self._show_secrets:
                 opened.secret = [(4, len(data))]
             return opened
-        request = detail.request if side is Side.BROKER else None
-        self._decode(opened, row, None if request is None else self.bytes_of(request)[0])
+        self._decode(opened, row, detail)
         opened.remarks = [remark for remark in self.remarks(row, detail) if remark.where == _WHERE[side]]
         opened.notes += [
             f"byte {problem.offset}: {problem.message}"
@@ -87,7 +86,12 @@ class Opener:
         from decoders.meanings.remarks import MAKERS, remarks
 
         request, response = detail.request, detail.response
-        if row.api_key not in MAKERS or row.state in {State.TLS, State.ORPHAN_RESPONSE} or row.flags & Flag.TOKEN:
+        if (
+            row.protocol
+            or row.api_key not in MAKERS
+            or row.state in {State.TLS, State.ORPHAN_RESPONSE}
+            or row.flags & Flag.TOKEN
+        ):
             return []
         asked = answered = elapsed = None
         if request is not None:
@@ -126,22 +130,36 @@ class Opener:
             return data, f"{frame.missing} bytes of this frame were never captured"
         return data, ""
 
-    def _decode(self, opened: Opened, row: Row, request: bytes | None) -> None:
-        from decoders import message
+    def _decode(self, opened: Opened, row: Row, detail: Detail) -> None:
+        from decoders import frames, message
         from decoders.view import View
 
-        api_key, version = (row.api_key, row.api_version) if row.state != State.ORPHAN_RESPONSE else (None, None)
-        view = View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
+        api_key = version = None
+        if row.state != State.ORPHAN_RESPONSE:
+            api_key = row.api_key
+            version = None if row.api_version == NO_NUMBER else row.api_version
+        protocol = self._index.protocol(row)
+        request = detail.request if opened.side is Side.BROKER else None
         opened.version = row.api_version
-        opened.root = root = message.frame_tree(
-            opened.data, opened.side, api_key, version, self._definitions, view=view, request=request
+        opened.root = root = frames.frame_tree(
+            opened.data,
+            opened.side,
+            api_key,
+            version,
+            self._definitions,
+            protocol=protocol,
+            told=detail.told,
+            view=View(show_secrets=self._show_secrets, knowledge=self._index.knowledge),
+            request=None if request is None else self.bytes_of(request)[0],
         )
         opened.unparsed = _unclaimed(root, len(opened.data))
-        if api_key in secrets.API_KEYS and not self._show_secrets:
+        if protocol is not None or self._show_secrets:
+            return
+        if api_key in secrets.API_KEYS:
             opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]
             # what could not be read may hold the secret
             opened.secret += opened.unparsed
-        if api_key is None and not self._show_secrets and message.may_tell_a_secret(opened.data, self._definitions):
+        if api_key is None and message.may_tell_a_secret(opened.data, self._definitions):
             opened.secret = [(root.children[-1].start, len(opened.data))]
 
 

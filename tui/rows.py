@@ -11,6 +11,7 @@ from captures.export.text import latency_text, size_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
+from decoders.frames import error_name
 from decoders.schema import Definitions, errors
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
@@ -106,17 +107,20 @@ class RowText:
             return "TLS"
         key = None if row.api_key == layout.NO_NUMBER else row.api_key
         version = None if row.api_version == layout.NO_NUMBER else row.api_version
-        return api_text(self._definitions, key, version, token=bool(row.flags & Flag.TOKEN))
+        protocol = self._index.protocol(row)
+        return api_text(self._definitions, key, version, token=bool(row.flags & Flag.TOKEN), protocol=protocol)
 
     def api_class(self, row: Row) -> str:
+        protocol = self._index.protocol(row)
+        if protocol is not None:
+            return protocol
         known = None if row.api_key == layout.NO_NUMBER else self._definitions.api(row.api_key)
         return "" if known is None else known.klass
 
     def error(self, row: Row) -> str:
         """The first error's name as the release of the exchange meant it."""
-        if row.api_key == layout.NO_NUMBER:
-            return errors.name(row.error)
-        return errors.name_in(row.api_key, row.api_version, row.error)
+        key = None if row.api_key == layout.NO_NUMBER else row.api_key
+        return error_name(row.error, key, row.api_version, self._definitions, self._index.protocol(row))
 
     def time_of_day(self, nanoseconds: int) -> str:
         """Local clock with milliseconds, 12 characters."""

@@ -10,7 +10,8 @@ from typing import TypedDict
 from captures.analysis.histogram import Histogram
 from decoders.exchange import Exchange, Status
 from decoders.filters import ExchangeRow, Unavailable
-from decoders.schema import Definitions, errors
+from decoders.frames import error_name
+from decoders.schema import Definitions
 
 NANOSECONDS = 1_000_000
 """In a millisecond, the unit of what is shown."""
@@ -102,11 +103,8 @@ class Summary:
             api.codes.update(self._names(exchange, codes))
 
     def _names(self, exchange: Exchange, codes: Iterable[int]) -> Iterable[str]:
-        key, version = exchange.api_key, exchange.api_version
-        return [
-            errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
-            for code in codes
-        ]
+        key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
+        return [error_name(code, key, version, self._definitions, protocol) for code in codes]
 
     def _api(self, exchange: Exchange) -> ApiSummary:
         name = self.api_name(exchange)
@@ -124,8 +122,7 @@ class Summary:
             return "SaslToken"
         if exchange.api_key is None:
             return "(tls)" if exchange.status is Status.TLS else "(unmatched)"
-        api = self._definitions.api(exchange.api_key)
-        return f"Key {exchange.api_key}" if api is None else api.name
+        return self._definitions.api_name(exchange.api_key, exchange.protocol) or f"Key {exchange.api_key}"
 
     def apis(self) -> list[ApiSummary]:
         """The most frequent API first."""

@@ -12,10 +12,12 @@ from captures.export.text import escape, latency_text, size_text
 from captures.index.format import Flag
 from captures.index.summary import Summariser
 from captures.index.writer import CHANGED, Summary
+from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
+from decoders.frames import error_name
 from decoders.knowledge import Knowledge
-from decoders.schema import Definitions, errors
+from decoders.schema import Definitions
 
 RESULTS: dict[Status, str] = {
     Status.WAITING: "waiting",
@@ -30,24 +32,29 @@ RESULTS: dict[Status, str] = {
 """What became of an exchange, in a word or two."""
 
 
-def api_text(definitions: Definitions, key: int | None, version: int | None, *, token: bool = False) -> str:
+def api_text(
+    definitions: Definitions,
+    key: int | None,
+    version: int | None,
+    *,
+    token: bool = False,
+    protocol: str | None = None,
+) -> str:
     """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)" where no request was seen."""
     if token:
         return "SaslToken"
     if key is None:
         return "(unmatched)"
-    api = definitions.api(key)
-    name = f"Key {key}" if api is None else api.name
+    name = definitions.api_name(key, protocol) or f"Key {key}"
     return name if version is None else f"{name} v{version}"
 
 
-def result_text(status: Status, codes: Sequence[int], key: int | None, version: int | None, *, more: int = 0) -> str:
+def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:
     """The first error code with its name and how many more, or what became of the exchange."""
     if not codes:
         return RESULTS[status]
-    known = key is not None and version is not None
-    name = errors.name_in(key, version, codes[0]) if known else errors.name(codes[0])  # type: ignore[arg-type]
-    more = more or len(codes) - 1
+    name = error_name(codes[0], exchange.api_key, exchange.api_version, definitions, exchange.protocol)
+    more = len(codes) - 1
     return f"{codes[0]} {name}" + (f" +{more}" if more else "")
 
 
@@ -84,16 +91,20 @@ class OneLine:
         status = exchange.status
         if status is Status.OK and summary.status is not None:
             status = summary.status
+        # Where the broker asks, the client id is the broker's.
+        client = (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or connection.client
+        api = api_text(self._definitions, key, version, token=exchange.token, protocol=exchange.protocol)
+        result = result_text(status, summary.errors, exchange, self._definitions)
         latency = exchange.latency_ns
         waited = "w" if summary.flags & Flag.WAITED else "t" if summary.flags & Flag.THROTTLED else ""
         columns = (
             f"{_clock(frame.time if frame else connection.first_time)} {exchange.number:>6}",
-            _ends(exchange.client_id or connection.client, connection.broker),
-            f"{_cut(api_text(self._definitions, key, version, token=exchange.token), 24):<24}",
+            _ends(client, connection.broker, asked_by=exchange.asked_by),
+            f"{_cut(api, 24):<24}",
             f"{_cut(escape(summary.label), 30):<30}",
             f"{('-' if latency is None else latency_text(latency) + waited):>7}",
             f"{_size(exchange.request):>5}/{_size(exchange.response):<5}",
-            result_text(status, summary.errors, key, version) + (" (rewritten)" if _rewritten(exchange) else ""),
+            result + (" (rewritten)" if _rewritten(exchange) else ""),
         )
         problems = [*exchange.problems, *summary.problems]
         told = f" ! {problems[0].code.value}: {problems[0].message}" if problems else ""
@@ -122,8 +133,9 @@ def health_note(health: Health) -> str | None:
     return ", ".join(told) or None
 
 
-def _ends(client: str, broker: str) -> str:
-    return f"{_cut(escape(client), 21):<21} > {_cut(broker, 21):<21}"
+def _ends(client: str, broker: str, *, asked_by: Side = Side.CLIENT) -> str:
+    arrow = ">" if asked_by is Side.CLIENT else "<"
+    return f"{_cut(escape(client), 21):<21} {arrow} {_cut(broker, 21):<21}"
 
 
 def _size(frame: Frame | None) -> str:

@@ -50,7 +50,7 @@ class RecordLines:
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
         """The objects of an exchange's records."""
         place = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
-        if place is None:
+        if place is None or exchange.protocol is not None:
             learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
             return
         line = exchange_json(

@@ -103,8 +103,8 @@ class CsvLines:
     def _api(self, exchange: Exchange) -> str:
         if exchange.token:
             return SASL_TOKEN
-        api = None if exchange.api_key is None else self._reader.definitions.api(exchange.api_key)
-        return "" if api is None else api.name
+        key = exchange.api_key
+        return (None if key is None else self._reader.definitions.api_name(key, exchange.protocol)) or ""
 
     def _latency(self, exchange: Exchange) -> float | str:
         latency = exchange.latency_ns

@@ -60,6 +60,8 @@ CONNECTIONS_HEADER = struct.Struct("<8sHHI48x")
 SHORT_HEADER = struct.Struct("<8sHHI")
 """magic, version, reserved, reserved: of `strings` and `details`."""
 
+MOST_PROTOCOLS = 255
+"""Dialects that are told apart."""
 NO_SIZE = 0xFFFFFFFF
 """Size of a side that was not seen."""
 NO_LATENCY = -(2**63)
@@ -155,7 +157,7 @@ class Row(NamedTuple):
     flags: int
     """[56] uint16: Flag."""
     protocol: int
-    """[58] uint8: 0 Kafka; other numbers are free for dialects."""
+    """[58] uint8: 0 Kafka; a dialect's place in "protocols" of meta.json, counted from 1."""
     reserved: int
     """[59] uint8: zero."""
     reserved_word: int
@@ -185,7 +187,8 @@ DETAIL = struct.Struct("<IBBHII")
 """Head of a record of `details`, which starts at a multiple of 8: bytes that follow the head, sides (bit 0 request,
 bit 1 response), reserved, reserved, bytes of JSON at the end (0 none), reserved. Then for each side a SIDE and its
 SPANs, request first; then the JSON object {"problems": […], "comments": {"request": […], "response": […]},
-"reason": …, "throttle_ms": …, "errors": [all codes, where the row's one is not all]},
+"reason": …, "throttle_ms": …, "errors": [all codes, where the row's one is not all],
+"asked_by": "broker", "told": as `Exchange.told`},
 of which each member may be absent."""
 SIDE = struct.Struct("<qqqQIII4x")
 """stream offset, time of the first byte (ns), time of the last byte (ns), address of its first byte in the source,

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,7 +36,7 @@ UNREADABLE = 3
 class Indexer:
     """One reading on its way into an index; `step` takes in a batch of what the capture holds.
 
-    Raises CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
+    Raises CaptureError where a capture cannot be opened, ValueError where `ports` or `given` cannot be read.
     """
 
     def __init__(
@@ -45,14 +46,15 @@ class Indexer:
         *,
         ports: str | None = None,
         release: str | None = None,
+        given: Sequence[str] = (),
         follow: bool = False,
     ) -> None:
-        self.reader = captures_reader.read(captures, ports=ports, release=release, follow=follow)
+        self.reader = captures_reader.read(captures, ports=ports, release=release, given=given, follow=follow)
         source = self.reader.source
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
         # what came through a pipe lies in a spool: a viewer reads the bytes there
-        given = [part.path for part in source.parts] if self.streaming else [Path(path) for path in captures]
-        paths = [str(path.absolute()) for path in given]
+        held = [part.path for part in source.parts] if self.streaming else [Path(path) for path in captures]
+        paths = [str(path.absolute()) for path in held]
         self._follow = follow
         self.writer = IndexWriter(
             directory, paths, release=release, state="following" if follow or self.streaming else "indexing"
@@ -156,6 +158,7 @@ def run(
     *,
     ports: str | None = None,
     release: str | None = None,
+    given: Sequence[str] = (),
     follow: bool = False,
     stopping: threading.Event | None = None,
 ) -> CaptureError | None:
@@ -164,7 +167,7 @@ def run(
     A pipe blocks between steps. The spool of a pipe is kept while this runs. Raises as `Indexer` does.
     """
     stopping = stopping or threading.Event()
-    indexer = _open(captures, directory, ports, release, stopping, follow=follow)
+    indexer = _open(captures, directory, ports, release, given, stopping, follow=follow)
     try:
         while not indexer.finished and not stopping.is_set():
             if not indexer.step(wait=indexer.streaming):
@@ -183,6 +186,7 @@ def _open(
     directory: Path,
     ports: str | None,
     release: str | None,
+    given: Sequence[str],
     stopping: threading.Event,
     *,
     follow: bool,
@@ -191,7 +195,7 @@ def _open(
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
-            return Indexer(captures, directory, ports=ports, release=release, follow=follow)
+            return Indexer(captures, directory, ports=ports, release=release, given=given, follow=follow)
         except CaptureError:
             if not follow or time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
                 raise
@@ -205,6 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--follow", action="store_true", help="the capture grows: go on until told to stop")
     parser.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
     parser.add_argument("--release", help="read with the names and layouts of this release")
+    parser.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
     parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
     options = parser.parse_args(arguments)
     stopping = threading.Event()
@@ -220,6 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
                 Path(options.directory),
                 ports=options.port,
                 release=options.release,
+                given=options.definitions,
                 follow=options.follow,
                 stopping=stopping,
             )

@@ -18,6 +18,8 @@ from decoders.knowledge import Fact, Knowledge
 from decoders.problems import Code, Problem
 
 STRINGS_CACHED = 16_384
+UNKNOWN_PROTOCOL = "?"
+"""A dialect whose name is not read yet."""
 
 
 class IndexUnreadableError(Exception):
@@ -35,6 +37,9 @@ class Detail:
     throttle_ms: int = 0
     errors: list[int] = field(default_factory=list)
     """All error codes where there is more than the row's one."""
+    asked_by: Side = Side.CLIENT
+    told: str = ""
+    """As in `Exchange`."""
 
 
 class _Mapped:
@@ -170,6 +175,13 @@ class IndexReader:
         self._cache[identifier] = text
         return text
 
+    def protocol(self, row: Row) -> str | None:
+        """The dialect that a row's exchange is in, None for Kafka."""
+        if not row.protocol:
+            return None
+        names = self.meta.get("protocols", ())
+        return str(names[row.protocol - 1]) if row.protocol <= len(names) else UNKNOWN_PROTOCOL
+
     def connection(self, number: int) -> ConnectionEntry:
         """The entry of connection `number` (from 1); an empty one where it is not known."""
         entry = self._entries.get(number)
@@ -266,6 +278,12 @@ class IndexReader:
         detail.reason = extra.get("reason")
         detail.throttle_ms = extra.get("throttle_ms", 0)
         detail.errors = extra.get("errors", [])
+        detail.told = extra.get("told", "")
+        if extra.get("asked_by") == "broker":
+            detail.asked_by = Side.BROKER
+            for frame in (detail.request, detail.response):
+                if frame is not None:
+                    frame.side = Side(1 - frame.side)
 
     def _read_meta(self) -> bool:
         path = self.directory / layout.META

@@ -9,12 +9,13 @@ from typing import Any
 from captures.index import labels
 from captures.index.format import Flag
 from captures.index.writer import Summary
-from decoders import message as messages
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Frame, Status
+from decoders.frames import codes, decode_frame, where_of
 from decoders.knowledge import Knowledge
 from decoders.learning import learn_both
 from decoders.meanings.remarks import wait_over
+from decoders.message import Decoded
 from decoders.schema import Definitions
 
 FETCH = 1
@@ -54,36 +55,38 @@ class Summariser:
         response = self._decode(exchange, exchange.response, summary)
         asked = request.body if request else None
         answered = response.body if response else None
-        learn_both(request, response, self.knowledge)
+        if exchange.protocol is None:
+            learn_both(request, response, self.knowledge)
         if answered is not None and response is not None:
-            self._learn_nodes(exchange, answered)
-            if response.message is not None:
-                summary.errors = messages.error_codes(answered, response.message, response.version)
+            if exchange.protocol is None:
+                self._learn_nodes(exchange, answered)
+            summary.errors = codes(response, exchange, self._definitions)
             throttle = answered.get("throttleTimeMs")
             if isinstance(throttle, int) and throttle > 0:
                 summary.throttle_ms = throttle
                 summary.flags |= Flag.THROTTLED
-        api = self._definitions.api(exchange.api_key) if exchange.api_key is not None else None
-        if api is not None:
-            summary.label = labels.label(api.name, asked, answered, self.knowledge)
-        summary.records = _records(exchange.api_key, asked, answered)
-        if exchange.api_key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
+        key = exchange.api_key
+        name = None if key is None else self._definitions.api_name(key, exchange.protocol)
+        if name is not None:
+            summary.label = labels.label(name if exchange.protocol is None else "", asked, answered, self.knowledge)
+        if exchange.protocol is not None:
+            return summary
+        summary.records = _records(key, asked, answered)
+        if key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
         return summary
 
-    def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> messages.Decoded | None:
+    def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> Decoded | None:
         """A side's frame decoded, its troubles noted in `summary`; None where there is nothing to decode."""
-        key, version = exchange.api_key, exchange.api_version
-        if frame is None or frame.missing or key is None or version is None:
+        if frame is None or frame.missing:
             return None
         data = frame.data(self._source)
         if len(data) < frame.size + 4:
             summary.status = Status.CUT
             return None
-        if frame.side is Side.CLIENT:
-            decoded = messages.decode_request(data, self._definitions)
-        else:
-            decoded = messages.decode_response(data, key, version, self._definitions)
+        decoded = decode_frame(data, where_of(exchange, frame), exchange, self._definitions)
+        if decoded is None:
+            return None
         summary.problems += decoded.problems
         if decoded.body is None:
             summary.undecoded += 1

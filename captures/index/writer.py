@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from captures.index import format as layout
 from captures.index.format import Flag
+from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame, Status
 from decoders.knowledge import Fact
 from decoders.problems import Problem
@@ -146,6 +147,7 @@ class IndexWriter:
             "state": state,
             "sources": sources,
             "release": release,
+            "protocols": [],
             "rows": 0,
             "connections": 0,
             "problems": 0,
@@ -192,11 +194,23 @@ class IndexWriter:
             min(max(len(summary.errors) - 1, 0), 255),
             layout.STATE_OF[status],
             flags,
-            0,
+            self._protocol(exchange.protocol),
             0,
             0,
         )
         self._rows.put(exchange.number - 1, row)
+
+    def _protocol(self, name: str | None) -> int:
+        """The number of a dialect; meta.json names it before a row has it."""
+        if name is None:
+            return 0
+        names: list[str] = self.meta["protocols"]
+        if name not in names:
+            if len(names) == layout.MOST_PROTOCOLS:
+                return layout.MOST_PROTOCOLS
+            names.append(name)
+            self.write_meta()
+        return names.index(name) + 1
 
     def problem(self, problem: dict[str, Any]) -> None:
         """Append a kproxy.problem/1 object."""
@@ -309,6 +323,10 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
         extra["comments"] = comments
     if exchange.reason:
         extra["reason"] = exchange.reason
+    if exchange.asked_by is Side.BROKER:
+        extra["asked_by"] = "broker"
+    if exchange.told:
+        extra["told"] = exchange.told
     if len(summary.errors) > 1:
         extra["errors"] = list(summary.errors)
     if summary.throttle_ms:

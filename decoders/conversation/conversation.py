@@ -13,7 +13,9 @@ from decoders.conversation.recognition import Verdict, known
 from decoders.conversation.requests import Requests
 from decoders.conversation.responses import Responses
 from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
-from decoders.exchange import Connection, Exchange, Health, Status, StreamProblem
+from decoders.dialects.decoding import fits
+from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
+from decoders.frames import decode_frame
 from decoders.schema.lookup import Definitions
 
 __all__ = ["SECOND", "Conversation", "Limits"]
@@ -49,7 +51,7 @@ class Conversation:
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
         """True once it is known that this is not Kafka: further bytes need not be reassembled or fed."""
-        self._pairing = Pairing(self.connection, self.limits, self.started, opened=opened)
+        self._pairing = Pairing(self.connection, self.limits, self.started, self._fits, opened=opened)
         known_apis = self._known = known(definitions)
         self._requests = Requests(
             self.connection, source, definitions, known_apis, self.limits.frame, self.health, self.started,
@@ -89,6 +91,10 @@ class Conversation:
             return self._unrecognised(asked)
         self._pair(asked)
         return self._take_done()
+
+    def _fits(self, frame: Frame, asked: Exchange) -> bool:
+        decoded = decode_frame(frame.data(self.source), "response", asked, self.definitions)
+        return decoded is not None and fits(decoded)
 
     def _take_done(self) -> Done:
         pairing = self._pairing

@@ -28,6 +28,8 @@ class Framer:
 
     side: Side
     where: str
+    head: int
+    """Bytes that tell whether a frame may begin."""
 
     def __init__(
         self,
@@ -199,7 +201,7 @@ class Framer:
         self.search = Search(
             start,
             lost=start if lost is None else lost,
-            requests=self.side is Side.CLIENT,
+            head=self.head,
             candidates=self.candidates,
             link=self.link,
             refute=self.refute,

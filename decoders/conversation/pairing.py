@@ -4,6 +4,10 @@ A request that wants no reply (Produce with acks=0) waits for one all the same, 
 complete as `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is
 used again, `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
 
+A dialect's request among Kafka's may have an answer without a correlation id. Brokers answer in order, so that it is
+answered by the first response that none of the requests before it waits for; where a later request waits for that id,
+by the response that fits its definition.
+
 A response that finds no request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
 requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once
 where it was captured before the first request of a connection whose beginning the capture does not hold.
@@ -12,9 +16,10 @@ where it was captured before the first request of a connection whose beginning t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
-from decoders.conversation.items import NO_REPLY, TOKEN
+from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, TOKEN
 from decoders.conversation.limits import Limits
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
@@ -32,8 +37,15 @@ class Pairing:
     """The requests of one connection that wait; what is complete goes to `done` with its key."""
 
     def __init__(
-        self, connection: Connection, limits: Limits, started: list[tuple[int, Exchange]], *, opened: bool
+        self,
+        connection: Connection,
+        limits: Limits,
+        started: list[tuple[int, Exchange]],
+        fits: Callable[[Frame, Exchange], bool],
+        *,
+        opened: bool,
     ) -> None:
+        """`fits` says whether a response is what a dialect's request asks for, to the last byte."""
         self.connection = connection
         self.limits = limits
         self.started = started
@@ -47,6 +59,9 @@ class Pairing:
         self.headless: list[Exchange] = []
         """Requests whose correlation id could not be read."""
         self.tokens: deque[Exchange] = deque()
+        self.in_order: deque[Exchange] = deque()
+        """Exchanges of dialects whose answer has no correlation id."""
+        self._fits = fits
         self.early: dict[int, list[Answer]] = {}
         """Responses that wait for their request, by correlation id."""
         self.earlies = 0
@@ -66,6 +81,14 @@ class Pairing:
             self.asked_from = _request(exchange).first_time
         if kind == TOKEN:
             self.tokens.append(exchange)
+            self._bound(key)
+            return
+        if kind == ONE_WAY:
+            self._finish(key, exchange, Status.NO_REPLY_EXPECTED, one_way(exchange))
+            return
+        if kind == IN_ORDER:
+            self.in_order.append(exchange)
+            self.deadline = min(self.deadline, time + self.limits.outstanding_time)
             self._bound(key)
             return
         if correlation_id is None:
@@ -113,6 +136,9 @@ class Pairing:
             token = self.tokens.popleft()
             self._answer(key, token, frame, problems)
             return
+        if self.in_order and self._is_next(frame, exchange):
+            self._answer(key, self.in_order.popleft(), frame, problems)
+            return
         if exchange is None or correlation_id is None:
             self._unmatched(key, frame, problems, correlation_id)
             return
@@ -132,6 +158,13 @@ class Pairing:
         if problems:
             exchange.problems += problems
         self._finish(key, exchange, Status.OK, None)
+
+    def _is_next(self, frame: Frame, exchange: Exchange | None) -> bool:
+        """Whether a response, whose first bytes are the id of `exchange`, answers the oldest request without an id."""
+        oldest = self.in_order[0]
+        if exchange is None or exchange in self.unanswered:
+            return True
+        return _before(oldest, exchange) and self._fits(frame, oldest)
 
     def _finish(self, key: int, exchange: Exchange, status: Status, reason: str | None) -> None:
         request, response = exchange.request, exchange.response
@@ -166,6 +199,9 @@ class Pairing:
 
     def _remove(self, exchange: Exchange) -> None:
         """Take a waiting exchange out of the tables."""
+        if exchange in self.in_order:
+            self.in_order.remove(exchange)
+            return
         correlation_id = exchange.correlation_id
         if correlation_id is None:
             return
@@ -241,6 +277,8 @@ class Pairing:
                 self._finish(key, oldest, Status.NO_RESPONSE, reason)
         if len(self.tokens) > limit:
             self._finish(key, self.tokens.popleft(), Status.NO_RESPONSE, reason)
+        if len(self.in_order) > limit:
+            self._finish(key, self.in_order.popleft(), Status.NO_RESPONSE, reason)
         if len(self.headless) > limit:
             self._finish(key, self.headless.pop(0), Status.NO_RESPONSE, reason)
 
@@ -275,7 +313,7 @@ class Pairing:
         )
 
     def _waiting(self) -> list[Exchange]:
-        waiting = list(self.outstanding.values())
+        waiting = [*self.outstanding.values(), *self.in_order]
         for more in self.repeated.values():
             waiting += more
         return waiting
@@ -295,6 +333,7 @@ class Pairing:
         self.repeats = 0
         self.unanswered.clear()
         self.tokens.clear()
+        self.in_order.clear()
         self.headless.clear()
         self.deadline = min(self._early_times(), default=_NEVER) + self.limits.early_time
         for exchange in waiting:
@@ -312,6 +351,11 @@ class Pairing:
             return ""
         frame, _ = self.broken.pop(correlation_id)
         return f" {frame.size + 4 - frame.missing} bytes into the response"
+
+
+def one_way(exchange: Exchange) -> str:
+    """Why nothing answers a dialect's request."""
+    return f"one-way request of dialect {exchange.protocol}"
 
 
 def _request(exchange: Exchange) -> Frame:

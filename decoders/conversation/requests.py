@@ -8,7 +8,7 @@ from struct import Struct
 
 from decoders.conversation.acks import ENOUGH, wants_no_reply
 from decoders.conversation.framer import SIZE, Framer
-from decoders.conversation.items import NO_REPLY, REQUEST, TOKEN, WHOLE, Item
+from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
 from decoders.conversation.recognition import (
     CONTROLLED_SHUTDOWN,
     LONGEST_CLIENT_ID,
@@ -20,9 +20,11 @@ from decoders.conversation.recognition import (
     unfit,
 )
 from decoders.conversation.stream import End, Gap, Run, Side, Source
+from decoders.dialects.decoding import decode, fits, read_header
+from decoders.dialects.model import Dialect
 from decoders.exchange import Connection, Exchange, Frame, Health
 from decoders.message import decode_request
-from decoders.problems import Code, Problem
+from decoders.problems import Code, DecodeError, Problem
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
 
@@ -40,6 +42,7 @@ class Requests(Framer):
 
     side = Side.CLIENT
     where = "request"
+    head = 14
 
     def __init__(
         self,
@@ -72,6 +75,8 @@ class Requests(Framer):
         self.client_ids: dict[bytes, str] = {}
         self.heard = False
         """The capture holds bytes of this side."""
+        self.among = definitions.among_kafka
+        """Request types of dialects that may stand among Kafka's."""
 
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
         """Take an event of this side and append to `out` what it completes."""
@@ -127,6 +132,8 @@ class Requests(Framer):
             return False
         data = stretch.gather(position, 14 + LONGEST_CLIENT_ID)
         verdict = recognise(data, self.known, self.limit)
+        if self.among and verdict is Verdict.OTHER:
+            verdict = self._dialects_verdict(data)
         if verdict is Verdict.MORE:
             if stretch.stored(min(position + len(data), stretch.end - 1)):
                 return False
@@ -282,7 +289,7 @@ class Requests(Framer):
         position = self.position
         exchange = self.current
         if exchange is None:
-            head = stretch.gather(position, 4)
+            head = stretch.gather(position, 6 if self.among else 4)
             if len(head) < 4:
                 if position + len(head) < stretch.end:
                     self.lost(out, position + len(head))
@@ -293,7 +300,8 @@ class Requests(Framer):
             if not 0 <= size <= self.limit:
                 self.absurd(out, size, position + 3)
                 return False
-            exchange = self._header(size)
+            dialect = self._in_dialect(head) if self.among and not self.sasl else None
+            exchange = self._header(size) if dialect is None else self._dialect_header(size, dialect)
             if exchange is None:
                 self.need = stretch.end + 1
                 return False
@@ -346,6 +354,40 @@ class Requests(Framer):
         self.started.append((self.floor, exchange))
         return exchange
 
+    def _in_dialect(self, head: bytes) -> Dialect | None:
+        """The dialect whose request type stands where Kafka has its API key."""
+        if len(head) < 6 or SIZE.unpack_from(head)[0] < 2:
+            return None
+        found = self.among.get(int.from_bytes(head[4:6], "big", signed=True))
+        return None if found is None else found[0]
+
+    def _dialects_verdict(self, data: bytes) -> Verdict:
+        """What first bytes that begin no request of Kafka's are."""
+        if len(data) < 6:
+            return Verdict.MORE
+        return Verdict.OTHER if self._in_dialect(data) is None else Verdict.WEAK
+
+    def _dialect_header(self, size: int, dialect: Dialect) -> Exchange | None:
+        """The exchange of a dialect's frame of `size` at `position`, None where its header is not there yet."""
+        whole = min(size + 4, ENOUGH)
+        head = self.stretch.gather(self.position, whole)
+        header = dialect.request_header
+        key = int.from_bytes(head[4:6], "big", signed=True)
+        exchange = Exchange(0, self.connection, key, None, None, None, protocol=dialect.name)
+        try:
+            values, end = read_header(head, dialect, header)
+        except DecodeError:
+            if self._first(whole) is None:
+                return None
+            end = len(head)
+        else:
+            exchange.api_version = header.get("version", values)
+            exchange.correlation_id = header.get("correlationId", values)
+            exchange.client_id = header.get("clientId", values)
+        self.floor = max(self.floor, self.stretch.key(self.position + end - 1))
+        self.started.append((self.floor, exchange))
+        return exchange
+
     def _first(self, size: int) -> bytes | None:
         """The first `size` bytes of the frame, fewer where the rest will never be there; None where it still may."""
         data = self.stretch.gather(self.position, size)
@@ -370,6 +412,8 @@ class Requests(Framer):
         key, version = exchange.api_key, exchange.api_version
         if exchange.token:
             kind = TOKEN
+        elif exchange.protocol is not None:
+            kind = self._kind(exchange)
         elif key is not None and version is not None:
             if key in NO_REPLY_KEYS and self._no_reply(key, version, b"", position, frame.size):
                 kind = NO_REPLY
@@ -379,6 +423,13 @@ class Requests(Framer):
         self.current = None
         self.position = end
         self.need = 0
+
+    def _kind(self, exchange: Exchange) -> int:
+        """How a dialect's request is paired."""
+        found = None if exchange.api_key is None else self.among.get(exchange.api_key)
+        if found is None or found[1].response is None:
+            return ONE_WAY
+        return IN_ORDER if found[0].by_order else REQUEST
 
     def _finish(self, event: End, out: list[Item]) -> None:
         """The stream is over: what is not whole is cut."""
@@ -443,6 +494,9 @@ class Requests(Framer):
     def refute(self, start: int, end: int) -> int | None:
         stretch = self.stretch
         head = stretch.gather(start, min(end - start, 14 + LONGEST_CLIENT_ID))
+        dialect = self._in_dialect(head)
+        if dialect is not None:
+            return None if fits(decode(stretch.gather(start, end - start), "request", dialect)) else end - start
         if not plausible_request(head, end - start - 4, self.known):
             return 0
         data = stretch.gather(start, end - start)

@@ -27,6 +27,7 @@ class Responses(Framer):
 
     side = Side.BROKER
     where = "response"
+    head = 8
 
     def __init__(
         self,

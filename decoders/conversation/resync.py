@@ -30,10 +30,10 @@ COPIES = 64
 class Search:
     """One search; `step` takes a segment at a time, so that a caller can order them with other events.
 
-    `candidates` finds the headers (position, size) in a window, `link` gives the size that a link of the chain has, -1
-    where it cannot be one, and `refute` judges a whole frame [start, end): None where it proves itself, else how many
-    bytes it took to see that it does not; 0 where its header does, which costs nothing: how much of the header
-    `candidates` saw depends on how the bytes came in.
+    `head` is how many bytes of a frame tell whether it may begin. `candidates` finds the headers (position, size) in a
+    window, `link` gives the size that a link of the chain has, -1 where it cannot be one, and `refute` judges a whole
+    frame [start, end): None where it proves itself, else how many bytes it took to see that it does not; 0 where its
+    header does, which costs nothing: how much of the header `candidates` saw depends on how the bytes came in.
 
     Bytes made to look like headers everywhere cost no more than EFFORT times their number for each power of two that
     is a frame's size: beyond it candidates of that size are dropped untried, as those are that end last where more than
@@ -50,7 +50,7 @@ class Search:
         start: int,
         *,
         lost: int,
-        requests: bool,
+        head: int,
         candidates: Callable[[bytes], list[tuple[int, int]]],
         link: Callable[[bytes, int], int],
         refute: Callable[[int, int], int | None],
@@ -71,7 +71,7 @@ class Search:
         """The chain ends at `link_at`; the frames in it that end within the same segment may still be proved."""
         self.begin = begin
         """The capture starts here: nothing was lost that it holds."""
-        self._head = 14 if requests else 8
+        self._head = head
         self._find = candidates
         self._link = link
         self._refute = refute

@@ -67,6 +67,7 @@ OPERATORS: tuple[Operator, ...] = (
 
 FIELDS: tuple[Field, ...] = (
     Field("api", Type.API, "API of the request, by its name, an older name or its key", ("api_key",)),
+    Field("protocol", Type.TEXT, "kafka, or the name of a dialect", ("protocol",)),
     Field("version", Type.NUMBER, "API version of the request", ("api_version",)),
     Field("client.id", Type.TEXT, "client id of the request", ("client_id",)),
     Field("client", Type.ADDRESS, "address of the client: host, host:port or :port", ("client",)),

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from decoders.schema import Definitions
 
 
+KAFKA = "kafka"
+"""What `protocol` is where no dialect is spoken."""
+
+
 class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of the filter)
     """The row cannot tell whether it matches."""
 
@@ -42,6 +46,11 @@ class Row(Protocol):
     def correlation_id(self) -> int | None: ...
     @property
     def client_id(self) -> str | None: ...
+    @property
+    def protocol(self) -> str:
+        """The name of a dialect, or "kafka"."""
+        ...
+
     @property
     def status(self) -> str:
         """A value of decoders.exchange.Status."""
@@ -109,6 +118,10 @@ class ExchangeRow:
         return self.exchange.client_id
 
     @property
+    def protocol(self) -> str:
+        return self.exchange.protocol or KAFKA
+
+    @property
     def status(self) -> str:
         return self.exchange.status.value
 
@@ -119,22 +132,19 @@ class ExchangeRow:
         return self._codes
 
     def _decode_codes(self) -> Sequence[int]:
-        from decoders.message import decode_response, error_codes
+        from decoders.frames import codes, decode_frame
 
         exchange = self.exchange
         if exchange.response is None or exchange.token:
             return ()
-        if exchange.api_key is None or exchange.api_version is None:
-            raise Unavailable("a response without a request")
         if exchange.response.missing:
             raise Unavailable("the capture does not hold the whole response")
-        decoded = decode_response(
-            exchange.response.data(self._source), exchange.api_key, exchange.api_version, self._definitions
-        )
-        if decoded.body is None or decoded.message is None or decoded.version is None:
+        decoded = decode_frame(exchange.response.data(self._source), "response", exchange, self._definitions)
+        if decoded is None:
+            raise Unavailable("a response without a request")
+        if decoded.body is None:
             raise Unavailable("the response cannot be decoded")
-        codes: list[int] = error_codes(decoded.body, decoded.message, decoded.version)
-        return codes
+        return codes(decoded, exchange, self._definitions)
 
     @property
     def time(self) -> int:

@@ -60,6 +60,17 @@ class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
+_ADDED: dict[str, Value] = {}
+"""Names of APIs that users' files define, to their keys: of this process, as filters are."""
+
+
+def add_api_names(names: Mapping[str, int]) -> None:
+    """Let filters know these names of APIs beside Kafka's."""
+    _ADDED.update(names)
+    api_names.cache_clear()
+    _folded.cache_clear()
+
+
 @cache
 def api_names() -> Mapping[str, Value]:
     """Every name and older name of an API to its key, today's names first."""
@@ -69,6 +80,8 @@ def api_names() -> Mapping[str, Value]:
     for key, api in all_apis().items():
         for older in api.older_names:
             names.setdefault(older, key)
+    for name, value in _ADDED.items():
+        names.setdefault(name, value)
     return names
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Literal
 
 from decoders.schema import history, store
 from decoders.schema.history import Klass
-from decoders.schema.model import Versions
+from decoders.schema.model import NEVER, Versions
 from decoders.schema.names import folded, lookup
 
 
@@ -15,6 +16,7 @@ from decoders.schema.names import folded, lookup
 class Api:
     """`releases` are the first and the last that speak it, the last None while it lives ("0.8.0", "3.9").
 
+    It is of class "given" where a user's file defines it; no release speaks it then, and `releases` is ("", None).
     `spoken` gives the versions that a release knows whose definitions we hold; `unstable` those of them that its
     newest does not serve unless `unstable.api.versions.enable` is set; `stable` says that there are none.
     """
@@ -22,7 +24,7 @@ class Api:
     key: int
     name: str
     older_names: tuple[str, ...]
-    klass: Klass
+    klass: Klass | Literal["given"]
     releases: tuple[str, str | None]
     listeners: tuple[str, ...]
     unstable: Versions
@@ -53,6 +55,11 @@ def all_apis(release: str | None = None) -> dict[int, Api]:
             spoken=spoken,
         )
     return apis
+
+
+def given(key: int, name: str, listeners: tuple[str, ...] = (), unstable: Versions = NEVER) -> Api:
+    """An API that a user's file defines."""
+    return Api(key, name, (), "given", ("", None), listeners, unstable, {})
 
 
 @cache

@@ -5,23 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from decoders.schema import irregular, store
+from decoders.schema import apis, irregular, store
 from decoders.schema.apis import Api, all_apis
 from decoders.schema.model import NEVER, Kind, Message, Versions
 from decoders.schema.store import Definition
+
+if TYPE_CHECKING:
+    from decoders.additions import Additions
+    from decoders.dialects.model import Dialect, RequestType
 
 
 class Definitions:
     """All message definitions, read with the eyes of one release.
 
     The newest release rules; for what it no longer knows, and in the eyes of an older release for all that release
-    knows, the older definition is used.
+    knows, the older definition is used. `additions` are what a user's files define beside it.
     """
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, additions: Additions | None = None) -> None:
         self.release = release
-        self.apis: Mapping[int, Api] = MappingProxyType(all_apis(release))
+        given = () if additions is None else additions.messages
+        self.apis: Mapping[int, Api] = MappingProxyType(
+            all_apis(release)
+            | {
+                one.api_key: apis.given(one.api_key, one.name.removesuffix("Request"), one.listeners, one.unstable)
+                for one in given
+                if one.kind == "request" and one.api_key is not None
+            }
+        )
+        self.dialects: Mapping[str, Dialect] = {} if additions is None else additions.dialects
+        self.among_kafka: Mapping[int, tuple[Dialect, RequestType]] = {
+            number: (dialect, request)
+            for dialect in self.dialects.values()
+            for number, request in dialect.among_kafka.items()
+        }
+        """Request types of dialects that stand among Kafka's own requests."""
         self._newest = store.releases()[0]
         self._requests: dict[tuple[int, int], Definition] = {}
         self._responses: dict[tuple[int, int], Definition] = {}
@@ -31,6 +51,7 @@ class Definitions:
         self._versions: dict[int, Versions] = {}
         self._headers: dict[tuple[int, int], tuple[int, int]] = {}
         self._all = [definition for kept in store.definitions().values() for definition in kept]
+        self._all += map(Definition.given, given)
         for definition in self._all:
             self._enter(definition)
 
@@ -97,6 +118,19 @@ class Definitions:
 
     def api(self, key: int) -> Api | None:
         return self.apis.get(key)
+
+    def api_name(self, key: int, protocol: str | None = None) -> str | None:
+        """What is asked with an API key of Kafka, or with a request type of a dialect; None for an unknown one."""
+        if protocol is None:
+            api = self.apis.get(key)
+            return None if api is None else api.name
+        dialect = self.dialects.get(protocol)
+        request = None if dialect is None else dialect.requests.get(key)
+        return None if request is None else request.name
+
+    def dialect_at(self, port: int) -> Dialect | None:
+        """The dialect that is all that this port speaks."""
+        return next((one for one in self.dialects.values() if one.port == port), None)
 
     def nearest(self, api_key: int, version: int) -> int:
         """The known version next to `version`. Raises KeyError for an unknown key."""

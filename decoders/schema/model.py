@@ -74,6 +74,10 @@ class Field:
     entity: str | None = None
     ignorable: bool = False
     struct: Struct | None = None
+    count: Literal["int16", "int32"] = "int32"
+    """Type of an array's count where it is not compact; Kafka's is int32."""
+    names: tuple[tuple[str | int, str], ...] = ()
+    """What single values are called; Kafka's definitions name none."""
 
 
 @dataclass(frozen=True, slots=True)

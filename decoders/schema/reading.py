@@ -13,7 +13,7 @@ from typing import Any
 
 from decoders.schema.model import ALWAYS, NEVER, Field, Message, Struct, Versions
 
-_PRIMITIVES = frozenset(
+PRIMITIVES = frozenset(
     {"bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records"}
 )
 
@@ -51,7 +51,7 @@ def _field(facts: dict[str, Any], shared: dict[str, Any]) -> Field:
     struct = None
     if "fields" in facts:
         struct = Struct(kind, versions, _fields(facts["fields"], shared))
-    elif kind not in _PRIMITIVES:
+    elif kind not in PRIMITIVES:
         known = shared[kind]
         struct = Struct(kind, Versions.parse(known["versions"]), _fields(known["fields"], shared))
     return Field(

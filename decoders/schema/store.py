@@ -34,18 +34,44 @@ class Definition:
         "versions",
     )
 
-    def __init__(self, line: bytes) -> None:
-        head = json.loads(line[: line.index(_FIELDS)] + b"}")
-        self.name: str = head["name"]
-        self.kind: str = head["kind"]
-        self.api_key: int | None = head.get("key")
-        self.topic: str | None = head.get("topic")
-        self.record_type: int | None = head.get("record")
-        self.release: str = head["release"]
-        self.versions = Versions.parse(head["versions"])
-        self.because: str | None = head.get("because")
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        api_key: int | None,
+        release: str,
+        versions: Versions,
+        *,
+        topic: str | None = None,
+        record_type: int | None = None,
+        because: str | None = None,
+        line: bytes = b"",
+        message: Message | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.api_key = api_key
+        self.topic = topic
+        self.record_type = record_type
+        self.release = release
+        self.versions = versions
+        self.because = because
         self._line = line
-        self._message: Message | None = None
+        self._message = message
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Definition:
+        head = json.loads(line[: line.index(_FIELDS)] + b"}")
+        versions = Versions.parse(head["versions"])
+        return cls(
+            head["name"], head["kind"], head.get("key"), head["release"], versions,
+            topic=head.get("topic"), record_type=head.get("record"), because=head.get("because"), line=line,
+        )  # fmt: skip
+
+    @classmethod
+    def given(cls, message: Message) -> Definition:
+        """One that a user's file defines: it rules."""
+        return cls(message.name, message.kind, message.api_key, message.release, message.versions, message=message)
 
     @property
     def message(self) -> Message:
@@ -69,7 +95,7 @@ def definitions() -> dict[str, tuple[Definition, ...]]:
     """Every definition, by release."""
     return {
         release: tuple(
-            Definition(line)
+            Definition.of_line(line)
             for part in ("messages", "internal")
             for line in read(f"{part}-{release}.jsonl").splitlines()
         )

@@ -13,7 +13,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, SIZE, Selection, Viewing, selecting, viewing
+from kproxy.cli.options import PORTS, SIZE, Selection, Viewing, defining, selecting, viewing
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -54,6 +54,7 @@ AT_ONCE = 512
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
+@defining
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
 @selecting
 @viewing
@@ -65,6 +66,7 @@ def command(
     columns: str | None,
     ports: tuple[range, ...] | None,
     release: str | None,
+    given: tuple[str, ...],
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
@@ -80,6 +82,8 @@ def command(
 
     \b
     kproxy export capture.pcap -o exchanges.jsonl
+    kproxy export vendor.pcap --definitions vendor/ -Y 'api == VendorThing'
+    kproxy export groups.pcap --dialect coordinator-draft-1
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
     kproxy export capture.pcap --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
@@ -87,11 +91,11 @@ def command(
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from captures.definitions import definitions
     from captures.export.records import RecordLines
     from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.source import open_source
-    from decoders.schema import definitions
     from decoders.view import View
 
     chosen = _columns(columns, form)
@@ -99,7 +103,7 @@ def command(
     payloads = viewing.payloads() if form != "csv" else None
     source = open_source(list(captures))
     try:
-        reader = Reader(source, definitions(known), ports=ports)
+        reader = Reader(source, definitions(known, given), ports=ports)
         selection = Selection(expression, count, since, until)
         with _output(output, source) as out, few_collections():
             view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)

@@ -104,6 +104,37 @@ class ReleaseType(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+class DefinitionsType(click.ParamType[str]):
+    """Definitions beside Kafka's: a file, a folder, or the name of a dialect that comes with kproxy."""
+
+    name = "definitions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from pathlib import Path
+
+        from captures.definitions import definitions
+        from decoders.dialects import shipped
+        from decoders.schema.jsontext import DefinitionError
+
+        given = str(value)
+        if given not in shipped() or Path(given).exists():
+            # Other processes read it as well, whatever their working directory.
+            given = str(Path(given).absolute())
+        try:
+            # Each by itself, so that what is wrong is told; what is wrong between them, once all are there.
+            definitions(None, [given])
+        except DefinitionError as error:
+            self.fail(str(error), param, ctx)
+        return given
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        from decoders.dialects import shipped
+
+        names = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
 class SizeType(click.ParamType[int]):
     """Bytes: "1048576", "256M", "1GiB"."""
 
@@ -157,6 +188,37 @@ PORTS = PortsType()
 RELEASE = ReleaseType()
 REGISTRY = RegistryType()
 VIEW = ViewType()
+DEFINITIONS = DefinitionsType()
+
+
+def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Read everything that is given, so that filters know its names and what clashes is told."""
+    if given:
+        from captures.definitions import definitions
+        from decoders.schema.jsontext import DefinitionError
+
+        try:
+            definitions(None, given)
+        except DefinitionError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+    return given
+
+
+def defining(command: Command) -> Command:
+    """Add --definitions; the command gets `given`. Filters know the names that it defines."""
+    option = click.option(
+        "--definitions",
+        "--dialect",
+        "given",
+        multiple=True,
+        is_eager=True,
+        type=DEFINITIONS,
+        callback=_together,
+        metavar="PATH",
+        help="Message definitions of further API keys, or a dialect: a file, a folder, or the name of a dialect that "
+        "comes with kproxy (repeatable).",
+    )
+    return option(command)
 
 
 def selecting(command: Command) -> Command:

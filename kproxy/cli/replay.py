@@ -17,7 +17,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, RELEASE, Selection, Viewing, selecting, viewing
+from kproxy.cli.options import PORTS, RELEASE, Selection, Viewing, defining, selecting, viewing
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ FIRST_ROWS_SECONDS = 0.5
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@defining
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
 @selecting
 @viewing
@@ -51,6 +52,7 @@ def command(
     headless: bool,
     ports: Ports | None,
     release: str | None,
+    given: tuple[str, ...],
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
@@ -73,15 +75,15 @@ def command(
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
-        _print(captures, ports, release, selection, viewing, show_secrets=show_secrets)
+        _print(captures, ports, release, given, selection, viewing, show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)
-    with _indexed(captures, ports, release) as index:
+    with _indexed(captures, ports, release, given) as index:
         import tui
 
         if str(captures[0]) == "-":
             _keys_from_terminal()
-        tui.run(index.directory, filter_text=text, release=release, show_secrets=show_secrets)
+        tui.run(index.directory, filter_text=text, release=release, given=given, show_secrets=show_secrets)
         index.raise_failure()
 
 
@@ -92,6 +94,7 @@ def _print(
     captures: tuple[Path, ...],
     ports: Ports | None,
     release: str | None,
+    given: tuple[str, ...],
     selection: Selection,
     viewing: Viewing,
     *,
@@ -104,7 +107,7 @@ def _print(
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    reader = read(list(captures), ports=ports, release=release)
+    reader = read(list(captures), ports=ports, release=release, given=given)
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
         _write(reader, lines, selection, view.knowledge, health=as_json)
@@ -208,7 +211,9 @@ class _Index:
 
 
 @contextmanager
-def _indexed(captures: tuple[Path, ...], ports: Ports | None, release: str | None) -> Iterator[_Index]:
+def _indexed(
+    captures: tuple[Path, ...], ports: Ports | None, release: str | None, given: tuple[str, ...]
+) -> Iterator[_Index]:
     """Captures while a process of its own indexes them; the index goes with the block."""
     from captures.source import open_source
     from kproxy import scratch
@@ -219,6 +224,7 @@ def _indexed(captures: tuple[Path, ...], ports: Ports | None, release: str | Non
     held = scratch.hold(parent)
     arguments = ["--port", ",".join(f"{low}-{high}" for low, high in ports.ranges)] if ports else []
     arguments += ["--release", release] if release else []
+    arguments += [f"--definitions={one}" for one in given]
     directory = parent / "index"
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",

@@ -12,7 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, RELEASE, Viewing, viewing
+from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@defining
 @viewing
 def command(
     upstream: tuple[tuple[str, int], ...],
@@ -133,6 +134,7 @@ def command(
     filter_text: str,
     show_secrets: bool,
     release: str | None,
+    given: tuple[str, ...],
     viewing: Viewing,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
@@ -178,9 +180,9 @@ def command(
         if relay.recording is None:
             _wait(relay)
         elif headless or as_json or not can_paint():
-            _follow(relay, expression, release=release, as_json=as_json, view=view)
+            _follow(relay, expression, release=release, given=given, as_json=as_json, view=view)
         else:
-            _show(relay, chosen, messages, filter_text, release=release, show_secrets=show_secrets)
+            _show(relay, chosen, messages, filter_text, release=release, given=given, show_secrets=show_secrets)
     finally:
         relay.stop()
         messages.release()
@@ -259,7 +261,13 @@ def _wait(relay: RelayProcess) -> None:
 
 
 def _follow(
-    relay: RelayProcess, expression: Expression | None, *, release: str | None, as_json: bool, view: View
+    relay: RelayProcess,
+    expression: Expression | None,
+    *,
+    release: str | None,
+    given: tuple[str, ...],
+    as_json: bool,
+    view: View,
 ) -> None:
     from kproxy.following import Follower, Stopping
 
@@ -270,6 +278,7 @@ def _follow(
             as_json=as_json,
             expression=expression,
             release=release,
+            given=given,
             view=view,
         )
         follower.run(stopping.event)
@@ -290,6 +299,7 @@ def _show(
     filter_text: str,
     *,
     release: str | None,
+    given: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
     """The terminal UI in this process, the indexer in another; the relay ends when the UI is left."""
@@ -300,6 +310,7 @@ def _show(
 
     assert relay.recording is not None  # noqa: S101 (the caller asked)
     arguments = ("--follow", "--with-parent", *(("--release", release) if release else ()))
+    arguments += tuple(f"--definitions={one}" for one in given)
     indexer = Indexer(relay.recording, relay.index_dir, arguments)
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
@@ -316,6 +327,7 @@ def _show(
                 ),
                 filter_text=filter_text,
                 release=release,
+                given=given,
                 show_secrets=show_secrets,
             )
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import PORTS, RELEASE, Selection, selecting
+from kproxy.cli.options import PORTS, RELEASE, Selection, defining, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "r
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@defining
 def command(
     captures: tuple[Path, ...],
     expression: Expression | None,
@@ -36,6 +37,7 @@ def command(
     until: int | None,
     ports: Ports | None,
     release: str | None,
+    given: tuple[str, ...],
 ) -> None:
     """Summarise captures per API: count, errors, latency percentiles (within 1 %), bytes.
 
@@ -47,16 +49,16 @@ def command(
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.analysis.summary import Summary
+    from captures.definitions import definitions
     from captures.errors import CaptureError
     from captures.reader import read
     from decoders.exchange import Exchange
     from decoders.filters import ExchangeRow
-    from decoders.schema import definitions
 
-    known = definitions(release)
+    known = definitions(release, given)
     summary = Summary(known)
     selection = Selection(expression, count, since, until)
-    reader = read(list(captures), ports=ports, release=release)
+    reader = read(list(captures), ports=ports, release=release, given=given)
     failure: CaptureError | None = None
     try:
         for item in selection.of(reader, reader.source, known):

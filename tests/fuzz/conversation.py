@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -16,8 +17,10 @@ from decoders.conversation.conversation import Conversation
 from decoders.conversation.limits import Limits
 from decoders.conversation.numbering import Numbering
 from decoders.conversation.stream import Event, Run
+from decoders.dialects.conversation import DialectConversation
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
+from decoders.schema import Definitions
 from tests.support.golden import golden
 from tests.support.scripts import BROKER, CLIENT, Cut, Script, at_random, bytewise, eyes, facts, framed, packets, whole
 
@@ -95,10 +98,19 @@ def make(dice: Random) -> Script:
     return script
 
 
-def _play(script: Script, cut: Cut, *, opened: bool, limits: Limits) -> tuple[list[Any], list[Any]]:
+def play(
+    script: Script,
+    cut: Cut,
+    *,
+    opened: bool,
+    limits: Limits,
+    known: Definitions | None = None,
+    begin: Callable[..., Conversation | DialectConversation] = Conversation,
+) -> tuple[list[Any], list[Any]]:
     """What comes out, as facts and as JSON."""
     health = Health()
-    conversation = Conversation("c:1", "b:2", script.tape, eyes(), opened=opened, limits=limits, health=health)
+    known = known or eyes()
+    conversation = begin("c:1", "b:2", script.tape, known, opened=opened, limits=limits, health=health)
     numbering = Numbering()
     begun: set[int] = set()
     kept: list[Exchange | StreamProblem] = []
@@ -120,7 +132,7 @@ def _play(script: Script, cut: Cut, *, opened: bool, limits: Limits) -> tuple[li
     lines: list[Any] = []
     for item in kept:
         if isinstance(item, Exchange):
-            lines.append(exchange_json(item, script.tape, eyes()))
+            lines.append(exchange_json(item, script.tape, known))
         else:
             lines.append(problem_json(item))
     lines.append(health_json(health))
@@ -154,8 +166,8 @@ def once(dice: Random) -> None:
         return
     opened = dice.random() < 0.7
     limits = dice.choice([Limits(), Limits(frame=500), Limits(outstanding=2, early=1)])
-    expected = _play(script, whole, opened=opened, limits=limits)
+    expected = play(script, whole, opened=opened, limits=limits)
     for cut in (packets, at_random(dice.randrange(1 << 32)), bytewise):
-        assert _play(script, cut, opened=opened, limits=limits) == expected, "depends on how the bytes come in"
+        assert play(script, cut, opened=opened, limits=limits) == expected, "depends on how the bytes come in"
     if dice.random() < 0.05:
         _bounded(script, opened=opened)

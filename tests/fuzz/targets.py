@@ -15,6 +15,7 @@ Target = Callable[[Random], None]
 TARGETS = {
     "captures": "tests.fuzz.captures:once",
     "conversation": "tests.fuzz.conversation:once",
+    "dialects": "tests.fuzz.dialects:once",
     "payloads": "tests.fuzz.payloads:once",
 }
 

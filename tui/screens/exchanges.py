@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -15,10 +16,10 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
+from captures.definitions import definitions
 from captures.export.text import size_text
 from captures.index.reader import Detail as RowDetail
 from captures.index.reader import IndexReader, IndexUnreadableError
-from decoders import schema
 from tui import actions, look
 from tui.live import RunInfo
 from tui.matching import View
@@ -80,6 +81,7 @@ class ExchangesScreen(Screen[None]):
         live: RunInfo | None = None,
         filter_text: str = "",
         release: str | None = None,
+        given: Sequence[str] = (),
         show_secrets: bool = False,
     ) -> None:
         super().__init__()
@@ -88,7 +90,7 @@ class ExchangesScreen(Screen[None]):
         self._live = live
         self._first_filter = filter_text
         self._show_secrets = show_secrets
-        self._definitions = schema.definitions(release)
+        self._definitions = definitions(release, given)
         self._index: IndexReader | None = None
         self._text: RowText | None = None
         self._opener: Opener | None = None
@@ -334,7 +336,8 @@ class ExchangesScreen(Screen[None]):
     def _show_opened(self, opened: Opened | None, row: Row) -> None:
         from captures.index.format import NO_NUMBER
 
-        api = None if NO_NUMBER in {row.api_key, row.api_version} else (row.api_key, row.api_version)
+        known = not row.protocol and NO_NUMBER not in {row.api_key, row.api_version}
+        api = (row.api_key, row.api_version) if known else None
         self.detail.show_frame(opened, api=api)
 
     def _missing(self, row: Row, *, is_request: bool) -> str:

@@ -14,6 +14,7 @@ from captures.export.text import latency_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import Detail, IndexReader
+from decoders.conversation.stream import Side
 from decoders.exchange import Frame
 from decoders.meanings.remarks import Remark
 from decoders.meanings.table import meaning
@@ -106,6 +107,7 @@ def overview(
         ("client", " ".join(filter(None, (index.string(row.client), index.string(entry.client)))), plain),
         ("broker", (f"{node}  " if node else "") + index.string(entry.broker), plain),
         ("connection", str(row.connection), plain),
+        ("asked by", "the broker" if detail.asked_by is Side.BROKER else "", plain),
         ("correlation id", str(row.correlation), plain),
         ("request", _frame(detail.request), plain),
         ("response", _frame(detail.response), plain),

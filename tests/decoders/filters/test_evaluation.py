@@ -22,6 +22,7 @@ class Exchange:
     api_version: int | None = 11
     correlation_id: int | None = 881
     client_id: str | None = "orders-svc"
+    protocol: str = "kafka"
     status: str = "ok"
     error_codes: Sequence[int] = (6, 20)
     time: int = 1_764_000_000_000_000_000

@@ -1,0 +1,65 @@
+"""Definitions beside Kafka's own, from files: messages of further API keys, and dialects.
+
+They travel from process to process as what the user gave: paths of files and folders, and names of dialects that come
+with kproxy. Whoever decodes reads them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from decoders import dialects, schema
+from decoders.additions import LARGEST, Additions
+from decoders.additions import read as read_additions
+from decoders.filters.values import add_api_names
+from decoders.schema import Definitions
+from decoders.schema.jsontext import DefinitionError
+
+SUFFIX = ".json"
+
+
+def read(given: Sequence[str]) -> Additions:
+    """What these files, folders (their *.json) and dialects define.
+
+    Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
+    """
+    return read_additions(text for one in dict.fromkeys(given) for text in _texts(one))
+
+
+def definitions(release: str | None = None, given: Sequence[str] = ()) -> Definitions:
+    """All definitions in the eyes of a release, with what is given beside them; filters know the given names then.
+
+    Raises as `read`, and ValueError on a release that we do not hold.
+    """
+    return _definitions(schema.resolve(release), tuple(given)) if given else schema.definitions(release)
+
+
+@lru_cache(maxsize=8)
+def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
+    additions = read(given)
+    add_api_names(additions.names)
+    return Definitions(release, additions)
+
+
+def _texts(given: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of each file."""
+    path = Path(given)
+    if given in dialects.shipped() and not path.exists():
+        yield given, dialects.text_of(given)
+        return
+    paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not paths:
+        raise DefinitionError(f"no {SUFFIX} file in this folder", 0, given)
+    for one in paths:
+        try:
+            if one.stat().st_size > LARGEST:
+                raise DefinitionError(f"more than {LARGEST >> 20} MiB are no definition", 0, str(one))
+            yield str(one), one.read_text("utf-8")
+        except OSError as error:
+            near = "" if path.exists() else f"; dialects that come with kproxy are {', '.join(dialects.shipped())}"
+            raise DefinitionError(f"{error.strerror}{near}", 0, str(one)) from None
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            raise DefinitionError(f"not UTF-8: {error.reason}", line, str(one)) from None

@@ -1,0 +1,21 @@
+"""Protocols that are framed like Kafka but are not it, as data: their headers, who asks, what is paired with what.
+
+docs/dialects.md describes the files; `data` holds those that come with kproxy.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+_SUFFIX = ".json"
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the dialects that come with kproxy."""
+    data = files("decoders.dialects") / "data"
+    return tuple(sorted(one.name.removesuffix(_SUFFIX) for one in data.iterdir() if one.name.endswith(_SUFFIX)))
+
+
+def text_of(name: str) -> str:
+    """The file of a dialect that comes with kproxy."""
+    return (files("decoders.dialects") / "data" / f"{name}{_SUFFIX}").read_text("utf-8")

@@ -1,0 +1,293 @@
+"""One TCP connection that speaks a dialect and nothing else: runs of bytes in, exchanges out.
+
+It is driven as a `decoders.conversation.Conversation` is. Frames of both directions are taken in the order in which
+they were captured; a frame is what its side is due to say: a request where the side asks, else an answer. Where both
+are possible (both sides ask, or the roles turned while requests waited) it is an answer if it fits the request that
+waits. Where bytes are missing, or the capture began later than the connection, frames that fit only the other role turn
+the roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
+
+from decoders.conversation.conversation import Done
+from decoders.conversation.items import END, FRAME, Item
+from decoders.conversation.limits import Limits
+from decoders.conversation.pairing import one_way
+from decoders.conversation.stream import End, Event, Side, Source
+from decoders.dialects.decoding import decode, fits
+from decoders.dialects.framer import DialectFramer
+from decoders.dialects.memory import Memory
+from decoders.dialects.model import Dialect
+from decoders.dialects.punctuality import Punctuality
+from decoders.exchange import Connection, Exchange, Frame, Health, Status
+from decoders.message import Decoded
+from decoders.problems import Code, Problem
+from decoders.schema.lookup import Definitions
+
+_key = itemgetter(0)
+_MISSING = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})
+
+
+class DialectConversation:
+    """See `Conversation`; `dialect` is what the connection speaks."""
+
+    def __init__(
+        self,
+        client: str,
+        broker: str,
+        source: Source,
+        definitions: Definitions,
+        dialect: Dialect,
+        *,
+        first_time: int = 0,
+        opened: bool = True,
+        limits: Limits | None = None,
+        health: Health | None = None,
+    ) -> None:
+        self.connection = Connection(0, client, broker, first_time)
+        self.source = source
+        self.dialect = dialect
+        self.limits = limits or Limits()
+        self.health = health or Health()
+        self.started: list[tuple[int, Exchange]] = []
+        self.ignored = False
+        """A port of its own speaks nothing else: always False."""
+        self._framers = [
+            DialectFramer(
+                side, self.connection, source, definitions, dialect, self.limits.frame, self.health, opened=opened
+            )
+            for side in Side
+        ]
+        self._waiting: tuple[dict[int, Exchange], dict[int, Exchange]] = ({}, {})
+        """By the side that asked: by correlation id or, in order, by a count."""
+        self._count = 0
+        self._turned = False
+        self._unsure = not opened
+        """Who asks may be another than we think."""
+        self._memory = Memory(dialect)
+        self._punctuality = Punctuality(dialect, self.connection, self._memory)
+        self._ended = [False, False]
+        self._over = False
+        self._last = 0
+        """Highest key so far."""
+        self._done: Done = []
+
+    def feed(self, events: list[Event]) -> Done:
+        """Take a batch of events of both directions; each direction's in stream order."""
+        if self._over:
+            return []
+        found: tuple[list[Item], list[Item]] = ([], [])
+        ends: list[Item] = []
+        for event in events:
+            concerned = [side for side in Side if event.side is None or event.side is side]
+            for side in concerned:
+                self._framers[side].feed(event, found[side])
+            if isinstance(event, End):
+                ends.append((max(event.at, *(self._framers[side].floor for side in concerned)), END, event, None))
+        # A direction's end comes after what it said; sorted() keeps the order of equal keys.
+        for item in sorted(chain(*found, ends), key=_key):
+            self._take(item)
+        return self._take_done()
+
+    def take_started(self) -> list[tuple[int, Exchange]]:
+        """Exchanges that began since the last call, with the address of the frame's last byte."""
+        started = self.started.copy()
+        self.started.clear()
+        return started
+
+    def tick(self, time: int, at: int) -> Done:
+        """Complete what has waited too long, with the capture now at `time` and address `at`."""
+        if not self._over:
+            self._last = max(self._last, at)
+            self._expire(self._last, time)
+        return self._take_done()
+
+    def _take_done(self) -> Done:
+        done, self._done = self._done, []
+        return done
+
+    def _take(self, item: Item) -> None:
+        key, kind, what, _ = item
+        key = self._last = max(key, self._last)
+        if kind == FRAME:
+            frame, problems = what
+            self._expire(key, frame.time)
+            self._frame(key, frame, problems)
+        elif kind == END:
+            self._expire(key, what.time)
+            self._end(key, what)
+        else:
+            self._unsure = True
+            self._done.append((key, what))
+
+    # --- what a frame is ---------------------------------------------------------------------------------------------
+
+    def _frame(self, key: int, frame: Frame, problems: list[Problem]) -> None:
+        data = self._data(frame, problems)
+        side = frame.side
+        asks = self.dialect.may_ask(side, turned=self._turned)
+        answered = self._answered(Side(1 - side), frame, data)
+        if answered is not None and (not asks or fits(self._as_answer(data, answered))):
+            self._response(key, frame, problems, data, answered)
+            return
+        if self._unsure and self.dialect.asks != "both" and asks != fits(decode(data, "request", self.dialect)):
+            turned = not asks or self._answers_something(data)
+            self._turned ^= turned
+            asks ^= turned
+        self._unsure |= frame.missing > 0
+        if asks:
+            self._request(key, frame, problems, data)
+        else:
+            self._orphan(key, frame, problems, data)
+
+    def _data(self, frame: Frame, problems: list[Problem]) -> bytes:
+        """The bytes of a frame up to the first that is missing."""
+        data = bytes(frame.data(self.source))
+        return data[: min(one.offset for one in problems if one.code in _MISSING)] if frame.missing else data
+
+    def _answers_something(self, data: bytes) -> bool:
+        return any(
+            fits(decode(data, "response", self.dialect, one.type))
+            for one in self.dialect.requests.values()
+            if one.response is not None
+        )
+
+    def _answered(self, asker: Side, frame: Frame, data: bytes) -> Exchange | None:
+        """The request of `asker` that a frame of the other side would answer.
+
+        By order it is the oldest that may still be answered in time, else the latest.
+        """
+        waiting = self._waiting[asker]
+        if self.dialect.by_order:
+            exchange = None
+            for exchange in waiting.values():
+                if not self._punctuality.overdue(exchange, frame.time):
+                    break
+            return exchange
+        number = self._correlation_id(data) if waiting else None
+        return None if number is None else waiting.get(number)
+
+    def _correlation_id(self, data: bytes) -> int | None:
+        header = decode(data, "response", self.dialect).header
+        number = self.dialect.response_header.get("correlationId", header)
+        return number if isinstance(number, int) else None
+
+    def _as_answer(self, data: bytes, asked: Exchange) -> Decoded:
+        return decode(data, "response", self.dialect, asked.api_key, asked.api_version, asked.told)
+
+    # --- what becomes of it ------------------------------------------------------------------------------------------
+
+    def _request(self, key: int, frame: Frame, problems: list[Problem], data: bytes) -> None:
+        dialect = self.dialect
+        decoded = decode(data, "request", dialect)
+        get, values = dialect.request_header.get, decoded.header
+        exchange = Exchange(
+            0,
+            self.connection,
+            get("type", values),
+            get("version", values),
+            get("correlationId", values),
+            get("clientId", values),
+            frame,
+            problems=[replace(problem, where="request") for problem in problems],
+            protocol=dialect.name,
+            asked_by=frame.side,
+            told=self._memory.told,
+        )
+        self.started.append((key, exchange))
+        request = None if exchange.api_key is None else dialect.requests.get(exchange.api_key)
+        if request is None:
+            self._wait(key, exchange)
+            return
+        self._memory.learn(request.request.name, decoded.body)
+        self._punctuality.asked(exchange, request.request.name)
+        if request.response is None:
+            self._finish(key, exchange, Status.NO_REPLY_EXPECTED, one_way(exchange))
+        else:
+            self._wait(key, exchange)
+        if request.turns:
+            self._turned = not self._turned
+
+    def _wait(self, key: int, exchange: Exchange) -> None:
+        waiting = self._waiting[exchange.asked_by]
+        number = None if self.dialect.by_order else exchange.correlation_id
+        if number is None:
+            self._count += 1
+            # Below every correlation id, so that no answer finds what has none.
+            number = self._count if self.dialect.by_order else -(1 << 32) - self._count
+        elif number in waiting:
+            text = f"correlation id {number} is used again while its first request waits"
+            exchange.problems.append(Problem("request", 0, "", text, Code.REPEATED_CORRELATION_ID))
+            self._give_up(key, waiting[number], "its correlation id was used again")
+        waiting[number] = exchange
+        if len(waiting) > self.limits.outstanding:
+            reason = f"given up: more than {self.limits.outstanding} requests waited"
+            self._give_up(key, next(iter(waiting.values())), reason)
+
+    def _response(self, key: int, frame: Frame, problems: list[Problem], data: bytes, exchange: Exchange) -> None:
+        if self.dialect.by_order:
+            for older in list(self._waiting[exchange.asked_by].values()):
+                if older is exchange:
+                    break
+                self._give_up(key, older, "no answer in time, and a later request was answered")
+        self._forget(exchange)
+        exchange.response = frame
+        exchange.problems += [replace(problem, where="response") for problem in problems]
+        self._punctuality.answered(exchange)
+        request = None if exchange.api_key is None else self.dialect.requests.get(exchange.api_key)
+        if request is not None and request.response is not None:
+            self._memory.learn(request.response.name, self._as_answer(data, exchange).body)
+        self._finish(key, exchange, Status.OK, None)
+
+    def _orphan(self, key: int, frame: Frame, problems: list[Problem], data: bytes) -> None:
+        number = None if self.dialect.by_order else self._correlation_id(data)
+        exchange = Exchange(0, self.connection, None, None, number, None, None, frame)
+        exchange.protocol, exchange.asked_by = self.dialect.name, Side(1 - frame.side)
+        text = "no request waits for an answer" if number is None else "no request with this correlation id waits"
+        exchange.problems = [Problem("response", 4, "", text, Code.UNMATCHED_RESPONSE)]
+        exchange.problems += [replace(problem, where="response") for problem in problems]
+        self.started.append((key, exchange))
+        exchange.status = Status.ORPHAN_RESPONSE
+        self._done.append((key, exchange))
+
+    def _finish(self, key: int, exchange: Exchange, status: Status, reason: str | None) -> None:
+        missing = any(frame.missing for frame in (exchange.request, exchange.response) if frame is not None)
+        exchange.status = Status.CUT if missing else status
+        exchange.reason = reason
+        self._done.append((key, exchange))
+
+    def _forget(self, exchange: Exchange) -> None:
+        waiting = self._waiting[exchange.asked_by]
+        del waiting[next(number for number, one in waiting.items() if one is exchange)]
+
+    def _give_up(self, key: int, exchange: Exchange, reason: str) -> None:
+        self._forget(exchange)
+        self._finish(key, exchange, Status.NO_RESPONSE, reason)
+
+    def _expire(self, key: int, time: int) -> None:
+        """Note what is late at capture time `time`, and give up what has waited too long."""
+        self._done += ((key, problem) for problem in self._punctuality.check(key, time, self._all_waiting()))
+        limit = time - self.limits.outstanding_time
+        reason = f"given up: no response within {self.limits.outstanding_time // 1_000_000_000} s"
+        for exchange in self._all_waiting():
+            if exchange.request is not None and exchange.request.time < limit:
+                self._give_up(key, exchange, reason)
+
+    def _all_waiting(self) -> list[Exchange]:
+        waiting = [*self._waiting[Side.CLIENT].values(), *self._waiting[Side.BROKER].values()]
+        waiting.sort(key=lambda exchange: exchange.request.at if exchange.request else 0)
+        return waiting
+
+    def _end(self, key: int, end: End) -> None:
+        if end.side is None:
+            self._ended = [True, True]
+            self._over = True
+        else:
+            self._ended[end.side] = True
+        for exchange in self._all_waiting():
+            if self._ended[1 - exchange.asked_by]:
+                self._give_up(key, exchange, f"the connection ended ({end.reason})")

@@ -1,0 +1,166 @@
+"""A frame of a dialect to values: which layout its conditions choose, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Literal
+
+from decoders.compiler import Values, decoder
+from decoders.dialects.model import Body, Dialect, Header
+from decoders.layout import Layout, Shape
+from decoders.layout import layout as layout_of
+from decoders.message import Decoded, frame_root, grow
+from decoders.primitives import Buffer
+from decoders.problems import Code, DecodeError, Problem
+from decoders.schema.model import Message
+from decoders.tree import Node
+
+Where = Literal["request", "response"]
+
+_SIZE = 4
+
+
+def read_header(data: Buffer, dialect: Dialect, header: Header) -> tuple[Values, int]:
+    """The values of a frame's header, and where its body starts. Raises DecodeError."""
+    return decoder(header.message, dialect.versions.low)(data, _SIZE, len(data))
+
+
+def decode(
+    data: Buffer, where: Where, dialect: Dialect, number: int | None = None, version: int | None = None, told: str = ""
+) -> Decoded:
+    """Read a frame, its length field included. Whatever the bytes, the result says what they hold.
+
+    A request's type and version are its own; a response is read as the answer to a request of type `number` and
+    `version` (None where the layout has none). `told` is as in `Exchange`; where it does not tell, the layout that fits
+    to the last byte is taken.
+    """
+    end = len(data)
+    data = bytes(data)
+    header = dialect.request_header if where == "request" else dialect.response_header
+    problems: list[Problem] = []
+    if end < _SIZE:
+        problem = Problem(where, end, "", f"a {where} of {end} bytes has no header", Code.TRUNCATED)
+        return Decoded(None, -1, {}, None, [problem], body_start=end)
+    text: list[Problem] = []
+    try:
+        values, start = decoder(header.message, dialect.versions.low)(data, _SIZE, end, text)
+    except DecodeError as error:
+        return Decoded(None, -1, {}, None, [error.problem(where)], body_start=end)
+    problems += _placed(text, where)
+    if where == "request":
+        number, version = header.get("type", values), header.get("version", values)
+    request = None if number is None else dialect.requests.get(number)
+    body = None if request is None else request.request if where == "request" else request.response
+    if body is None:
+        strange = f"{dialect.name} has no request type {number}" if request is None else f"{request.name} has no answer"
+        problems.append(Problem(where, _SIZE, header.roles.get("type", ""), strange, Code.UNKNOWN_API))
+        return Decoded(None, -1, values, None, problems, body_start=start)
+    asked = dialect.versions.low if version is None else version
+    known = min(max(asked, dialect.versions.low), dialect.versions.high)
+    if known != asked:
+        strange = f"{dialect.name} has no version {asked}; read as version {known}"
+        problems.append(Problem(where, _SIZE, header.roles.get("version", ""), strange, Code.UNKNOWN_VERSION))
+    decoded = _body(data, where, body, known, values, start, _truths(body, dialect, values, told))
+    decoded.problems = [*problems, *decoded.problems]
+    decoded.guessed_version = known if known != asked else None
+    return decoded
+
+
+def _truths(body: Body, dialect: Dialect, header: Values, told: str) -> Iterator[tuple[bool, ...]]:
+    """The combinations of a body's conditions that what is known leaves."""
+    possible = []
+    for condition in body.conditions:
+        truth: bool | None = None
+        if condition.source == "header":
+            truth = condition.holds(header)
+        elif condition.source != "body":
+            at = dialect.told.index(condition)
+            truth = {"1": True, "0": False}.get(told[at : at + 1])
+        possible.append((True, False) if truth is None else (truth,))
+    return product(*possible)
+
+
+def _body(
+    data: bytes, where: Where, body: Body, version: int, header: Values, start: int, truths: Iterator[tuple[bool, ...]]
+) -> Decoded:
+    """The first layout that fits to the last byte, else the one that leaves fewest over, else none."""
+    end = len(data)
+    best: tuple[Message, Values, int, list[Problem]] | None = None
+    failed: tuple[Message, DecodeError] | None = None
+    for choice in truths:
+        message = body.message(choice)
+        text: list[Problem] = []
+        try:
+            values, position = decoder(message, version)(data, start, end, text)
+        except DecodeError as error:
+            failed = failed or (message, error)
+            continue
+        chosen = zip(body.conditions, choice, strict=True)
+        if any(one.source == "body" and one.holds(values) is not truth for one, truth in chosen):
+            continue
+        if best is None or position > best[2]:
+            best = message, values, position, list(_placed(text, where))
+        if position == end:
+            break
+    if best is not None:
+        message, values, position, problems = best
+        if position < end:
+            left = f"{end - position} bytes after the body"
+            problems.append(Problem(where, position, "", left, Code.TRAILING_BYTES))
+        return Decoded(message, version, header, values, problems, body_start=start)
+    if failed is None:
+        return Decoded(None, version, header, None, [], body_start=start)
+    return Decoded(failed[0], version, header, None, [failed[1].problem(where)], body_start=start)
+
+
+def _placed(problems: list[Problem], where: Where) -> Iterator[Problem]:
+    return (Problem(where, p.offset, p.path, p.message, p.code) for p in problems)
+
+
+def fits(decoded: Decoded) -> bool:
+    """Whether a frame is what it was read as, to the last byte."""
+    return decoded.body is not None and not decoded.problems
+
+
+def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *, limit: int | None = 200_000) -> Node:
+    """A frame as nodes, as `decoders.message.frame_tree` makes them; values that have names are labelled."""
+    root = frame_root(data, where)
+    if len(data) < _SIZE:
+        return root
+    header = dialect.request_header if where == "request" else dialect.response_header
+    grow(root, memoryview(data), _SIZE, header.message, dialect.versions.low, decoded, limit=limit)
+    for child in root.children:
+        if child.name == "body" and supposed(decoded, dialect):
+            child.label = "supposed"
+    for node in root.walk():
+        if node.field is not None and node.field.names:
+            node.label = dict(node.field.names).get(node.value)
+    problem = next((one for one in decoded.problems if one.code in {Code.UNKNOWN_API, Code.UNKNOWN_VERSION}), None)
+    root.problem = problem
+    return root
+
+
+def supposed(decoded: Decoded, dialect: Dialect) -> bool:
+    """Whether the layout of a body is a guess of whoever wrote the dialect."""
+    number = None if decoded.message is None else decoded.message.api_key
+    return number is not None and number in dialect.requests and dialect.requests[number].supposed
+
+
+def names(values: Values, message: Message, version: int) -> dict[str, str]:
+    """What a body's values are called, by path, where the dialect names them."""
+    return dict(_named(values, layout_of(message, version), ""))
+
+
+def _named(values: Any, layout: Layout, path: str) -> Iterator[tuple[str, str]]:
+    for slot in layout.slots:
+        value = values.get(slot.name)
+        if slot.field.names:
+            name = dict(slot.field.names).get(value)
+            if name is not None:
+                yield path + slot.name, name
+        elif slot.layout is not None and value is not None:
+            several = slot.shape is Shape.ARRAY
+            for index, one in enumerate(value if several else (value,)):
+                place = f"{slot.name}[{index}]" if several else slot.name
+                yield from _named(one, slot.layout, f"{path}{place}.")

@@ -1,0 +1,98 @@
+"""The time rules of a dialect on one connection: what is late, in capture time.
+
+A rule is judged by the first frame, or end, that was captured after its time had run out, so that what is found does
+not depend on how the capture is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from decoders.conversation.stream import Side
+from decoders.dialects.memory import Memory
+from decoders.dialects.model import Dialect, TimeRule
+from decoders.exchange import Connection, Exchange, StreamProblem
+from decoders.problems import Code, Problem
+
+MILLISECOND = 1_000_000
+
+
+class Punctuality:
+    """Told of every request and answer; `check` says what is late."""
+
+    def __init__(self, dialect: Dialect, connection: Connection, memory: Memory) -> None:
+        self._dialect = dialect
+        self._connection = connection
+        self._memory = memory
+        self._rules = {kind: [one for one in dialect.rules if one.rule == kind] for kind in ("asked", "unanswered")}
+        self._within = {one.type: one for one in dialect.rules if one.rule == "answered"}
+        self._due: list[tuple[int, TimeRule, Exchange]] = []
+        """Requests that must come by a capture time, after a message."""
+        self._late: set[int] = set()
+        """Waiting exchanges, by identity, whose answer is known to be late."""
+        self._in_a_row: dict[int, int] = {}
+        """By type: requests, the latest ones, that were not answered in time."""
+
+    def asked(self, exchange: Exchange, message: str) -> None:
+        """A request was seen; it is the message of this name."""
+        frame = exchange.request
+        if frame is None:
+            return
+        self._due = [one for one in self._due if one[1].type != exchange.api_key]
+        for rule in self._rules["asked"]:
+            limit = self._memory.get(rule.limit)
+            if rule.after == message and limit is not None:
+                self._due = [one for one in self._due if one[1] is not rule]
+                self._due.append((frame.time + limit * MILLISECOND, rule, exchange))
+
+    def answered(self, exchange: Exchange) -> None:
+        """The response of a request was seen."""
+        if exchange.api_key is None:
+            return
+        if id(exchange) in self._late:
+            self._late.discard(id(exchange))
+        else:
+            self._in_a_row[exchange.api_key] = 0
+
+    def overdue(self, exchange: Exchange, time: int) -> bool:
+        """Whether the answer to a request should have come before this capture time."""
+        rule = None if exchange.api_key is None else self._within.get(exchange.api_key)
+        limit = None if rule is None else self._memory.get(rule.limit)
+        return limit is not None and exchange.request is not None and time > exchange.request.time + limit * MILLISECOND
+
+    def check(self, key: int, time: int, waiting: Sequence[Exchange]) -> list[StreamProblem]:
+        """Note in waiting exchanges that they are late at capture time `time`; returns what never came."""
+        self._late &= {id(exchange) for exchange in waiting}
+        for exchange in waiting:
+            if id(exchange) not in self._late and self.overdue(exchange, time):
+                self._late.add(id(exchange))
+                self._note(exchange)
+        missed = [one for one in self._due if time > one[0]]
+        self._due = [one for one in self._due if time <= one[0]]
+        return [self._never(key, *one) for one in missed]
+
+    def _note(self, exchange: Exchange) -> None:
+        number = exchange.api_key
+        if number is None:
+            return
+        name = self._dialect.requests[number].name
+        limit = self._memory.get(self._within[number].limit)
+        self._add(exchange, f"no answer within {limit} ms", self._within[number])
+        self._in_a_row[number] = row = self._in_a_row.get(number, 0) + 1
+        for rule in self._rules["unanswered"]:
+            most = self._memory.get(rule.limit)
+            if rule.type == number and most is not None and row > most:
+                self._add(exchange, f"{row} {name} requests in a row without an answer in time, {most} may be", rule)
+
+    @staticmethod
+    def _add(exchange: Exchange, text: str, rule: TimeRule) -> None:
+        means = f": {rule.means}" if rule.means else ""
+        exchange.problems.append(Problem("request", 0, "", text + means, Code.LATE))
+
+    def _never(self, key: int, due: int, rule: TimeRule, after: Exchange) -> StreamProblem:
+        name = self._dialect.requests[rule.type].name
+        limit = (due - (after.request.time if after.request else due)) // MILLISECOND
+        means = f": {rule.means}" if rule.means else ""
+        asker = Side(1 - after.asked_by)
+        text = f"no {name} within {limit} ms of {rule.after}{means}"
+        return StreamProblem(self._connection, asker, due, 0, 0, Code.LATE, text, key)

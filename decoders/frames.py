@@ -1,0 +1,75 @@
+"""A frame of an exchange to values, in whatever protocol it is: Kafka's, or a dialect's."""
+
+from __future__ import annotations
+
+from decoders.conversation.stream import Side
+from decoders.dialects import decoding
+from decoders.dialects.decoding import Where
+from decoders.exchange import Exchange, Frame
+from decoders.message import Decoded, decode_request, decode_response, error_codes
+from decoders.message import frame_tree as kafka_tree
+from decoders.primitives import Buffer
+from decoders.schema import errors
+from decoders.schema.lookup import Definitions
+from decoders.tree import Node
+from decoders.view import PLAIN, View
+
+
+def where_of(exchange: Exchange, frame: Frame) -> Where:
+    """Whether a frame of an exchange is its request or its response."""
+    return "request" if frame is exchange.request else "response"
+
+
+def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: Definitions) -> Decoded | None:
+    """Read a frame, its length field included; None where nothing tells how (an orphan, a dialect that is not here)."""
+    key, version = exchange.api_key, exchange.api_version
+    if exchange.protocol is not None:
+        dialect = definitions.dialects.get(exchange.protocol)
+        if dialect is None or key is None:
+            return None
+        return decoding.decode(data, where, dialect, key, version, exchange.told)
+    if key is None or version is None:
+        return None
+    return decode_request(data, definitions) if where == "request" else decode_response(data, key, version, definitions)
+
+
+def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> list[int]:
+    """The error codes of a response that was decoded, each once, in order of appearance."""
+    if decoded.body is None or decoded.message is None:
+        return []
+    found = error_codes(decoded.body, decoded.message, decoded.version)
+    dialect = None if exchange.protocol is None else definitions.dialects.get(exchange.protocol)
+    first = None if dialect is None else dialect.response_header.get("error", decoded.header)
+    return [first, *(code for code in found if code != first)] if first else found
+
+
+def error_name(code: int, key: int | None, version: int | None, definitions: Definitions, protocol: str | None) -> str:
+    """What an error code of an exchange's response is called."""
+    if protocol is not None:
+        dialect = definitions.dialects.get(protocol)
+        named = None if dialect is None else dialect.response_header.names.get(code)
+        return named or errors.name(code)
+    return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
+
+
+def frame_tree(
+    data: Buffer,
+    side: Side,
+    api_key: int | None,
+    api_version: int | None,
+    definitions: Definitions,
+    *,
+    protocol: str | None = None,
+    told: str = "",
+    view: View = PLAIN,
+    request: Buffer | None = None,
+) -> Node:
+    """A frame as nodes (see `decoders.message.frame_tree`); `side` CLIENT is the request, whoever asked."""
+    dialect = None if protocol is None else definitions.dialects.get(protocol)
+    if dialect is None:
+        known = (None, None) if protocol is not None else (api_key, api_version)
+        asks = side if protocol is None else Side.BROKER
+        return kafka_tree(data, asks, *known, definitions, view=view, request=request)
+    where: Where = "request" if side is Side.CLIENT else "response"
+    decoded = decoding.decode(data, where, dialect, api_key, api_version, told)
+    return decoding.frame_tree(data, where, decoded, dialect)
