@@ -115,9 +115,7 @@ class _Scan:
 
     def unexpected(self, wanted: str) -> DefinitionError:
         next_one = self.skip()
-        return self.error(
-            f"{wanted} is missing before {next_one!r}" if next_one else f"the text ends, {wanted} is missing"
-        )
+        return self.error(f"{wanted} is missing before " + (repr(next_one) if next_one else "the end"))
 
     def take(self, character: str) -> bool:
         if self.skip() != character:

@@ -112,20 +112,12 @@ class DefinitionsType(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from pathlib import Path
 
-        from captures.definitions import definitions
         from decoders.dialects import shipped
-        from decoders.schema.jsontext import DefinitionError
 
+        del param, ctx
         given = str(value)
-        if given not in shipped() or Path(given).exists():
-            # Other processes read it as well, whatever their working directory.
-            given = str(Path(given).absolute())
-        try:
-            # Each by itself, so that what is wrong is told; what is wrong between them, once all are there.
-            definitions(None, [given])
-        except DefinitionError as error:
-            self.fail(str(error), param, ctx)
-        return given
+        # Other processes read it as well, whatever their working directory.
+        return given if given in shipped() and not Path(given).exists() else str(Path(given).absolute())
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param

@@ -1,0 +1,170 @@
+"""Dialect files: each thing that is refused, with its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from decoders.additions import read
+from decoders.dialects import shipped, text_of
+from decoders.dialects.model import Dialect
+from decoders.schema.jsontext import DefinitionError
+
+GOOD = """\
+{
+  "dialect": "toy",
+  "port": 7000,
+  "asks": "client",
+  "versions": "0-1",
+  "switches": {"ids": true},
+  "pairing": "correlationId",
+  "requestHeader": [
+    {"name": "Kind", "type": "int16", "role": "type"},
+    {"name": "Release", "type": "int16", "role": "version"},
+    {"name": "Id", "type": "int32", "role": "correlationId", "presentIf": {"switch": "ids"}}
+  ],
+  "responseHeader": [
+    {"name": "Id", "type": "int32", "role": "correlationId", "presentIf": {"switch": "ids"}},
+    {"name": "Failure", "type": "int16", "role": "error", "names": {"1": "NO_LUCK"}}
+  ],
+  "requests": [
+    {"type": 0, "name": "Hello", "otherNames": ["Hi"], "oneWay": true, "turnsRoles": true, "request": [
+      {"name": "Wide", "type": "bool"},
+      {"name": "PatienceMs", "type": "int32"}
+    ]},
+    {"type": 1, "name": "Ask", "request": [
+      {"name": "Level", "type": "int8", "names": {"1": "low"}},
+      {"name": "Why", "type": "string", "versions": "1+", "presentIf": {"field": "Level", "is": 1}}
+    ], "response": [
+      {"name": "Found", "type": "[]Thing", "countType": "int16", "presentIf": {"field": "failure", "is": 0},
+       "fields": [{"name": "Name", "type": "string"}]},
+      {"name": "More", "type": "int64", "presentIf": {"message": "HelloRequest", "field": "wide", "is": true}}
+    ]},
+    {"type": 30000, "name": "Guest", "amongKafka": true, "request": [], "response": []}
+  ],
+  "timeRules": [
+    {"rule": "asked", "request": "Ask", "after": "HelloRequest", "limit": 500},
+    {"rule": "answered", "request": "Ask", "limit": {"message": "HelloRequest", "field": "patienceMs"}}
+  ]
+}
+"""
+
+
+def toy(text: str = GOOD) -> Dialect:
+    return read([("toy.json", text)]).dialects["toy"]
+
+
+def refused(*texts: str) -> DefinitionError:
+    with pytest.raises(DefinitionError) as caught:
+        read((f"{number}.json", text) for number, text in enumerate(texts))
+    return caught.value
+
+
+def test_what_a_file_states() -> None:
+    found = toy()
+    assert (found.port, found.asks, found.by_order, list(found.requests)) == (7000, "client", False, [0, 1, 30000])
+    assert found.requests[0].names == ("Hello", "Hi")
+    assert found.requests[0].turns
+    assert list(found.among_kafka) == [30000]
+    assert found.request_header.roles == {"type": "kind", "version": "release", "correlationId": "id"}
+    assert found.response_header.names == {1: "NO_LUCK"}
+    assert [condition.field for condition in found.told] == ["wide"]
+    assert read([("toy.json", GOOD)]).names == {
+        "Hello": 0, "toy.Hello": 0, "Hi": 0, "toy.Hi": 0, "Ask": 1, "toy.Ask": 1, "Guest": 30000, "toy.Guest": 30000,
+    }  # fmt: skip
+
+
+def test_a_switch_takes_fields_away_and_pairing_by_them() -> None:
+    found = toy(GOOD.replace('{"ids": true}', '{"ids": false}'))
+    assert found.by_order
+    assert [field.name for field in found.request_header.message.fields] == ["kind", "release"]
+
+
+def test_those_that_come_with_kproxy_are_right() -> None:
+    assert shipped() == ("coordinator-draft-1", "coordinator-draft-2")
+    assert list(read((name, text_of(name)) for name in shipped()).dialects) == list(shipped())
+
+
+CASES = [
+    ('"dialect": "toy"', '"dialect": "to y"', 2, "'to y' is no name of a dialect"),
+    ('"port": 7000', '"port": 70000', 3, "port is no whole number from 1 to 65535"),
+    ('"port": 7000,', "", 18, "Hello is not among Kafka's requests, and the dialect has no port of its own"),
+    ('"asks": "client"', '"asks": "server"', 4, 'asks is "server", not one of client, broker, both'),
+    ('"asks": "client",', "", 1, "a dialect has no 'asks'"),
+    ('"versions": "0-1"', '"versions": "0+"', 5, "versions is 0+: from one to 256 versions"),
+    ('"switches": {"ids": true}', '"switches": {"ids": 1}', 6, "the switch ids is neither true nor false"),
+    ('"switches": {"ids": true}', '"switches": {}', 11, "there is no switch 'ids'"),
+    ('"pairing": "correlationId"', '"pairing": "luck"', 7, 'pairing is "luck", not one of correlationId, order'),
+    ('"type": "int32", "role": "correlationId", "presentIf": {"switch": "ids"}}\n  ],\n  "resp',
+     '"type": "int32"}\n  ],\n  "resp', 7, "needs a field of that role in both headers"),
+    ('"role": "type"', '"role": "kind"', 9, 'a role is "kind", not one of type'),
+    (', "role": "type"', "", 8, 'no field of the request header has the role "type"'),
+    ('"role": "version"', '"role": "type"', 10, "kind has the role type already"),
+    ('"Release", "type": "int16"', '"Release", "type": "int64"', 10, "with the role version is int8 or int16"),
+    ('"Release", "type": "int16"', '"Release", "type": "bytes"', 10, "release is bytes: a header has numbers"),
+    ('"Failure", "type": "int16", "role": "error"', '"Failure", "type": "int16", "role": "type"', 13,
+     "the role 'type' is for request headers"),
+    ('"names": {"1": "NO_LUCK"}', '"presentIf": {"field": "id", "is": 1}', 15, "is there by a switch, or always"),
+    ('"names": {"1": "NO_LUCK"}', '"names": {"one": "NO_LUCK"}', 15, "'one' is no whole number"),
+    ('"names": {"1": "NO_LUCK"}', '"names": {"40000": "NO_LUCK"}', 15, "40000 is no int16"),
+    ('"names": {"1": "NO_LUCK"}', '"tag": 1', 15, "a field has an unknown member 'tag'"),
+    ('"type": 0, "name": "Hello"', '"type": 40000, "name": "Hello"', 18, "type is no whole number from -32768"),
+    ('"type": 0, "name": "Hello"', '"type": 1, "name": "Hello"', 22, "Hello has type 1 already"),
+    ('"name": "Ask", "request"', '"name": "hi", "request"', 22, "there are two requests hi"),
+    ('"oneWay": true, ', "", 18, "Hello has no 'response' and is not oneWay"),
+    ('"name": "Ask", "request"', '"name": "Ask", "oneWay": true, "request"', 22, "never answered and has a response"),
+    ('"name": "Wide", "type": "bool"', '"name": "Wide", "type": "boolean"', 19, "unknown type 'boolean'"),
+    ('"name": "Wide", "type": "bool"', '"name": "Wide", "type": "bool", "role": "error"', 19, "roles are for"),
+    ('"name": "Wide", "type": "bool"', '"name": "Wide", "type": "bool", "names": {}', 19, "names are for whole"),
+    ('"name": "Wide", "type": "bool"', '"name": "Wide", "type": "bool", "countType": "int16"', 19, "wide is no array"),
+    ('"versions": "1+"', '"versions": "2+"', 24, "why is in versions 2+, what it belongs to in 0-1"),
+    ('{"field": "Level", "is": 1}', '{"field": "Depth", "is": 1}', 24, "no field depth stands before this one"),
+    ('{"field": "Level", "is": 1}', '{"field": "Why", "is": "1"}', 24, "no field why stands before this one"),
+    ('{"field": "Level", "is": 1}', '{"field": "Level", "is": true}', 24, "level is int8, it is never True"),
+    ('{"field": "Level", "is": 1}', '{"field": "Level"}', 24, "presentIf has no 'is'"),
+    ('{"field": "Level", "is": 1}', '{"field": "Level", "is": 1.5}', 24, "a field is compared with a text"),
+    ('{"field": "Level", "is": 1}', "7", 24, "presentIf is no object"),
+    ('"countType": "int16"', '"countType": "int8"', 26, 'countType is "int8", not one of int16, int32'),
+    ('{"name": "Name", "type": "string"}', '{"name": "Name", "type": "string", "presentIf": {"switch": "ids"}}', 27,
+     "presentIf is for the fields of a message itself, name is in a struct"),
+    ('"message": "HelloRequest", "field": "wide"', '"message": "ByeRequest", "field": "wide"', 28, "no message ByeReq"),
+    ('"message": "HelloRequest", "field": "wide"', '"message": "HelloRequest", "field": "deep"', 28, "no field deep"),
+    ('"field": "wide", "is": true', '"field": "wide", "is": 1', 28, "wide is bool, it is never 1"),
+    ('"type": 30000', '"type": 3', 30, "among Kafka's requests 3 is Metadata"),
+    ('"type": 30000', '"type": -3', 30, "among Kafka's requests -3 is no API key"),
+    ('"amongKafka": true', '"amongKafka": true, "turnsRoles": true', 30, "the client asks, always"),
+    ('{"name": "Kind", "type": "int16", "role": "type"},\n    {"name": "Release", "type": "int16", "role": "version"}',
+     '{"name": "Release", "type": "int16", "role": "version"},\n    {"name": "Kind", "type": "int16", "role": "type"}',
+     30, "the type stands where Kafka has its API key: first, as int16"),
+    ('"rule": "asked"', '"rule": "begged"', 33, 'rule is "begged", not one of asked, answered, unanswered'),
+    ('"request": "Ask", "after"', '"request": "Tell", "after"', 33, "there is no request Tell"),
+    ('"after": "HelloRequest", ', "", 33, "says 'after' which message"),
+    ('"after": "HelloRequest"', '"after": "Hello"', 33, "there is no message Hello"),
+    ('"limit": 500', '"limit": -1', 33, "limit is no whole number"),
+    ('"request": "Ask", "limit"', '"request": "Hello", "limit"', 34, "Hello is never answered"),
+    ('"field": "patienceMs"', '"field": "wide"', 34, "wide is no whole number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "line", "reason"), CASES)
+def test_what_is_wrong_is_refused_with_its_line(old: str, new: str, line: int, reason: str) -> None:
+    assert GOOD.count(old) == 1
+    error = refused(GOOD.replace(old, new))
+    assert reason in error.message
+    assert (error.file, error.line) == ("0.json", line), error
+
+
+def test_two_dialects_do_not_claim_the_same_bytes() -> None:
+    assert str(refused(GOOD, GOOD)) == "1.json:2: the dialect toy is defined twice"
+    other = GOOD.replace('"toy"', '"other"')
+    assert str(refused(GOOD, other)) == "1.json:3: port 7000 is that of the dialect toy too"
+    other = other.replace("7000", "7001")
+    assert str(refused(GOOD, other)) == "1.json:17: request type 30000 among Kafka's is that of the dialect toy too"
+
+
+def test_conditions_are_few() -> None:
+    many = ", ".join(
+        f'{{"name": "F{number}", "type": "int8", "presentIf": {{"field": "kind", "is": {number}}}}}'
+        for number in range(5)
+    )
+    error = refused(GOOD.replace('"amongKafka": true, "request": []', f'"amongKafka": true, "request": [{many}]'))
+    assert "GuestRequest depends on 5 conditions, 4 is the most" in error.message
