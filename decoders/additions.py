@@ -24,15 +24,17 @@ class Additions:
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
 
     @property
-    def names(self) -> dict[str, int]:
+    def names(self) -> dict[str, frozenset[int]]:
         """API keys and numbers of dialects' request types by name; the latter also as "coordinator-draft-1.Ping"."""
-        names = {one.name.removesuffix("Request"): one.api_key for one in self.messages if one.kind == "request"}
-        found = {name: key for name, key in names.items() if key is not None}
+        found: dict[str, frozenset[int]] = {}
+        for message in self.messages:
+            if message.kind == "request" and message.api_key is not None:
+                found[message.name.removesuffix("Request")] = frozenset((message.api_key,))
         for one in self.dialects.values():
             for request in one.requests.values():
                 for name in request.names:
-                    found.setdefault(name, request.type)
-                    found[f"{one.name}.{name}"] = request.type
+                    found[f"{one.name}.{name}"] = keys = frozenset((request.type,))
+                    found[name] = found.get(name, frozenset()) | keys
         return found
 
 

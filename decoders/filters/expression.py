@@ -15,7 +15,7 @@ from typing import Any
 
 from decoders.filters.fields import Cost, Field, Type
 from decoders.filters.rows import Unavailable
-from decoders.filters.values import LITERALS, Value, choices, error_meanings, quote
+from decoders.filters.values import LITERALS, Value, api_keys, choices, error_meanings, quote
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
@@ -263,7 +263,8 @@ def _matching(kind: Type, test: Compare) -> Callable[[Value], bool]:
     fits = re.compile(wanted).search if test.operator == "~" else lambda name: wanted in name
     names: dict[Value, list[str]] = {}
     for name, value in choices(kind).items():
-        names.setdefault(value, []).append(name)
+        for meant in api_keys(value) if kind is Type.API else (value,):
+            names.setdefault(meant, []).append(name)
     fitting = frozenset(value for value, spelled in names.items() if any(fits(name) for name in spelled))
     return lambda value: value in fitting if value in names else bool(fits(str(value)))
 
@@ -272,7 +273,10 @@ def _api_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
     if test.operator in {"~", "contains"}:
         fits = _matching(Type.API, test)
         return lambda row: (found := value(row)) is not None and fits(found)
-    return _number_test(test, value)
+    wanted = frozenset(key for one in test.values for key in api_keys(one))
+    if test.operator == "!=":
+        return lambda row: (found := value(row)) is not None and found not in wanted
+    return lambda row: value(row) in wanted
 
 
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:

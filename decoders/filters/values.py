@@ -60,28 +60,34 @@ class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-_ADDED: dict[str, Value] = {}
+_ADDED: dict[str, frozenset[int]] = {}
 """Names of APIs that users' files define, to their keys: of this process, as filters are."""
 
 
-def add_api_names(names: Mapping[str, int]) -> None:
-    """Let filters know these names of APIs beside Kafka's."""
-    _ADDED.update(names)
+def add_api_names(names: Mapping[str, frozenset[int]]) -> None:
+    """Let filters know these names of APIs beside Kafka's; two dialects may use one name for keys of their own."""
+    for name, keys in names.items():
+        _ADDED[name] = _ADDED.get(name, frozenset()) | keys
     api_names.cache_clear()
     _folded.cache_clear()
 
 
+def api_keys(value: Value) -> frozenset[int]:
+    """The keys that a value of the language stands for: its own, or all of a name that users' files define."""
+    return frozenset((value,)) if isinstance(value, int) else _ADDED.get(value, frozenset())
+
+
 @cache
 def api_names() -> Mapping[str, Value]:
-    """Every name and older name of an API to its key, today's names first."""
+    """Every name and older name of an API to its key, today's names first; one that was added stands for itself."""
     from decoders.schema.apis import all_apis
 
     names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
     for key, api in all_apis().items():
         for older in api.older_names:
             names.setdefault(older, key)
-    for name, value in _ADDED.items():
-        names.setdefault(name, value)
+    for name in _ADDED:
+        names.setdefault(name, name)
     return names
 
 

@@ -95,6 +95,20 @@ def test_filters_know_dialects() -> None:
     given = ("coordinator-draft-2",)
     assert matching("protocol == coordinator-draft-2 and api == Consult", DRAFT, given) == [3, 5]
     assert matching("api == coordinator-draft-2.Stop", DRAFT, given) == [8]
+    assert matching("api in (Stop, Start)", DRAFT, given) == [8, 9]
+    assert matching("api ~ Consult", DRAFT, given) == [3, 5]
+    assert matching("api != Ping and exchange > 5 and exchange < 10", DRAFT, given) == [6, 8, 9]
+
+
+def test_one_name_in_two_dialects() -> None:
+    both = ("coordinator-draft-1", "coordinator-draft-2")
+    assert matching("api == Stop", DRAFT, both) == [8]
+    assert matching("api == coordinator-draft-1.Stop", DRAFT, both) == []
+    assert str(parse("api == stop").expression) == "api == Stop"
+
+
+def test_error_names_in_a_filter_are_kafkas() -> None:
+    given = ("coordinator-draft-2",)
     assert matching("protocol == coordinator-draft-2 and error == COORDINATOR_NOT_AVAILABLE", DRAFT, given) == [5]
 
 

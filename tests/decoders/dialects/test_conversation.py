@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders import frames
@@ -211,6 +211,7 @@ def test_after_a_hole_frames_are_found_again() -> None:
     }  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_flipped_or_cut_frames_are_told_and_never_raise(data: st.DataObject) -> None:
     """Every exchange is completed once, and the result is the same however the bytes come in."""
@@ -230,6 +231,7 @@ def test_flipped_or_cut_frames_are_told_and_never_raise(data: st.DataObject) -> 
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_any_conversation_of_the_drafts(dice: Any) -> None:
     fuzz.once(dice)

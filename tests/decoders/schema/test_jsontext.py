@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders.schema.jsontext import DEEPEST, DefinitionError, parse
@@ -16,6 +16,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES, st.sampled_from([None, 1]), st.booleans())
 def test_reads_what_json_reads(value: Any, indent: int | None, ascii_only: bool) -> None:
     assert parse(json.dumps(value, indent=indent, ensure_ascii=ascii_only)).plain() == value
@@ -28,6 +29,7 @@ def _read(parser: Any, text: str) -> Any:
         return error
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='{}[]:,"\\/ \n019.eE+-truefalsn\u00e9\x00'))
 def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
     found, expected = _read(parse, text), _read(json.loads, text)

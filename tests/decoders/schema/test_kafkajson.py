@@ -63,7 +63,7 @@ def test_a_pair_of_definitions() -> None:
     api = known.api(10000)
     assert api is not None
     assert (api.name, api.klass, api.listeners) == ("VendorThing", "given", ("broker",))
-    assert additions.names == {"VendorThing": 10000}
+    assert additions.names == {"VendorThing": frozenset({10000})}
     things = b"\x00\x01a\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05"
     assert write(request, 0, {"tenantId": "a", "things": [{"id": 5}]}) == things
 
