@@ -181,6 +181,35 @@ def test_late_by_numbers_of_the_file() -> None:
     assert messages(found[2]) == ["no answer within 100 ms"]
 
 
+def test_a_condition_on_the_body_itself_is_kept() -> None:
+    """Level 0 has no reason, though one would fit."""
+    (line,) = played(Script().client(ask(1, 0, "why")).broker(answer(1)).end())
+    assert line["request"]["body"] == {"level": 0}
+    assert messages(line) == ["5 bytes after the body"]
+
+
+def test_what_a_message_that_cannot_be_read_told_is_not_known() -> None:
+    text = GOOD.replace('"turnsRoles": true, ', "")
+    script = Script().client(hello(wide=True, patience=100)).client(framed(hello(wide=True, patience=1)[4:-4]))
+    for number, more in enumerate((None, 7)):
+        script.client(ask(number, 0)).broker(answer(number, more=more))
+    found = played(script.end(), text)
+    assert [problem["code"] for problem in found[1]["problems"]] == ["truncated"]
+    assert [line["response"]["body"] for line in found[2:]] == [{"found": []}, {"found": [], "more": 7}]
+    assert not any(line["problems"] for line in found[2:])
+
+
+def test_a_capture_that_begins_within_a_frame_and_after_the_roles_turned() -> None:
+    script = Script().broker(ask(1, 0)[5:]).client(answer(1)[3:])
+    script.broker(ask(2, 0)).client(answer(2, names=("a", "b"))).broker(framed(struct.pack(">hhi", 99, 0, 3)))
+    found = played(script.end(), opened=False)
+    exchanges = [line for line in found if "api_key" in line]
+    assert [(line["api_key"], line.get("asked_by"), line["status"]) for line in exchanges] == [
+        (1, "broker", "ok"),
+        (99, "broker", "no_response"),
+    ]
+
+
 def labels(node: Node) -> dict[str, str]:
     return {one.path or one.name: one.label for one in node.walk() if one.label is not None}
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from captures.definitions import definitions
+from decoders.conversation.conversation import Conversation
 from decoders.dialects import text_of
+from decoders.exchange import Exchange
 from tests.captures import traffic
 from tests.support import coordinator
 from tests.support.coordinator import ASSIGNMENT, BROKERS, OFFSETS, Draft, Talk, Wire
+from tests.support.scripts import Cut, Script, bytewise, request, whole
 
 DRAFTS = (1, 2)
 
@@ -162,6 +166,35 @@ def test_an_answer_that_was_lost_does_not_take_that_of_a_later_request(tmp_path:
     assert sorted((line["api"], line["status"]) for line in found) == [
         ("Consult", "no_response"), ("Metadata", "ok"), ("Metadata", "ok"),
     ]  # fmt: skip
+
+
+def among_kafka(script: Script, cut: Cut = whole) -> list[tuple[Any, ...]]:
+    """What comes out of a conversation of Kafka's with draft 2 in it."""
+    known = definitions(None, ("coordinator-draft-2",))
+    conversation = Conversation("c:1", "b:9092", script.tape, known)
+    items = [item for batch in cut(script.events) for _, item in conversation.feed(batch)]
+    return [
+        (known.api_name(item.api_key or 0, item.protocol), item.correlation_id, item.status)
+        for item in items
+        if isinstance(item, Exchange)
+    ]
+
+
+def test_an_answer_without_an_id_that_looks_like_that_of_another() -> None:
+    """Error 0 and co-ordinator 7 are the four bytes of id 7."""
+    draft = Draft(2)
+    script = Script().client(draft.consult(0), coordinator.metadata(7))
+    script.broker(draft.coordinator(0, 7, BROKERS), coordinator.metadata_answer(7)).end()
+    assert among_kafka(script) == [("Consult", None, "ok"), ("Metadata", 7, "ok")]
+    silent = request(0, 3, 7, acks=0, timeoutMs=1000, topicData=[])
+    script = Script().client(silent, draft.consult(0)).broker(draft.coordinator(0, 7, BROKERS)).end()
+    assert sorted(among_kafka(script), key=str) == [("Consult", None, "ok"), ("Produce", 7, "no_reply_expected")]
+
+
+def test_a_frame_of_six_bytes_may_come_byte_by_byte() -> None:
+    draft = Draft(2)
+    script = Script().client(draft.consult(0)).broker(draft.coordinator(0, 3, BROKERS)).client(draft.consult(0)).end()
+    assert among_kafka(script, bytewise) == [("Consult", None, "ok"), ("Consult", None, "no_response")]
 
 
 def test_a_capture_that_begins_after_register(draft: Draft, tmp_path: Path) -> None:
