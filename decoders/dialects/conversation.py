@@ -64,6 +64,8 @@ class DialectConversation:
         ]
         self._waiting: tuple[dict[int, Exchange], dict[int, Exchange]] = ({}, {})
         """By the side that asked: by correlation id or, in order, by a count."""
+        self._places: dict[Exchange, int] = {}
+        """Where a waiting exchange stands in its side's table."""
         self._count = 0
         self._turned = False
         self._unsure = not opened
@@ -224,6 +226,7 @@ class DialectConversation:
             exchange.problems.append(Problem("request", 0, "", text, Code.REPEATED_CORRELATION_ID))
             self._give_up(key, waiting[number], "its correlation id was used again")
         waiting[number] = exchange
+        self._places[exchange] = number
         if len(waiting) > self.limits.outstanding:
             reason = f"given up: more than {self.limits.outstanding} requests waited"
             self._give_up(key, next(iter(waiting.values())), reason)
@@ -234,10 +237,10 @@ class DialectConversation:
                 if older is exchange:
                     break
                 self._give_up(key, older, "no answer in time, and a later request was answered")
+        self._punctuality.answered(exchange)
         self._forget(exchange)
         exchange.response = frame
         exchange.problems += [replace(problem, where="response") for problem in problems]
-        self._punctuality.answered(exchange)
         request = None if exchange.api_key is None else self.dialect.requests.get(exchange.api_key)
         if request is not None and request.response is not None:
             self._memory.learn(request.response.name, self._as_answer(data, exchange).body)
@@ -258,11 +261,11 @@ class DialectConversation:
         missing = any(frame.missing for frame in (exchange.request, exchange.response) if frame is not None)
         exchange.status = Status.CUT if missing else status
         exchange.reason = reason
+        self._punctuality.over(exchange)
         self._done.append((key, exchange))
 
     def _forget(self, exchange: Exchange) -> None:
-        waiting = self._waiting[exchange.asked_by]
-        del waiting[next(number for number, one in waiting.items() if one is exchange)]
+        del self._waiting[exchange.asked_by][self._places.pop(exchange)]
 
     def _give_up(self, key: int, exchange: Exchange, reason: str) -> None:
         self._forget(exchange)
@@ -270,17 +273,13 @@ class DialectConversation:
 
     def _expire(self, key: int, time: int) -> None:
         """Note what is late at capture time `time`, and give up what has waited too long."""
-        self._done += ((key, problem) for problem in self._punctuality.check(key, time, self._all_waiting()))
+        self._done += ((key, problem) for problem in self._punctuality.check(key, time))
         limit = time - self.limits.outstanding_time
         reason = f"given up: no response within {self.limits.outstanding_time // 1_000_000_000} s"
-        for exchange in self._all_waiting():
-            if exchange.request is not None and exchange.request.time < limit:
+        for waiting in self._waiting:
+            # The oldest comes first.
+            while waiting and _asked_at(exchange := next(iter(waiting.values()))) < limit:
                 self._give_up(key, exchange, reason)
-
-    def _all_waiting(self) -> list[Exchange]:
-        waiting = [*self._waiting[Side.CLIENT].values(), *self._waiting[Side.BROKER].values()]
-        waiting.sort(key=lambda exchange: exchange.request.at if exchange.request else 0)
-        return waiting
 
     def _end(self, key: int, end: End) -> None:
         if end.side is None:
@@ -288,6 +287,16 @@ class DialectConversation:
             self._over = True
         else:
             self._ended[end.side] = True
-        for exchange in self._all_waiting():
-            if self._ended[1 - exchange.asked_by]:
-                self._give_up(key, exchange, f"the connection ended ({end.reason})")
+        waiting = [one for side in Side if self._ended[1 - side] for one in self._waiting[side].values()]
+        for exchange in sorted(waiting, key=_asked_where):
+            self._give_up(key, exchange, f"the connection ended ({end.reason})")
+
+
+def _asked_at(exchange: Exchange) -> int:
+    """Capture time of the request."""
+    return exchange.request.time if exchange.request is not None else 0
+
+
+def _asked_where(exchange: Exchange) -> int:
+    """Address of the request."""
+    return exchange.request.at if exchange.request is not None else 0

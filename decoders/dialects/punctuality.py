@@ -6,15 +6,17 @@ not depend on how the capture is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 from decoders.conversation.stream import Side
 from decoders.dialects.memory import Memory
 from decoders.dialects.model import Dialect, TimeRule
-from decoders.exchange import Connection, Exchange, StreamProblem
+from decoders.exchange import Connection, Exchange, Status, StreamProblem
 from decoders.problems import Code, Problem
 
 MILLISECOND = 1_000_000
+MOST_OVER = 1024
+"""Complete exchanges that may be held for a while."""
 
 
 class Punctuality:
@@ -28,8 +30,13 @@ class Punctuality:
         self._within = {one.type: one for one in dialect.rules if one.rule == "answered"}
         self._due: list[tuple[int, TimeRule, Exchange]] = []
         """Requests that must come by a capture time, after a message."""
-        self._late: set[int] = set()
-        """Waiting exchanges, by identity, whose answer is known to be late."""
+        self._answers: list[tuple[int, int, Exchange]] = []
+        """A heap of (capture time, count, exchange): answers that must come by then; some came meanwhile."""
+        self._count = 0
+        self._over = 0
+        """How many of them are over, at most."""
+        self._late: set[Exchange] = set()
+        """Waiting exchanges whose answer is known to be late."""
         self._in_a_row: dict[int, int] = {}
         """By type: requests, the latest ones, that were not answered in time."""
 
@@ -44,28 +51,41 @@ class Punctuality:
             if rule.after == message and limit is not None:
                 self._due = [one for one in self._due if one[1] is not rule]
                 self._due.append((frame.time + limit * MILLISECOND, rule, exchange))
+        due = self._due_time(exchange)
+        if due is not None:
+            self._count += 1
+            heappush(self._answers, (due, self._count, exchange))
 
     def answered(self, exchange: Exchange) -> None:
         """The response of a request was seen."""
-        if exchange.api_key is None:
-            return
-        if id(exchange) in self._late:
-            self._late.discard(id(exchange))
-        else:
+        if exchange.api_key is not None and exchange not in self._late:
             self._in_a_row[exchange.api_key] = 0
+
+    def over(self, exchange: Exchange) -> None:
+        """An exchange is complete: nothing of it can be late any more."""
+        self._late.discard(exchange)
+        self._over += 1
+        if self._over > MOST_OVER and 2 * self._over > len(self._answers):
+            self._answers = [one for one in self._answers if one[2].status is Status.WAITING]
+            heapify(self._answers)
+            self._over = 0
 
     def overdue(self, exchange: Exchange, time: int) -> bool:
         """Whether the answer to a request should have come before this capture time."""
+        due = self._due_time(exchange)
+        return due is not None and time > due
+
+    def _due_time(self, exchange: Exchange) -> int | None:
         rule = None if exchange.api_key is None else self._within.get(exchange.api_key)
         limit = None if rule is None else self._memory.get(rule.limit)
-        return limit is not None and exchange.request is not None and time > exchange.request.time + limit * MILLISECOND
+        return None if limit is None or exchange.request is None else exchange.request.time + limit * MILLISECOND
 
-    def check(self, key: int, time: int, waiting: Sequence[Exchange]) -> list[StreamProblem]:
+    def check(self, key: int, time: int) -> list[StreamProblem]:
         """Note in waiting exchanges that they are late at capture time `time`; returns what never came."""
-        self._late &= {id(exchange) for exchange in waiting}
-        for exchange in waiting:
-            if id(exchange) not in self._late and self.overdue(exchange, time):
-                self._late.add(id(exchange))
+        while self._answers and self._answers[0][0] < time:
+            _, _, exchange = heappop(self._answers)
+            if exchange.status is Status.WAITING:
+                self._late.add(exchange)
                 self._note(exchange)
         missed = [one for one in self._due if time > one[0]]
         self._due = [one for one in self._due if time <= one[0]]

@@ -244,7 +244,7 @@ def _errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
 
     def meant(code: int, row: Any) -> Value:
         for key, versions, name in meanings.get(code, ()):
-            if key == api_key(row) and version(row) in versions:
+            if key == api_key(row) and (spoken := version(row)) is not None and spoken in versions:
                 return name
         return code
 

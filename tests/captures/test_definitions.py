@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +183,36 @@ def test_a_file_that_is_called_like_a_dialect_comes_first(tmp_path: Path, monkey
     (tmp_path / "coordinator-draft-1").write_text("{")
     with pytest.raises(DefinitionError, match="coordinator-draft-1:1: no JSON"):
         read(["coordinator-draft-1"])
+
+
+def test_a_dialect_may_number_its_requests_as_kafka_does(tmp_path: Path) -> None:
+    """Type 4 without versions is no LeaderAndIsr, whatever its error is called there."""
+    toy = """{"dialect": "toy", "port": 7000, "asks": "client", "pairing": "order",
+      "requestHeader": [{"name": "Kind", "type": "int16", "role": "type"}],
+      "responseHeader": [{"name": "ErrorCode", "type": "int16", "role": "error"}],
+      "requests": [{"type": 4, "name": "Four", "request": [], "response": []}]}"""
+    (tmp_path / "toy.json").write_text(toy)
+    wire = Wire()
+    talk = Talk(wire, 40001, BROKER, 7000)
+    talk.client(framed(struct.pack(">h", 4)))
+    talk.broker(framed(struct.pack(">h", 13)))
+    talk.close()
+    path = tmp_path / "toy.pcap"
+    path.write_bytes(wire.pcap())
+    given = (str(tmp_path / "toy.json"),)
+    (line,) = traffic.exchanges(traffic.exported(path, given=given))
+    assert (line["api"], line["api_key"], line["error_codes"]) == ("Four", 4, ["NETWORK_EXCEPTION"])
+    assert matching("error == NETWORK_EXCEPTION and protocol == toy", path, given) == [1]
+    assert matching("error == STALE_LEADER_EPOCH", path, given) == []
+
+
+def test_the_indexers_process_is_told_of_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "captures.index.indexer", "--definitions=coordinator-draft-2", str(DRAFT)]
+    subprocess.run([*command, str(tmp_path / "index")], check=True, timeout=60)
+    with IndexReader(tmp_path / "index") as index:
+        assert {index.protocol(row) for row in index.rows(0, 20)} == {None, "coordinator-draft-2"}
+    wrong = subprocess.run(
+        [*command, str(tmp_path / "other"), "--definitions=nowhere"], check=False, timeout=60, capture_output=True
+    )
+    assert wrong.returncode == 3
+    assert b"nowhere: No such file" in wrong.stderr

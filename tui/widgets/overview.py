@@ -123,7 +123,7 @@ def overview(
 
 def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
     """What to do about each error."""
-    if not row.error or not known.versions(row.api_key):
+    if row.protocol or not row.error or not known.versions(row.api_key):
         return []
     message = known.response(row.api_key, known.nearest(row.api_key, row.api_version))
     if message is None:
