@@ -379,12 +379,15 @@ class Requests(Framer):
         except DecodeError:
             if self._first(whole) is None:
                 return None
-            end = len(head)
+            # The first byte that is not there says that no more of the header comes.
+            decisive = self.position + min(len(head), whole - 1)
         else:
+            decisive = self.position + end - 1
             exchange.api_version = header.get("version", values)
             exchange.correlation_id = header.get("correlationId", values)
             exchange.client_id = header.get("clientId", values)
-        self.floor = max(self.floor, self.stretch.key(self.position + end - 1))
+        if decisive < self.stretch.end:
+            self.floor = max(self.floor, self.stretch.key(decisive))
         self.started.append((self.floor, exchange))
         return exchange
 

@@ -10,12 +10,15 @@ import pytest
 
 from captures.definitions import definitions
 from decoders.conversation.conversation import Conversation
+from decoders.conversation.limits import Limits
+from decoders.conversation.numbering import Numbering
+from decoders.conversation.stream import Side
 from decoders.dialects import text_of
 from decoders.exchange import Exchange
 from tests.captures import traffic
 from tests.support import coordinator
 from tests.support.coordinator import ASSIGNMENT, BROKERS, OFFSETS, Draft, Talk, Wire
-from tests.support.scripts import Cut, Script, bytewise, request, whole
+from tests.support.scripts import Cut, Script, bytewise, packets, request, whole
 
 DRAFTS = (1, 2)
 
@@ -216,3 +219,27 @@ def test_a_capture_that_begins_after_register(draft: Draft, tmp_path: Path) -> N
 def test_without_the_dialect_nothing_is_dropped_silently(draft: Draft) -> None:
     lines = traffic.exported(coordinator.DATA / f"{draft.name}.pcap")
     assert any(line.get("status") not in {None, "ok"} or line.get("code") for line in lines)
+
+
+def test_a_header_that_is_lost_in_a_hole_begins_its_exchange_when_that_is_known() -> None:
+    """Numbers must not depend on how the bytes come in: a response comes between the header's start and the hole."""
+    frame = Draft(1).consult(3)
+    script = (
+        Script()
+        .client(coordinator.metadata(1), frame[:6])
+        .broker(coordinator.metadata_answer(9))
+        .lost(Side.CLIENT, frame[6:])
+    )
+    script.client(coordinator.metadata(4)).broker(coordinator.metadata_answer(4)).end()
+    known = definitions(None, ("coordinator-draft-1",))
+    found = []
+    for cut in (whole, packets, bytewise):
+        numbering, items = Numbering(), []
+        conversation = Conversation("c:1", "b:9092", script.tape, known, limits=Limits(early=0))
+        for batch in cut(script.events):
+            done = conversation.feed(batch)
+            numbering.assign(conversation.take_started())
+            items += [item for _, item in done if isinstance(item, Exchange)]
+        found.append(sorted((item.number, item.api_key, item.status.value) for item in items))
+    assert found[0] == found[1] == found[2]
+    assert [row[1:] for row in found[0] if row[1]] == [(3, "no_response"), (20001, "cut"), (3, "ok")]
