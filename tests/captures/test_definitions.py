@@ -128,7 +128,7 @@ def test_summaries_and_tables_name_them() -> None:
         "Start": (1, 0, 0),
     }  # fmt: skip
     rows = CsvLines(reader, ("api", "version", "correlation_id", "status")).lines(exchanges[:3]).splitlines()
-    assert rows == ["Metadata,1,1,ok", "Metadata,1,2,ok", "Consult,,,ok"]
+    assert rows == [b"Metadata,1,1,ok", b"Metadata,1,2,ok", b"Consult,,,ok"]
 
 
 def test_the_index_and_the_terminal_show_a_dialect(tmp_path: Path) -> None:
