@@ -184,6 +184,9 @@ class Reader:
             except FormatError as error:
                 self._next_part(CaptureError(error.message, part.name, error.offset or None))
                 continue
+            except CaptureError as error:
+                self._next_part(error)
+                continue
             if packets is not None:
                 return packets
             if part.final:
@@ -201,15 +204,16 @@ class Reader:
         return None
 
     def _walk(self, part: Part) -> Packets | None:
-        if not part.view and part.size:
+        view = self.source.view(part)
+        if not view and part.size:
             return None  # the segment is gone
         if self._walker is None:
-            self._walker = detect.walker(part.view, whole=part.final)
+            self._walker = detect.walker(view, whole=part.final)
             if self._walker is None:
                 return None
             self._walkers.append(self._walker)
         try:
-            records = self._walker.walk(part.view, self._batch)
+            records = self._walker.walk(view, self._batch)
         finally:
             self.health.recorder_dropped = sum(walker.dropped for walker in self._walkers)
             self._reached = part.base + self._walker.position
@@ -218,11 +222,11 @@ class Reader:
         self._batch = min(2 * self._batch, self._batch_limit)
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())
-        return self._links.segments(part.view, records, part.base)
+        return self._links.segments(view, records, part.base)
 
     def _cut(self, part: Part) -> CaptureError | None:
         """What is left at the end of a file is a packet that was cut."""
-        if self._walker is None or self._walker.position >= part.size or not part.view:
+        if self._walker is None or self._walker.position >= part.size or not self.source.view(part):
             return None
         left = part.size - self._walker.position
         return CaptureError(f"cut in a packet ({left} bytes of it are there)", part.name, self._walker.position)
@@ -338,9 +342,9 @@ def read(
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
     `ports` narrows to connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
-    `follow` means that the capture grows: `poll` it. Raises CaptureError where a capture cannot be opened, ValueError
-    where `ports` or `given` cannot be read.
+    `follow` means that the capture grows: `poll` it; of a ring it leaves out what runs before this one recorded.
+    Raises CaptureError where a capture cannot be opened, ValueError where `ports` or `given` cannot be read.
     """
-    source = captures if isinstance(captures, FileSource) else open_source(cast("Path | str", captures))
+    source = captures if isinstance(captures, FileSource) else open_source(cast("Path | str", captures), live=follow)
     wanted = Ports.parse(ports) if isinstance(ports, str) else ports
     return Reader(source, definitions(release, given), ports=wanted, follow=follow, limits=limits)

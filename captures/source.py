@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import re
 import select
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from captures.errors import CaptureError
+from captures.packed import Unpacked, packed_size
+from captures.ring import PACKED, RING_FILE, number_of
 
 STANDARD_INPUT = "-"
-SEGMENT = re.compile(r"seg-(\d+)\.pcapng")
-RING_FILE = "ring.json"
 CHUNK = 1 << 20
 _NOTHING = memoryview(b"")
 
@@ -41,6 +40,8 @@ class Part:
     view: memoryview
     final: bool = False
     """No more bytes will come."""
+    packed: bool = False
+    """The file is compressed: `view` is empty, `size` counts what is in it, and `FileSource.view` opens it."""
 
 
 class FileSource:
@@ -74,6 +75,10 @@ class FileSource:
             return b""
         part = self.parts[i]
         return part.view[start - part.base : end - part.base]
+
+    def view(self, part: Part) -> memoryview:
+        """The bytes of a part; empty where they are gone."""
+        return part.view
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         """Take up what has been appended since; whether there was anything.
@@ -126,18 +131,40 @@ class FileSource:
 
 
 class RingSource(FileSource):
-    """A directory of segments `seg-000001.pcapng`..., written one after the other, the oldest deleted in time.
+    """A directory of segments (`captures.ring`), written one after the other, the oldest deleted in time.
 
-    `ring.json` beside them, where there is one, says the base address of segments whose predecessors are gone:
-    `{"bases": {"seg-000007.pcapng": 100663296}}`. Raises CaptureError where the directory holds no segment.
+    A segment that is complete may be replaced by a compressed one. `ring.json` beside them, where there is one, says
+    the base address of segments whose predecessors are gone, and which segment was the first of the run that writes:
+    `{"bases": {"seg-00000007-20261121T183638Z.pcapng": 100663296}, "began": 7}`. Raises CaptureError where the
+    directory holds no segment.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, live: bool = False) -> None:
+        """`live` leaves out the segments of earlier runs."""
         super().__init__(())
         self.directory = directory
+        self._unpacked = Unpacked(spool_directory)
+        self._first = self._began() if live else 0
         self._take_segments()
         if not self.parts:
             raise CaptureError("a directory without recording segments (seg-000001.pcapng)", directory)
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        i = bisect_right(self._bases, start) - 1
+        if i < 0:
+            return b""
+        part = self.parts[i]
+        try:
+            view = self.view(part) if part.packed else part.view
+        except CaptureError:
+            return b""
+        return view[start - part.base : end - part.base]
+
+    def view(self, part: Part) -> memoryview:
+        """The bytes of a part; raises CaptureError where a compressed one cannot be decompressed."""
+        if not part.packed:
+            return part.view
+        return self._unpacked.view(part.path, part.size) or _NOTHING
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         grown = self._take_segments()
@@ -145,41 +172,68 @@ class RingSource(FileSource):
             if part.final and part.path in self._files and not part.path.exists():
                 os.close(self._files.pop(part.path))
                 part.view = _NOTHING
+                compressed = part.path.with_name(part.path.name + PACKED)
+                if compressed.exists():
+                    part.path, part.packed = compressed, True
         return grown
 
+    def close(self) -> None:
+        self._unpacked.close()
+        super().close()
+
     def _take_segments(self) -> bool:
+        last = number_of(self.parts[-1].path.name) if self.parts else self._first - 1
         try:
-            names = sorted(
-                (int(match[1]), file.name)
+            found = {
+                number: file.name.removesuffix(PACKED)
                 for file in self.directory.iterdir()
-                if (match := SEGMENT.fullmatch(file.name))
-            )
+                if (number := number_of(file.name)) > last and number
+            }
         except OSError as error:
             raise CaptureError(error.strerror or str(error), self.directory) from None
         # The listing came first: a segment that has a successor in it has its final size by now.
         grown = self._remap(self.parts[-1]) if self.parts else False
-        last = int(match[1]) if self.parts and (match := SEGMENT.fullmatch(self.parts[-1].path.name)) else -1
-        names = [(number, name) for number, name in names if number > last]
-        bases = self._ring_bases() if names else {}
-        for _, name in names:
+        bases = self._ring_bases() if found else {}
+        for _, name in sorted(found.items()):
             if self.parts:
                 self.parts[-1].final = True
-            try:
-                # Segments may have come and gone unseen: then the next one's base is not where the last one ends.
-                self._open(self.directory / name, max(bases.get(name, 0), self.size))
-            except CaptureError:
-                if (self.directory / name).exists():
-                    raise
-                continue  # deleted between listing and opening
-            grown = True
+            # Segments may have come and gone unseen: then the next one's base is not where the last one ends.
+            grown |= self._open_segment(name, max(bases.get(name, 0), self.size))
         return grown
 
-    def _ring_bases(self) -> dict[str, int]:
+    def _open_segment(self, name: str, base: int) -> bool:
+        """Open a segment, or the compressed one in its place; False where it has been deleted since it was listed."""
+        path, compressed = self.directory / name, self.directory / (name + PACKED)
+        try:
+            self._open(path, base)
+        except CaptureError:
+            if path.exists():
+                raise
+        else:
+            return True
+        try:
+            size = packed_size(compressed)
+        except CaptureError:
+            if compressed.exists():
+                raise
+            return False
+        self.parts.append(Part(compressed, str(compressed), base, size, _NOTHING, packed=True))
+        self._bases.append(base)
+        return True
+
+    def _began(self) -> int:
+        began = self._ring().get("began")
+        return began if isinstance(began, int) else 0
+
+    def _ring(self) -> dict[str, Any]:
         try:
             held = json.loads((self.directory / RING_FILE).read_bytes())
         except (OSError, ValueError):
             return {}
-        bases = held.get("bases") if isinstance(held, dict) else None
+        return held if isinstance(held, dict) else {}
+
+    def _ring_bases(self) -> dict[str, int]:
+        bases = self._ring().get("bases")
         if not isinstance(bases, dict):
             return {}
         return {str(name): base for name, base in bases.items() if isinstance(base, int) and base >= 0}
@@ -251,8 +305,8 @@ def spool_directory() -> Path:
     return user_cache_path("kproxy") / "spool"
 
 
-def open_source(paths: Path | str | Iterable[Path | str]) -> FileSource:
-    """The source of one capture or of several read as one.
+def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False) -> FileSource:
+    """The source of one capture or of several read as one; `live` as for RingSource.
 
     A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Raises CaptureError
     where one of them cannot be opened or is empty (a stream may still be).
@@ -271,5 +325,5 @@ def open_source(paths: Path | str | Iterable[Path | str]) -> FileSource:
         if path.is_dir():
             if len(files) > 1:
                 raise CaptureError("a directory cannot be read together with other captures", path)
-            return RingSource(path)
+            return RingSource(path, live=live)
     return FileSource(files)

@@ -4,119 +4,36 @@ The relay hands over bytes as they are; a packet header is put before them, pack
 batch. A batch is written when it has BATCH_BYTES or is DELAY_SECONDS old: to shared memory in place, to a disk by a
 thread. Where that thread is further behind than memory allows (`queue_bytes`), packets are dropped and counted, as
 pcapng's isb_ifdrop; where the disk refuses, recording ends and says so, and traffic goes on.
+
+What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
+sink (`kproxy.sinks`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import queue
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction, file_header, statistics
+from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
+from kproxy.core.selection import Choice, Selection
+from kproxy.sinks import Batch, Buffers, Sink
 
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.01
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BATCHES = 8
 """What the thread writes at once, when it has fallen behind."""
-IOV_MAX = 1000
 UNACKNOWLEDGED = 1 << 28
 """Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
 
 Address = tuple[str, int]
 Schedule = Callable[[float, Callable[[], None]], Any]
-Buffers = list[bytes | memoryview]
-
-
-class Sink(Protocol):
-    """Where batches of whole blocks go; called by the writer thread alone. Raises OSError when it cannot."""
-
-    def write(self, buffers: Buffers, size: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class File:
-    """One pcapng file, created 0600; nothing is written after a failure."""
-
-    def __init__(self, path: Path, header: bytes) -> None:
-        self.path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.fchmod(self._descriptor, 0o600)
-        self._regular = os.path.isfile(path)  # noqa: PTH113 (a pipe or /dev/stdout cannot be truncated)
-        self.size = 0
-        self._broken = False
-        self.write([header], len(header))
-
-    def write(self, buffers: Buffers, size: int) -> None:
-        try:
-            written = os.writev(self._descriptor, buffers) if len(buffers) <= IOV_MAX else 0
-            if written < size:  # many small buffers, or a write that was cut short
-                rest = memoryview(b"".join(buffers))[written:]
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            self._broken = True
-            raise
-        self.size += size
-
-    def close(self) -> None:
-        """Takes a half-written batch away, so that the file ends with a whole block (a follower waits for its end)."""
-        with contextlib.suppress(OSError):
-            if self._broken and self._regular:
-                os.ftruncate(self._descriptor, self.size)
-            os.close(self._descriptor)
-
-
-class Ring:
-    """Segment files seg-000001.pcapng, … in a directory of their own; the oldest is deleted first.
-
-    `keep` segments of `segment_bytes` each; a segment ends with a whole block. `ring.json` says where each begins in
-    the address space of the whole recording: {"bases": {"seg-000007.pcapng": 100663296}}.
-    """
-
-    def __init__(self, directory: Path, header: bytes, segment_bytes: int, keep: int) -> None:
-        self._directory = directory
-        self._header = header
-        self._segment_bytes = segment_bytes
-        self._keep = keep
-        self._number = 0
-        self._bases: dict[str, int] = {}
-        self._file = self._next(0)
-
-    def _next(self, base: int) -> File:
-        self._number += 1
-        name = _segment(self._number)
-        self._bases[name] = base
-        gone = _segment(self._number - self._keep)
-        self._bases.pop(gone, None)
-        beside = self._directory / "ring.json.new"
-        beside.write_text(json.dumps({"bases": self._bases}))
-        beside.replace(self._directory / "ring.json")
-        (self._directory / gone).unlink(missing_ok=True)
-        return File(self._directory / name, self._header)
-
-    def write(self, buffers: Buffers, size: int) -> None:
-        if self._file.size + size > self._segment_bytes and self._file.size > len(self._header):
-            following = self._next(self._bases[_segment(self._number)] + self._file.size)
-            self._file.close()
-            self._file = following
-        self._file.write(buffers, size)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _segment(number: int) -> str:
-    return f"seg-{number:06}.pcapng"
 
 
 def queue_bytes() -> int:
@@ -133,6 +50,8 @@ class Counters:
     packets: int = 0
     bytes: int = 0
     dropped: int = 0
+    excluded: int = 0
+    """Exchanges left out because the recording is not to hold them."""
     failed: str | None = None
     """Why recording has stopped, where it has."""
 
@@ -150,36 +69,47 @@ class Recorder:
         schedule: Schedule,
         on_failure: Callable[[str], None],
         *,
+        choice: Choice | None = None,
         threaded: bool = True,
         queue_max: int | None = None,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
         """`schedule(seconds, callback)` runs a callback later; `on_failure` may be called from the writer's thread.
 
-        What is written at once is at most one read longer than `batch_bytes`, or than eight of them with `threaded`.
+        `choice` says what is recorded, None everything. What is written at once is at most one read longer than
+        `batch_bytes`, or than eight of them with `threaded`.
         """
         self._batch_bytes = batch_bytes
         self._sink = sink
         self._schedule = schedule
         self._on_failure = on_failure
+        self._choice = choice
         self._pending: Buffers = []
         self._pending_bytes = 0
         self._pending_packets = 0
         self._timer: Any = None
-        self._queue: queue.SimpleQueue[tuple[Buffers, int, int] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
         self._done = 0
-        self._statistics_due = False
+        self._told = Batch()
+        """How many packets dropped and exchanges excluded the sink knows of."""
         self.counters = Counters()
         self._thread: threading.Thread | None = None
         if threaded:
             self._thread = threading.Thread(target=self._write_batches, name="recorder", daemon=True)
             self._thread.start()
 
-    def connection(self, client: Address, broker: Address, *, accepted: bool = True) -> Flow:
-        """Begins a connection: the handshake, or, where the broker did not accept, the attempt."""
-        return Flow(self, client, broker, accepted=accepted)
+    def connection(
+        self, client: Address, broker: Address, *, accepted: bool = True, facts: Sequence[str] = ()
+    ) -> Flow | SelectedFlow:
+        """Begins a connection: the handshake, or, where the broker did not accept, the attempt.
+
+        `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError on a host that is no
+        IP address.
+        """
+        flow = Flow(self, client, broker, accepted=accepted, facts=facts)
+        return flow if self._choice is None else SelectedFlow(self, flow, Selection(self._choice, client, broker))
 
     def add(self, buffers: Buffers, size: int, packets: int) -> None:
         self._pending += buffers
@@ -202,72 +132,61 @@ class Recorder:
         counters = self.counters
         if counters.failed is not None or self._queued - self._done > self._queue_max:
             counters.dropped += packets
-            self._statistics_due = True
         else:
             counters.packets += packets
             counters.bytes += size
-            if self._statistics_due:
-                self._statistics_due = False
-                block = self._statistics()
-                self._pending.append(block)
-                size += len(block)
-            if self._thread is None:
-                self._write(self._pending, size, packets)
-            else:
-                self._queued += size
-                self._queue.put((self._pending, size, packets))
+            self._hand_over(Batch(self._pending, size, packets))
         self._pending = []
         self._pending_bytes = 0
         self._pending_packets = 0
 
-    def _statistics(self) -> bytes:
-        counters = self.counters
-        return statistics(time.time_ns(), counters.packets + counters.dropped, counters.dropped)
+    def _hand_over(self, batch: Batch) -> None:
+        counters, told = self.counters, self._told
+        batch.dropped, told.dropped = counters.dropped - told.dropped, counters.dropped
+        batch.excluded, told.excluded = counters.excluded - told.excluded, counters.excluded
+        if self._thread is None:
+            self._write(batch)
+        else:
+            self._queued += batch.size
+            self._queue.put(batch)
 
     def close(self) -> None:
         """Writes what is left and the closing statistics; waits for the writer (a few seconds at most)."""
         self.flush()
-        block = self._statistics()
+        self._hand_over(Batch())
         if self._thread is None:
-            self._write([block], len(block), 0)
             self._sink.close()
             return
-        self._queue.put(([block], len(block), 0))
         self._queue.put(None)
         self._thread.join(10)
 
-    def _write(self, buffers: Buffers, size: int, packets: int) -> None:
+    def _write(self, batch: Batch) -> None:
         counters = self.counters
         if counters.failed is None:
             try:
-                self._sink.write(buffers, size)
+                self._sink.write(batch)
             except OSError as error:
                 counters.failed = error.strerror or str(error)
+                self._sink.close()
                 self._on_failure(counters.failed)
         if counters.failed is not None:
-            counters.packets -= packets
-            counters.dropped += packets
+            counters.packets -= batch.packets
+            counters.dropped += batch.packets
 
     def _write_batches(self) -> None:
         """The thread: everything that waits is written at once, so that it need not ask for the processor too often."""
-        ended = False
-        while not ended:
-            batch = self._queue.get()
-            buffers: Buffers = []
-            size = packets = 0
-            while True:
-                if batch is None:
-                    ended = True
+        most = self._batch_bytes * GATHERED_BATCHES
+        batch = self._queue.get()
+        while batch is not None:
+            following: Batch | None = batch
+            while batch.size < most and not self._queue.empty():
+                following = self._queue.get()
+                if following is None:
                     break
-                buffers += batch[0]
-                size += batch[1]
-                packets += batch[2]
-                if size >= self._batch_bytes * GATHERED_BATCHES or self._queue.empty():
-                    break
-                batch = self._queue.get()
-            if buffers:
-                self._write(buffers, size, packets)
-            self._done += size
+                batch.join(following)
+            self._write(batch)
+            self._done += batch.size
+            batch = None if following is None else self._queue.get()
         self._sink.close()
 
 
@@ -276,7 +195,9 @@ class Flow:
 
     __slots__ = ("_ended", "_recorder", "_sides", "_unacknowledged")
 
-    def __init__(self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool) -> None:
+    def __init__(
+        self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool, facts: Sequence[str] = ()
+    ) -> None:
         self._recorder = recorder
         start = random.getrandbits(32)
         up, down = Direction(client, broker, start), Direction(broker, client, start ^ 0x5A5A5A5A)
@@ -284,7 +205,7 @@ class Flow:
         self._unacknowledged = [0, 0]
         self._ended = [False, False]
         now = time.time_ns()
-        self._add(*up.packet(now, b"", 0, SYN))
+        self._add(*up.packet(now, b"", 0, SYN, "\n".join(facts) or None))
         if accepted:
             self._add(*down.packet(now, b"", up.sequence, SYN | ACK))
             self._add(*up.packet(now, b"", down.sequence, ACK))
@@ -295,18 +216,21 @@ class Flow:
     def _add(self, before: bytes, after: bytes) -> None:
         self._recorder.add([before, after], len(before) + len(after), 1)
 
-    def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """Bytes that `side` (0 the client, 1 the broker) sent; the comment goes to the last packet of them."""
-        size = len(data)
+    def data(self, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0) -> None:
+        """Bytes that `side` (0 the client, 1 the broker) sent, and `beyond` more of which only the number is recorded.
+
+        The comment goes to the last packet of them.
+        """
+        size = len(data) + beyond
         if not size or self._ended[side]:
             return
         this, other = self._sides[side], self._sides[1 - side]
         now = time.time_ns()
         if size <= MAX_PAYLOAD:
-            before, after = this.packet(now, data, other.sequence, PSH | ACK, comment)
-            self._recorder.add([before, data, after], len(before) + size + len(after), 1)
+            before, after = this.packet(now, data, other.sequence, PSH | ACK, comment, beyond)
+            self._recorder.add([before, data, after], len(before) + size - beyond + len(after), 1)
         else:
-            self._long(this, other, now, memoryview(data), comment)
+            self._long(this, other, now, memoryview(data), comment, size)
         unacknowledged = self._unacknowledged
         unacknowledged[1 - side] = 0
         unacknowledged[side] += size
@@ -314,14 +238,18 @@ class Flow:
             unacknowledged[side] = 0
             self._add(*other.packet(now, b"", this.sequence, ACK))
 
-    def _long(self, this: Direction, other: Direction, now: int, view: memoryview, comment: str | None) -> None:
+    def _long(
+        self, this: Direction, other: Direction, now: int, view: memoryview, comment: str | None, size: int
+    ) -> None:
+        """Packets of `size` bytes together, of which `view` is what is there."""
         buffers: Buffers = []
         total = packets = 0
-        size = len(view)
         for start in range(0, size, MAX_PAYLOAD):
-            piece = view[start : start + MAX_PAYLOAD]
-            last = start + MAX_PAYLOAD >= size
-            before, after = this.packet(now, piece, other.sequence, PSH | ACK, comment if last else None)
+            end = min(start + MAX_PAYLOAD, size)
+            piece = view[start:end]
+            before, after = this.packet(
+                now, piece, other.sequence, PSH | ACK, comment if end == size else None, end - start - len(piece)
+            )
             buffers += (before, piece, after)
             total += len(before) + len(piece) + len(after)
             packets += 1
@@ -344,6 +272,29 @@ class Flow:
         self._ended = [True, True]
 
 
-def pcapng_header(listener: str) -> bytes:
-    """What every file of a recording starts with."""
-    return file_header("kproxy", listener)
+class SelectedFlow:
+    """A `Flow` that records of a connection what a selection leaves of it."""
+
+    __slots__ = ("_flow", "_recorder", "_selection")
+
+    def __init__(self, recorder: Recorder, flow: Flow, selection: Selection) -> None:
+        self._recorder = recorder
+        self._flow = flow
+        self._selection = selection
+
+    def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
+        """As `Flow.data`; the comment goes with the bytes, or is left out with them."""
+        pieces = self._selection.feed(side, data)
+        self._recorder.counters.excluded += self._selection.take_excluded()
+        last = len(pieces) - 1
+        for i, (piece, beyond) in enumerate(pieces):
+            self._flow.data(side, piece, comment if i == last else None, beyond)
+
+    def end(self, side: int) -> None:
+        self._flow.data(side, self._selection.rest(side))
+        self._flow.end(side)
+
+    def reset(self, side: int) -> None:
+        for each in (0, 1):
+            self._flow.data(each, self._selection.rest(each))
+        self._flow.reset(side)

@@ -19,12 +19,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from captures.errors import CaptureError
 from kproxy import scratch
-from kproxy.recorder import BATCH_BYTES, File, Recorder, Ring, Sink, pcapng_header
+from kproxy.recorder import Recorder
+from kproxy.recording import open_recording
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
 
-SEGMENTS = 16
 RUN_FILE = "run.json"
 CONTROL = "control.sock"
 LONGEST_SOCKET_PATH = 100
@@ -144,24 +145,20 @@ class Process:
             self._holds.append(scratch.hold(Path(settings.scratch_dir)))
         if not settings.record:
             return None
-        header = pcapng_header(shown(settings.listen_host, settings.listen_port))
-        sink: Sink
         try:
-            if settings.record_to is not None:
-                sink = File(Path(settings.record_to), header)
-            else:
-                sink = Ring(Path(settings.scratch_dir or "."), header, settings.scratch // SEGMENTS, SEGMENTS)
+            opened = open_recording(settings)
         except PermissionError as error:
             raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_PERMISSION) from None
-        except OSError as error:
-            raise FailedError(f"cannot record to {error.filename}: {error.strerror}", EXIT_USAGE) from None
-        in_memory = isinstance(sink, Ring) and scratch.SHARED_MEMORY in Path(settings.scratch_dir or ".").parents
+        except (OSError, CaptureError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.message
+            raise FailedError(f"cannot record to {self.recording}: {why}", EXIT_USAGE) from None
         return Recorder(
-            sink,
+            opened.sink,
             self._loop.call_later,
             self._recording_failed,
-            threaded=not in_memory,
-            batch_bytes=min(BATCH_BYTES, settings.scratch // SEGMENTS // 16) if isinstance(sink, Ring) else BATCH_BYTES,
+            choice=opened.choice,
+            threaded=opened.threaded,
+            batch_bytes=opened.batch_bytes,
         )
 
     def _recording_failed(self, why: str) -> None:

@@ -28,7 +28,8 @@ from kproxy.core.connection import (
     ToBroker,
     ToClient,
 )
-from kproxy.recorder import Flow, Recorder
+from kproxy.facts import connection_facts
+from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
 
 Event = dict[str, Any]
@@ -158,6 +159,7 @@ class Relay:
                 "packets": recorded.packets,
                 "bytes": recorded.bytes,
                 "dropped": recorded.dropped,
+                "excluded": recorded.excluded,
                 "failed": recorded.failed,
             },
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
@@ -197,7 +199,7 @@ class Link:
         self.client = _Side(self, 0)
         self.broker = _Side(self, 1)
         self._core: Connection | None = None
-        self._flow: Flow | None = None
+        self._flow: Flow | SelectedFlow | None = None
         self._ended = [False, False]
         self._early: list[bytes] = []
         """What the client sent before the broker was reached; one read at most, then it is paused."""
@@ -248,7 +250,8 @@ class Link:
         """Records a connection that a broker did not accept, where its address is one."""
         if self._relay.recorder is not None and self.client.peer is not None:
             with contextlib.suppress(ValueError):
-                self._relay.recorder.connection(self.client.peer, (host, port), accepted=False)
+                facts = connection_facts(self.client, None, self.target, self.node_id)
+                self._relay.recorder.connection(self.client.peer, (host, port), accepted=False, facts=facts)
 
     def _begin(self) -> None:
         """Both sides are there (called before the broker's first byte can be)."""
@@ -262,7 +265,8 @@ class Link:
         wildcard = listen in {ports.ANY, "0.0.0.0", "::"}  # noqa: S104 (a comparison)
         self._core = Connection(self._relay.shared, own[0] if wildcard else listen)
         if self._relay.recorder is not None and client.peer is not None and broker.peer is not None:
-            self._flow = self._relay.recorder.connection(client.peer, broker.peer)
+            facts = connection_facts(client, broker, self.target, self.node_id)
+            self._flow = self._relay.recorder.connection(client.peer, broker.peer, facts=facts)
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
@@ -361,7 +365,7 @@ class Link:
         self._relay.links.discard(self)
 
 
-def _record_changed(flow: Flow, data: bytes, changed: list[Changed]) -> None:
+def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Changed]) -> None:
     """Records bytes of a broker so that each changed frame's last packet is its own and carries its comment."""
     view = memoryview(data)
     at = 0

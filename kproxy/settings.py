@@ -12,6 +12,10 @@ LISTEN_HOST = "127.0.0.1"
 LISTEN_PORT = 19092
 BROKER_PORT = 9092
 
+LEAST_RING_BYTES, MOST_RING_BYTES = 1 << 20, 16 << 30
+MOST_RING_FILES = 100_000
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -21,7 +25,9 @@ class Settings:
 
     `port_base` + node id is a broker's port, listen port + 1 where it is None. `record_to` is `-w FILE`; `run_dir`
     holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`, `index_dir` the
-    index. An `attached` relay ends with its launcher.
+    index. An `attached` relay ends with its launcher. With `ring_files`, `record_to` is the directory of a ring
+    (`kproxy.sinks.Ring`). `snap` are bytes of each frame, `record_filter` says which exchanges are recorded
+    (`kproxy.core.selection`).
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -40,6 +46,12 @@ class Settings:
     release: str | None = None
     probe: bool = True
     attached: bool = False
+    ring_files: int = 0
+    ring_bytes: int = 0
+    ring_seconds: int | None = None
+    ring_zstd: bool = True
+    snap: int | None = None
+    record_filter: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -98,6 +110,40 @@ def size(text: str) -> int:
     if match is None:
         raise ValueError(f"no size: {text!r}")
     return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def ring(text: str) -> tuple[int, int, int | None]:
+    """Reads "10x100MB[,10m]" as (files, bytes of each, seconds of each). Raises ValueError."""
+    match = re.fullmatch(r"\s*(\d+)\s*x([^,]+)(?:,\s*(\d+)\s*([smhd])\s*)?", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"no ring: {text!r}; 10x100MB is ten files of 100 MB, 10x100MB,10m of ten minutes at most")
+    files, each = int(match[1]), size(match[2])
+    seconds = None if match[3] is None else int(match[3]) * _SECONDS[match[4].lower()]
+    if not 2 <= files <= MOST_RING_FILES:
+        raise ValueError(f"a ring has 2 to {MOST_RING_FILES} files, not {files}")
+    if not LEAST_RING_BYTES <= each <= MOST_RING_BYTES:
+        raise ValueError(f"a file of a ring has 1M to 16G, not {match[2].strip()}")
+    if seconds == 0:
+        raise ValueError("a file of a ring lasts a second at least")
+    return files, each, seconds
+
+
+def record_filter(text: str) -> str:
+    """Checks a filter on what is known when a request begins. Raises ValueError."""
+    from decoders.filters import parse
+    from decoders.filters.fields import REQUEST
+
+    result = parse(text)
+    if result.expression is None:
+        message = result.message or "an empty filter"
+        raise ValueError(f"{message} (column {result.span[0] + 1} of {text!r})")
+    for field in result.expression.fields():
+        if field.name not in REQUEST:
+            raise ValueError(
+                f"{field.name} ({field.doc}) is not known yet when a request's header passes, which is when it is "
+                f"recorded or not; what is known: {', '.join(REQUEST)}"
+            )
+    return text
 
 
 def shown(host: str, port: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from collections.abc import Sequence
 
 LINKTYPE_RAW = 101
 MAX_PAYLOAD = 65_495
@@ -41,9 +42,14 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, total) + body + struct.pack("<I", total)
 
 
-def file_header(application: str, interface: str) -> bytes:
-    """Section header and the one interface description that every file starts with."""
-    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(_SHB_USERAPPL, application.encode()) + bytes(4)
+def file_header(application: str, interface: str, comments: Sequence[str] = ()) -> bytes:
+    """Section header with comments on the whole file, and the one interface description that follows it."""
+    section = (
+        struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+        + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
+        + _option(_SHB_USERAPPL, application.encode())
+        + bytes(4)
+    )
     described = (
         struct.pack("<HHI", LINKTYPE_RAW, 0, 0)
         + _option(_IF_NAME, interface.encode())
@@ -53,10 +59,11 @@ def file_header(application: str, interface: str) -> bytes:
     return _block(0x0A0D0D0A, section) + _block(1, described)
 
 
-def statistics(time_ns: int, received: int, dropped: int) -> bytes:
-    """Interface statistics: packets seen and packets that could not be recorded, since the start."""
+def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:
+    """Interface statistics: packets seen and packets that could not be recorded, since the file's start."""
     body = (
         struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF)
+        + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
         + _option(_ISB_IFRECV, struct.pack("<Q", received))
         + _option(_ISB_IFDROP, struct.pack("<Q", dropped))
         + bytes(4)
@@ -100,9 +107,14 @@ class Direction:
         acknowledge: int,
         flags: int = PSH | ACK,
         comment: str | None = None,
+        beyond: int = 0,
     ) -> tuple[bytes, bytes]:
-        """What stands before and after `payload` (at most MAX_PAYLOAD bytes) in the file; advances `sequence`."""
-        size = len(payload)
+        """What stands before and after `payload` in the file; advances `sequence`.
+
+        The packet had `beyond` more bytes, which are not captured (as if a snap length had cut them); both together
+        are at most MAX_PAYLOAD bytes.
+        """
+        size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""
         tcp_size = 20 + len(options) + size
         tcp = struct.pack(
@@ -119,12 +131,12 @@ class Direction:
         else:
             total = 20 + tcp_size
             ip = struct.pack("!HHIHH", 0x4500, total, 0x4000, 0x4006, 0xFFFF ^ _fold(self._sum + total))
-        captured = len(ip) + len(self._head) + tcp_size
+        captured = len(ip) + len(self._head) + tcp_size - beyond
         padding = -captured & 3
         trailer = bytes(padding) if comment is None else bytes(padding) + _option(_OPT_COMMENT, cut(comment)) + bytes(4)
         length = 32 + captured + len(trailer)
         before = (
-            struct.pack("<IIIIIII", 6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured)
+            struct.pack("<IIIIIII", 6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured + beyond)
             + ip
             + self._head
             + self._ports

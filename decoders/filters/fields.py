@@ -85,6 +85,9 @@ FIELDS: tuple[Field, ...] = (
     Field("exchange", Type.NUMBER, "number of the exchange, counted from 1", ("number",)),
 )  # fmt: skip
 
+REQUEST = ("api", "version", "client.id", "client", "broker")
+"""Fields that a connection's addresses and a request's header tell, before anything else of the exchange is known."""
+
 BY_NAME: dict[str, Field] = {field.name: field for field in FIELDS}
 BY_SYMBOL: dict[str, Operator] = {operator.symbol: operator for operator in OPERATORS}
 

@@ -13,6 +13,7 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.options_recording import recording
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     help="Where clients connect; * as host is every address.",
 )
 @click.option(
-    "-w", "--write", "record_to", type=click.Path(path_type=Path), metavar="FILE", help="Record to this pcapng file."
+    "-w",
+    "--write",
+    "record_to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Record to this pcapng file (with --ring: into this directory).",
 )
 @click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
 @click.option(
@@ -119,23 +125,23 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 )
 @defining
 @viewing
+@recording
 def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
-    record_to: Path | None,
     headless: bool,
     port_base: int | None,
     advertise: str,
     hold_max: int,
     scratch: int,
     spool_dir: Path | None,
-    no_record: bool,
     check: bool,
     filter_text: str,
     show_secrets: bool,
     release: str | None,
     given: tuple[str, ...],
     viewing: Viewing,
+    recording: dict[str, Any],
 ) -> int:
     """Forward clients to a cluster and watch what passes.
 
@@ -146,6 +152,7 @@ def command(
     kproxy run --upstream kafka-1:9092,kafka-2:9092
     kproxy run --upstream kafka:9092 --listen '*:19092' --advertise proxy.example -w traffic.pcapng
     kproxy run --upstream kafka:9092 --headless --json
+    kproxy run --upstream kafka:9092 -w recordings --ring 10x100MB,1h --snap 256 --record 'api != Fetch'
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
     from kproxy.settings import Settings
@@ -153,8 +160,6 @@ def command(
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "filter_text")
     expression = FILTER.convert(filter_text, parameter, context) if filter_text else None
-    if no_record and record_to is not None:
-        raise Failure("--no-record and -w exclude each other", Exit.USAGE)
     chosen = Settings(
         upstream=upstream,
         listen_host=listen[0],
@@ -162,11 +167,10 @@ def command(
         port_base=port_base,
         advertise=advertise,
         hold_max=hold_max,
-        record=not no_record,
-        record_to=None if record_to is None else str(record_to),
         scratch=max(scratch, LEAST_SCRATCH),
         release=release,
         probe=not check,
+        **recording,
     )
     if check:
         _check(chosen)

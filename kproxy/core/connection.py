@@ -250,11 +250,8 @@ class Connection:
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
         """Whether a frame that starts so is none of Kafka's; from there on that direction passes unseen."""
-        if self._first[side] and (named := _other_protocol(start)):
-            pass
-        elif length < 0 or (self._first[side] and length > _LONGEST_FIRST):
-            named = f"what is no frame ({start[:4]!r})"
-        else:
+        named = no_frame(start, length, first=self._first[side])
+        if named is None:
             self._first[side] = False
             return False
         self._opaque[side] = True
@@ -502,6 +499,18 @@ LEAK_SCAN = 1 << 18
 def _forward(commands: list[Command], view: memoryview, start: int, end: int) -> None:
     if end > start:
         commands.append(ToClient(view[start:end]))
+
+
+def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
+    """What a direction sends in place of a frame of `length` that starts so, None where it may be one.
+
+    `first` says that nothing came before it.
+    """
+    if first and (named := _other_protocol(start)):
+        return named
+    if length < 0 or (first and length > _LONGEST_FIRST):
+        return f"what is no frame ({start[:4]!r})"
+    return None
 
 
 def _other_protocol(start: bytes) -> str | None:

@@ -20,7 +20,8 @@ from decoders.exchange import Exchange, Health
 from kproxy import recorder as recording
 from kproxy.core.connection import Changed
 from kproxy.core.rewrite import Change
-from kproxy.recorder import Buffers, File, Recorder, Ring, pcapng_header
+from kproxy.recorder import Recorder
+from kproxy.sinks import Batch, Buffers, File, Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 
 CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)
@@ -159,8 +160,8 @@ class Failing:
     def __init__(self) -> None:
         self.wrote = threading.Event()
 
-    def write(self, buffers: Buffers, size: int) -> None:
-        assert sum(map(len, buffers)) == size
+    def write(self, batch: Batch) -> None:
+        assert sum(map(len, batch.buffers)) == batch.size
         if self.wrote.is_set():
             raise OSError(errno.ENOSPC, "No space left on device")
         self.wrote.set()
@@ -194,7 +195,9 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(threaded: bool) -> None
     assert recorder_.counters.packets == 3
 
 
-def test_a_write_that_was_cut_leaves_whole_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [True, False])
+def test_a_write_that_was_cut_leaves_whole_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
+    """Where there is room for it, the file ends with what was dropped and why recording stopped."""
     path = tmp_path / "r.pcapng"
     failures: list[str] = []
     recorder_ = Recorder(File(path, HEADER), Schedule(), failures.append, threaded=False)
@@ -203,19 +206,41 @@ def test_a_write_that_was_cut_leaves_whole_blocks(tmp_path: Path, monkeypatch: p
     recorder_.flush()
     whole = path.stat().st_size
     real = os.writev
+    calls = 0
 
     def half(descriptor: int, buffers: Buffers) -> int:
+        nonlocal calls
+        calls += 1
+        if room and calls > 1:
+            return real(descriptor, buffers)
         real(descriptor, [b"".join(buffers)[:50]])
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "writev", half)
     flow.data(0, request(12, 0, 2))
     recorder_.flush()
-    assert path.stat().st_size == whole + 50
-    recorder_.close()
-    assert path.stat().st_size == whole
-    assert len(items(path)[0]) == 1
     assert failures == ["No space left on device"]
+    end = path.read_bytes()[whole:]
+    assert (b"recording stopped here: No space left on device" in end) is room
+    flow.data(0, request(12, 0, 3))
+    recorder_.close()
+    assert path.read_bytes()[whole:] == end
+    exchanges, health = items(path)
+    assert len(exchanges) == 1
+    assert health.recorder_dropped == int(room)
+    assert recorder_.counters.dropped == 2
+
+
+def test_a_recording_that_somebody_removes_stops(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    failures: list[str] = []
+    recorder_ = Recorder(File(path, HEADER), Schedule(), failures.append, threaded=False)
+    flow = recorder_.connection(CLIENT, BROKER)
+    path.unlink()
+    flow.data(0, request(12, 0, 1))
+    recorder_.flush()
+    recorder_.close()
+    assert failures == ["the file has been removed"]
 
 
 class Stuck:
@@ -225,10 +250,9 @@ class Stuck:
         self.go_on = threading.Event()
         self.sizes: list[int] = []
 
-    def write(self, buffers: Buffers, size: int) -> None:
+    def write(self, batch: Batch) -> None:
         assert self.go_on.wait(30)
-        self.sizes.append(size)
-        assert len(buffers) > 0
+        self.sizes.append(batch.size)
 
     def close(self) -> None:
         pass

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.recorder import File, Recorder, pcapng_header
+from kproxy.recorder import Recorder
+from kproxy.sinks import File, pcapng_header
 from tests.kproxy.core.frames import response
 
 pytestmark = [

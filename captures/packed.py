@@ -1,0 +1,92 @@
+"""Compressed files as memory: decompressed once, as a file in the spool that has no name, a few at a time."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import zstandard
+
+from captures.errors import CaptureError
+
+MOST_OPEN = 3
+"""Decompressed files that are kept; more are there only while somebody holds a slice of them."""
+LARGEST = 64 << 30
+"""Bytes that a file may claim to hold."""
+_PIECE = 1 << 20
+_HEADER = 18
+"""Bytes of the longest zstd frame header."""
+
+
+def packed_size(path: Path) -> int:
+    """How many bytes a zstd file holds, as its header says.
+
+    Raises CaptureError where it is not there, is no zstd file, or does not say.
+    """
+    try:
+        with path.open("rb") as file:
+            size = zstandard.frame_content_size(file.read(_HEADER))
+    except OSError as error:
+        raise CaptureError(error.strerror or str(error), path) from None
+    except zstandard.ZstdError as error:
+        raise CaptureError(f"no zstd file ({error})", path) from None
+    if not 0 <= size <= LARGEST:
+        raise CaptureError("a zstd file that does not say how long it is", path)
+    return size
+
+
+class Unpacked:
+    """The files that were decompressed last; `directory` says where they lie."""
+
+    def __init__(self, directory: Callable[[], Path]) -> None:
+        self._directory = directory
+        self._open: OrderedDict[Path, memoryview] = OrderedDict()
+
+    def view(self, path: Path, size: int) -> memoryview | None:
+        """The `size` bytes that a zstd file holds; None where it is gone. Raises CaptureError."""
+        view = self._open.get(path)
+        if view is None:
+            try:
+                view = self._unpack(path, size)
+            except FileNotFoundError:
+                return None
+            self._open[path] = view
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        else:
+            self._open.move_to_end(path)
+        return view
+
+    def close(self) -> None:
+        self._open.clear()
+
+    def _unpack(self, path: Path, size: int) -> memoryview:
+        with path.open("rb") as packed:
+            try:
+                return self._spooled(packed.fileno(), size)
+            except OSError as error:
+                raise CaptureError(f"cannot be decompressed: {error.strerror or error}", path) from None
+            except (zstandard.ZstdError, ValueError) as error:
+                raise CaptureError(f"cannot be decompressed: {error}", path) from None
+
+    def _spooled(self, packed: int, size: int) -> memoryview:
+        directory = self._directory()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            decompressor = zstandard.ZstdDecompressor()
+            got = 0
+            with open(packed, "rb", closefd=False) as source, decompressor.stream_reader(source) as stream:
+                while piece := stream.read(_PIECE):
+                    got += len(piece)
+                    if got > size:
+                        break
+                    file.write(piece)
+            if got != size:
+                raise ValueError(f"its header says {size} bytes")
+            if not size:
+                return memoryview(b"")
+            file.flush()
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))

@@ -1,0 +1,114 @@
+"""Options that say what of the traffic is recorded, and into how many files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+from click.shell_completion import CompletionItem
+
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import FILTER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+LEAST_SNAP = 64
+"""Bytes that hold a request's header with a client id of 50 characters."""
+
+
+class _RingType(click.ParamType["tuple[int, int, int | None]"]):
+    name = "ring"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        from kproxy.settings import ring
+
+        try:
+            return ring(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _RecordType(click.ParamType[str]):
+    name = "expression"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kproxy.settings import record_filter
+
+        try:
+            return record_filter(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return FILTER.shell_complete(ctx, param, incomplete)
+
+
+def recording(command: Command) -> Command:
+    """Add --ring, --no-ring-zstd, --snap and --record; the command gets fields of `Settings` as `recording`.
+
+    The command has `record_to` (-w) and `no_record` as well. Raises Failure (exit 2) where they do not fit together.
+    """
+
+    @functools.wraps(command)
+    def recorded(
+        *args: Any,
+        record_to: Path | None,
+        no_record: bool,
+        ring: tuple[int, int, int | None] | None,
+        ring_zstd: bool,
+        snap: int | None,
+        record_filter: str | None,
+        **rest: Any,
+    ) -> Any:
+        if no_record and (record_to is not None or ring or snap or record_filter):
+            raise Failure("--no-record excludes -w, --ring, --snap and --record", Exit.USAGE)
+        if ring is not None and record_to is None:
+            raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
+        files, each, seconds = ring or (0, 0, None)
+        settings = {
+            "record": not no_record,
+            "record_to": None if record_to is None else str(record_to),
+            "ring_files": files,
+            "ring_bytes": each,
+            "ring_seconds": seconds,
+            "ring_zstd": ring_zstd,
+            "snap": snap,
+            "record_filter": record_filter or "",
+        }
+        return command(*args, recording=settings, **rest)
+
+    options = [
+        click.option(
+            "--ring",
+            type=_RingType(),
+            metavar="COUNTxSIZE[,TIME]",
+            help="Record into directory -w: so many files of this size (and time) at most, the oldest goes first.",
+        ),
+        click.option(
+            "--ring-zstd/--no-ring-zstd", default=True, help="Compress a ring's complete files with zstd (the default)."
+        ),
+        click.option(
+            "--snap",
+            type=click.IntRange(min=LEAST_SNAP),
+            metavar="BYTES",
+            help="Record of each frame only the first bytes; sizes and times stay right.",
+        ),
+        click.option(
+            "--record",
+            "record_filter",
+            type=_RecordType(),
+            metavar="EXPR",
+            help="Record only exchanges whose request matches: api, version, client.id, client, broker.",
+        ),
+    ]
+    wrapped: Any = recorded
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)

@@ -1,0 +1,78 @@
+"""Compresses a ring's complete segments, in a process of its own with the lowest priority.
+
+    python -m kproxy.compressing
+
+reads paths from standard input, a line each, and puts `PATH.zst` in the place of each. A file that cannot be compressed
+stays as it is. The process ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import zstandard
+
+from captures.ring import PACKED
+
+LEVEL = 3
+
+
+class Compressor:
+    """The process; call it with a path. It works off what it was told when the one who started it is gone."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kproxy.compressing"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None  # noqa: S101 (asked for above)
+        self._paths = self._process.stdin
+        os.set_blocking(self._paths.fileno(), False)
+
+    def __call__(self, path: Path) -> None:
+        """Hands over a file that is complete; it stays as it is where nobody takes it."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(self._paths.fileno(), os.fsencode(path) + b"\n")
+
+    def close(self) -> None:
+        """There will be no more; does not wait."""
+        with contextlib.suppress(OSError):
+            self._paths.close()
+
+    def wait(self, seconds: float) -> None:
+        """Until everything is compressed. Raises subprocess.TimeoutExpired."""
+        self._process.wait(seconds)
+
+
+def compress(path: Path) -> None:
+    """Puts `path`.zst in the place of `path`, unless that is gone. Raises OSError, and then leaves it as it was."""
+    packed = path.with_name(path.name + PACKED)
+    beside = packed.with_name(packed.name + ".new")
+    try:
+        with path.open("rb") as source, open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as to:  # noqa: PTH123 (a descriptor)
+            size = os.fstat(source.fileno()).st_size
+            zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, to, size=size)
+        shutil.copystat(path, beside)  # raises where the ring has removed it meanwhile
+        beside.replace(packed)
+    finally:
+        beside.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def main() -> None:
+    os.nice(19)
+    for line in sys.stdin.buffer:
+        with contextlib.suppress(OSError, zstandard.ZstdError):
+            compress(Path(os.fsdecode(line.rstrip(b"\n"))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Opens the recording that the settings ask for: which sink, what goes into it, who writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decoders.filters import parse
+from decoders.schema import definitions
+from kproxy import scratch
+from kproxy.compressing import Compressor
+from kproxy.core.selection import Choice
+from kproxy.recorder import BATCH_BYTES
+from kproxy.settings import Settings, shown
+from kproxy.sinks import File, Ring, Sink, pcapng_header
+
+SCRATCH_SEGMENTS = 16
+BATCHES = 16
+"""Batches that a segment of a ring has room for, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a recorder is made of; `choice` is None where everything is recorded."""
+
+    sink: Sink
+    choice: Choice | None
+    threaded: bool
+    batch_bytes: int
+
+
+def open_recording(settings: Settings) -> Opened:
+    """Opens it. Raises OSError, and CaptureError where a ring cannot go on from what is in its directory."""
+    header = pcapng_header(shown(settings.listen_host, settings.listen_port), _comments(settings))
+    if settings.record_to is not None and not settings.ring_files:
+        return Opened(File(Path(settings.record_to), header), _choice(settings), threaded=True, batch_bytes=BATCH_BYTES)
+    if settings.record_to is not None:
+        directory, each, files = Path(settings.record_to), settings.ring_bytes, settings.ring_files
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        compressor = Compressor() if settings.ring_zstd else None
+    else:
+        directory, files = Path(settings.scratch_dir or "."), SCRATCH_SEGMENTS
+        each, compressor = settings.scratch // files, None
+    return Opened(
+        Ring(directory, header, each, files, seconds=settings.ring_seconds, closed=compressor),
+        _choice(settings),
+        threaded=scratch.SHARED_MEMORY not in directory.parents,
+        batch_bytes=min(BATCH_BYTES, each // BATCHES),
+    )
+
+
+def _choice(settings: Settings) -> Choice | None:
+    if settings.snap is None and not settings.record_filter:
+        return None
+    return Choice(settings.snap, parse(settings.record_filter).expression, definitions(settings.release))
+
+
+def _comments(settings: Settings) -> list[str]:
+    """What whoever opens a file should know before taking it for the whole truth."""
+    comments = []
+    if settings.snap is not None:
+        comments.append(f"of each frame the first {settings.snap} bytes (--snap {settings.snap})")
+    if settings.record_filter:
+        comments.append(f"exchanges that match --record {settings.record_filter!r}; the others are left out")
+    return comments

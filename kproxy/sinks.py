@@ -1,0 +1,234 @@
+"""Where a recording goes: one pcapng file, or a ring of them of which the oldest goes first."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from captures.formats.pcapng_writer import file_header, statistics
+from captures.ring import PACKED, RING_FILE, number_of, segment_name
+from captures.source import RingSource
+
+IOV_MAX = 1000
+STATISTICS_BYTES = 512
+"""Room for the block that ends a file."""
+
+Buffers = list[bytes | memoryview]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Whole blocks in `size` bytes, with `packets` packets, and what became of others since the batch before."""
+
+    buffers: Buffers = field(default_factory=list)
+    size: int = 0
+    packets: int = 0
+    dropped: int = 0
+    """Packets that could not be recorded."""
+    excluded: int = 0
+    """Exchanges that were not to be recorded."""
+
+    def join(self, later: Batch) -> None:
+        """Takes a later batch in."""
+        self.buffers += later.buffers
+        self.size += later.size
+        self.packets += later.packets
+        self.dropped += later.dropped
+        self.excluded += later.excluded
+
+
+class Sink(Protocol):
+    """Where batches go; used by the writer's thread alone."""
+
+    def write(self, batch: Batch) -> None:
+        """Raises OSError when it cannot; nothing but `close` may follow that."""
+
+    def close(self) -> None:
+        """May be called more than once."""
+
+
+class File:
+    """One pcapng file, created 0600; its last block says how many packets were dropped while it was written."""
+
+    def __init__(self, path: Path, header: bytes) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.fchmod(self._descriptor, 0o600)
+        self._regular = path.is_file()  # a pipe or /dev/stdout cannot be truncated
+        self._total = Batch()
+        self._failure = ""
+        self.size = 0
+        self._append([header], len(header))
+
+    def write(self, batch: Batch) -> None:
+        """Raises OSError, also where somebody has removed the file."""
+        self._total.packets += batch.packets
+        self._total.dropped += batch.dropped
+        self._total.excluded += batch.excluded
+        try:
+            if batch.size:
+                self._append(batch.buffers, batch.size)
+            if batch.dropped:
+                self._append_statistics()
+            if self._regular and not os.fstat(self._descriptor).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "the file has been removed")
+        except OSError as error:
+            self._failure = error.strerror or str(error)
+            self._total.packets -= batch.packets
+            self._total.dropped += batch.packets
+            raise
+
+    def _append(self, buffers: Buffers, size: int) -> None:
+        written = os.writev(self._descriptor, buffers) if len(buffers) <= IOV_MAX else 0
+        if written < size:  # many small buffers, or a write that was cut short
+            rest = memoryview(b"".join(buffers))[written:]
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        self.size += size
+
+    def _append_statistics(self) -> None:
+        total = self._total
+        comments = []
+        if total.excluded:
+            comments.append(f"{total.excluded} exchanges left out, as --record says")
+        if self._failure:
+            comments.append(f"recording stopped here: {self._failure}")
+        block = statistics(time.time_ns(), total.packets + total.dropped, total.dropped, comments)
+        self._append([block], len(block))
+
+    def close(self) -> None:
+        """Ends the file with its statistics, and with a whole block where the disk took no more."""
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            self._cut()
+            self._append_statistics()
+        with contextlib.suppress(OSError):
+            self._cut()
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _cut(self) -> None:
+        """Takes a half-written block away: a follower would wait for its end."""
+        if self._regular and os.fstat(self._descriptor).st_size > self.size:
+            os.ftruncate(self._descriptor, self.size)
+            os.lseek(self._descriptor, self.size, os.SEEK_SET)
+
+
+class Ring:
+    """Segments seg-00000001-20261121T183638Z.pcapng, … in a directory; of `keep` of them the oldest goes first.
+
+    A segment ends with a whole block before it has `segment_bytes`, or when it is `seconds` old. Segments of an earlier
+    run that are in the directory belong to the ring and go in their turn. `closed` gets the path of each segment that
+    is complete, and may put a compressed one (`captures.ring.PACKED`) in its place.
+
+    `ring.json` says where each segment begins in the address space of the whole ring, and which is this run's first:
+    {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        header: bytes,
+        segment_bytes: int,
+        keep: int,
+        *,
+        seconds: float | None = None,
+        closed: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Raises OSError, CaptureError where what is in the directory cannot be read."""
+        self._directory = directory
+        self._header = header
+        self._segment_bytes = segment_bytes
+        self._keep = keep
+        self._seconds = seconds
+        self._closed = closed
+        self._number = 0
+        self._bases: dict[str, int] = {}
+        self._claim = self._lock()
+        try:
+            base = self._take_over()
+            self._began = self._number + 1
+            self._file = self._next(base)
+        except BaseException:
+            os.close(self._claim)
+            raise
+
+    def _lock(self) -> int:
+        claim = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(claim)
+            raise FileExistsError(errno.EEXIST, "another kproxy records there", str(self._directory)) from None
+        return claim
+
+    def _take_over(self) -> int:
+        """What an earlier run left becomes part of the ring; returns where the next segment's addresses begin."""
+        for left in self._directory.glob(f"*{PACKED}.new"):
+            left.unlink(missing_ok=True)
+        if not any(number_of(path.name) for path in self._directory.iterdir()):
+            return 0
+        held = RingSource(self._directory)
+        try:
+            for part in held.parts:
+                self._number = number_of(part.path.name)
+                self._bases[part.path.name.removesuffix(PACKED)] = part.base
+                if not part.packed:
+                    self._complete(part.path)
+            return held.size
+        finally:
+            held.close()
+
+    def _next(self, base: int) -> File:
+        self._number += 1
+        self._since = time.time()
+        name = segment_name(self._number, self._since)
+        first = self._number - self._keep + 1
+        self._bases[name] = base
+        self._bases = {name: base for name, base in self._bases.items() if number_of(name) >= first}
+        beside = self._directory / f"{RING_FILE}.new"
+        beside.write_text(json.dumps({"bases": self._bases, "began": self._began}))
+        beside.chmod(0o600)
+        beside.replace(self._directory / RING_FILE)
+        for path in self._directory.iterdir():
+            if 0 < number_of(path.name) < first:
+                path.unlink(missing_ok=True)
+        return File(self._directory / name, self._header)
+
+    def _complete(self, path: Path) -> None:
+        if self._closed is not None:
+            self._closed(path)
+
+    def write(self, batch: Batch) -> None:
+        file = self._file
+        if file.size > len(self._header) and (
+            file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
+            or (self._seconds is not None and time.time() - self._since >= self._seconds)
+        ):
+            file.close()  # a reader takes a segment that has a successor for complete
+            self._file = self._next(self._bases[file.path.name] + file.size)
+            self._complete(file.path)
+        self._file.write(batch)
+
+    def close(self) -> None:
+        if self._claim < 0:
+            return
+        self._file.close()
+        self._complete(self._file.path)
+        os.close(self._claim)
+        self._claim = -1
+
+
+def pcapng_header(listener: str, comments: Sequence[str] = ()) -> bytes:
+    """What every file of a recording starts with."""
+    return file_header("kproxy", listener, comments)
