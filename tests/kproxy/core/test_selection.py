@@ -21,6 +21,8 @@ from tests.kproxy.core.frames import DEFINITIONS, framed, request
 CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)
 PRODUCE, FETCH, METADATA, HEARTBEAT, SASL_HANDSHAKE = 0, 1, 3, 12, 17
 
+JOINED: st.SearchStrategy[bool] = st.booleans()
+
 Sent = tuple[int, bytes]
 """Side and bytes."""
 
@@ -101,14 +103,14 @@ def conversations(draw: st.DrawFn) -> list[Sent]:
     for stream, number in zip(streams, asked, strict=True):
         sent.append((0, stream[0]))
         waiting.append(answer(number, bytes(draw(st.sampled_from([0, 5, 300, 200_000])))))
-        while waiting and draw(st.booleans()):
+        for _ in range(draw(st.integers(0, len(waiting)))):
             sent.append((1, waiting.pop(draw(st.integers(0, len(waiting) - 1)))))
     sent += [(1, one) for one in waiting]
     pieces: list[Sent] = []
     for side, data in sent:
         cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=3)))
         for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-            if end > start and pieces and pieces[-1][0] == side and draw(st.booleans()):
+            if end > start and pieces and pieces[-1][0] == side and draw(JOINED):
                 pieces[-1] = (side, pieces[-1][1] + data[start:end])
             elif end > start:
                 pieces.append((side, data[start:end]))
