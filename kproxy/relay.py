@@ -164,7 +164,7 @@ class Process:
     def _recording_failed(self, why: str) -> None:
         """Called from the writer's thread."""
         message = f"recording to {self.recording} has stopped: {why}; traffic goes on"
-        event = {"event": "warning", "topic": "recorder", "message": message}
+        event = {"event": "warning", "topic": "recorder", "message": message, "stopped": why}
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _asked_to_stop(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,3 +21,5 @@ class RunInfo:
     """The file that `-w` named; None where only the scratch ring records."""
     notes: tuple[str, ...] = field(default=())
     """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""
+    stopped: Callable[[], str] = field(default=str)
+    """Why the recording has stopped ("No space left on device"); empty while it goes on."""

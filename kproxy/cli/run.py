@@ -229,10 +229,13 @@ class _Messages:
         self._lock = threading.Lock()
         self._held: list[str] | None = None
         self.warnings: list[str] = []
+        self.stopped = ""
+        """Why the recording has stopped, where it has."""
 
     def take(self, event: Event) -> None:
         if event["event"] == "warning":
             self.warnings.append(event["message"])
+            self.stopped = event.get("stopped", self.stopped)
             self._say(f"kproxy: warning: {event['message']}")
         elif event["event"] == "broker":
             self._say(f"broker {event['node']} ({event['upstream']}) is served on {event['listener']}")
@@ -328,6 +331,7 @@ def _show(
                     listening=(relay.bootstrap,),
                     recording=None if chosen.record_to is None else relay.recording,
                     notes=tuple(messages.warnings),
+                    stopped=lambda: messages.stopped,
                 ),
                 filter_text=filter_text,
                 release=release,

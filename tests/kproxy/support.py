@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,8 +73,15 @@ def places(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
 
 @contextlib.contextmanager
 def relay(
-    brokers: str, *, record_to: Path | None = None, probe: bool = False, hold_max: int = 1 << 20, record: bool = True
+    brokers: str,
+    *,
+    record_to: Path | None = None,
+    probe: bool = False,
+    hold_max: int = 1 << 20,
+    record: bool = True,
+    **others: Any,
 ) -> Iterator[RelayProcess]:
+    """`others` are further `Settings`."""
     settings = Settings(
         upstream=upstream(brokers),
         listen_port=0,
@@ -82,6 +90,7 @@ def relay(
         probe=probe,
         hold_max=hold_max,
         scratch=16 << 20,
+        **others,
     )
     with RelayProcess(settings) as process:
         yield process

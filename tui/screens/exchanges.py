@@ -450,7 +450,9 @@ class ExchangesScreen(Screen[None]):
         if pane.view is not None and pane.view.filtered:
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
         parts += self._progress()
-        if self._live is not None and self._live.recording is not None:
+        if self._live is not None and (why := self._live.stopped()):
+            parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
+        elif self._live is not None and self._live.recording is not None:
             parts.append((f"  [W: {self._live.recording}]", look.PLAIN))
         right: list[Part] = []
         if self._show_secrets:

@@ -103,8 +103,8 @@ def conversations(draw: st.DrawFn) -> list[Sent]:
     for stream, number in zip(streams, asked, strict=True):
         sent.append((0, stream[0]))
         waiting.append(answer(number, bytes(draw(st.sampled_from([0, 5, 300, 200_000])))))
-        for _ in range(draw(st.integers(0, len(waiting)))):
-            sent.append((1, waiting.pop(draw(st.integers(0, len(waiting) - 1)))))
+        answered = draw(st.integers(0, len(waiting)))
+        sent += [(1, waiting.pop(draw(st.integers(0, len(waiting) - 1)))) for _ in range(answered)]
     sent += [(1, one) for one in waiting]
     pieces: list[Sent] = []
     for side, data in sent:

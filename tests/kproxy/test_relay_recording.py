@@ -1,0 +1,162 @@
+"""What a relay records when it is not to record everything, or into more than one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.reader import read
+from captures.ring import number_of
+from decoders.exchange import Exchange, Health, Status
+from kproxy.launcher import StartError, wait_until
+from tests.kproxy.core.frames import request, response
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay
+
+pytestmark = pytest.mark.timeout(120)
+
+FETCH, HEARTBEAT = 1, 12
+
+
+@pytest.fixture(autouse=True)
+def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    places(monkeypatch, tmp_path / "home")
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    fake = FakeBroker()
+    yield fake
+    fake.close()
+
+
+def talk(broker: FakeBroker, bootstrap: str, requests: list[bytes], answers: list[bytes]) -> None:
+    """One connection; every byte arrives, whatever becomes of the recording."""
+    with connect(bootstrap) as client:
+        client.sendall(requests[0])
+        with broker.accept() as upstream_side:
+            for number, (asked, answered) in enumerate(zip(requests, answers, strict=True)):
+                if number:
+                    client.sendall(asked)
+                assert exactly(upstream_side, len(asked)) == asked
+                upstream_side.sendall(answered)
+                assert exactly(client, len(answered)) == answered
+
+
+def heartbeats(count: int, size: int) -> tuple[list[bytes], list[bytes]]:
+    """Requests with incompressible bodies, and their answers."""
+    body = bytes(range(256)) * (size // 256)
+    return [request(HEARTBEAT, 0, n, body) for n in range(count)], [response(HEARTBEAT, 0, n, {}) for n in range(count)]
+
+
+def exchanges(recording: Path) -> tuple[list[Exchange], Health]:
+    reader = read(recording)
+    try:
+        items = list(reader)
+    finally:
+        reader.close()
+    assert isinstance(items[-1], Health)
+    return [item for item in items if isinstance(item, Exchange)], items[-1]
+
+
+def test_a_ring_of_files(broker: FakeBroker, tmp_path: Path) -> None:
+    directory = tmp_path / "ring"
+    with relay(broker.address, record_to=directory, ring_files=3, ring_bytes=1 << 20) as process:
+        assert process.recording == directory
+        for _ in range(8):
+            talk(broker, process.bootstrap, *heartbeats(8, 128 << 10))
+        process.stop()
+
+    def compressed() -> bool:
+        names = [path.name for path in directory.iterdir() if number_of(path.name)]
+        return len(names) == 3 and all(name.endswith(".pcapng.zst") for name in names)
+
+    assert wait_until(compressed, SECONDS)
+    found, health = exchanges(directory)
+    assert [one.correlation_id for one in found][-8:] == list(range(8))
+    assert health.recorder_dropped == 0
+    assert (directory.stat().st_mode & 0o777) == 0o700
+    assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
+
+
+def test_a_ring_that_is_not_compressed(broker: FakeBroker, tmp_path: Path) -> None:
+    with relay(
+        broker.address, record_to=tmp_path / "ring", ring_files=2, ring_bytes=1 << 20, ring_zstd=False
+    ) as process:
+        talk(broker, process.bootstrap, *heartbeats(16, 128 << 10))
+        process.stop()
+    assert not list((tmp_path / "ring").glob("*.zst"))
+    assert len(exchanges(tmp_path / "ring")[0]) >= 8
+
+
+def test_a_second_relay_keeps_off_the_ring_of_another(broker: FakeBroker, tmp_path: Path) -> None:
+    ring: dict[str, Any] = {"record_to": tmp_path / "ring", "ring_files": 2, "ring_bytes": 1 << 20}
+    with (
+        relay(broker.address, **ring),
+        pytest.raises(StartError, match=r"cannot record to .*ring: another kproxy records there"),
+        relay(broker.address, **ring),
+    ):
+        pass
+
+
+def test_only_the_beginning_of_frames(broker: FakeBroker, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    with relay(broker.address, record_to=recording, snap=64) as process:
+        talk(broker, process.bootstrap, *heartbeats(10, 128 << 10))
+        process.stop()
+    found, health = exchanges(recording)
+    assert [one.correlation_id for one in found] == list(range(10))
+    assert {one.status for one in found} == {Status.CUT}
+    assert {one.request.size for one in found if one.request} == {len(heartbeats(1, 128 << 10)[0][0]) - 4}
+    assert (health.gaps, health.lost) == (0, 0)
+    assert recording.stat().st_size < 32 << 10
+    assert b"(--snap 64)" in recording.read_bytes()
+
+
+def test_only_some_exchanges(broker: FakeBroker, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    requests = [request(key, 3, n) for n, key in enumerate((FETCH, HEARTBEAT, FETCH))]
+    answers = [(8).to_bytes(4, "big") + n.to_bytes(4, "big") + bytes(4) for n in range(3)]
+    with relay(broker.address, record_to=recording, record_filter="api != Fetch") as process:
+        talk(broker, process.bootstrap, requests, answers)
+        assert process.command("status")["recorder"]["excluded"] == 2
+        process.stop()
+    found, health = exchanges(recording)
+    assert [one.correlation_id for one in found] == [1]
+    assert (health.gaps, health.lost) == (0, 0)
+    assert b"2 exchanges left out" in recording.read_bytes()
+
+
+def test_the_recording_says_how_client_and_broker_came_together(broker: FakeBroker, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    with relay(broker.address, record_to=recording) as process:
+        with connect(process.bootstrap) as client:
+            client.sendall(request(HEARTBEAT, 0, 1))
+            with broker.accept() as upstream_side:
+                host, port = upstream_side.getpeername()
+                there = "{}:{}".format(*client.getsockname())
+                exactly(upstream_side, 4)
+        process.stop()
+    held = recording.read_bytes()
+    assert f"client {there} came to kproxy at {process.bootstrap}, the bootstrap listener".encode() in held
+    assert f"kproxy came to broker {broker.address} as {host}:{port}".encode() in held
+
+
+def test_a_recording_that_cannot_begin_says_why() -> None:
+    why = "cannot record to /dev/full: No space left on device"
+    with pytest.raises(StartError, match=why), relay("127.0.0.1:1", record_to=Path("/dev/full")):
+        pass
+
+
+def test_a_removed_recording_stops_and_traffic_goes_on(broker: FakeBroker, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    said: list[str] = []
+    with relay(broker.address, record_to=recording) as process:
+        process.on_event(lambda event: said.append(event.get("message", "")))
+        recording.unlink()
+        talk(broker, process.bootstrap, *heartbeats(3, 256))
+        assert wait_until(lambda: any("the file has been removed; traffic goes on" in one for one in said), SECONDS)
+        talk(broker, process.bootstrap, *heartbeats(3, 256))
+        assert process.command("status")["recorder"]["failed"] == "the file has been removed"

@@ -1,0 +1,69 @@
+"""A recording on a disk that fills up: a small file system in memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.reader import read
+from decoders.exchange import Exchange, Health
+from kproxy.launcher import wait_until
+from tests.kproxy.support import SECONDS, FakeBroker, places, relay
+from tests.kproxy.test_relay_recording import heartbeats, talk
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="mounting needs root"),
+]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """4 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "kproxy-test", place], check=False)
+    if mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_a_full_disk_stops_the_recording_and_not_the_traffic(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_disk: Path, ring: bool
+) -> None:
+    places(monkeypatch, tmp_path)
+    broker = FakeBroker()
+    said: list[str] = []
+    recording = small_disk / ("ring" if ring else "r.pcapng")
+    settings: dict[str, Any] = {"ring_files": 10, "ring_bytes": 1 << 20, "ring_zstd": False} if ring else {}
+    with relay(broker.address, record_to=recording, **settings) as process:
+        process.on_event(lambda event: said.append(event.get("message", "")))
+        talk(broker, process.bootstrap, *heartbeats(64, 128 << 10))
+        assert wait_until(lambda: any("No space left on device; traffic goes on" in one for one in said), SECONDS)
+        talk(broker, process.bootstrap, *heartbeats(64, 128 << 10))
+        status = process.command("status")["recorder"]
+        assert status["failed"] == "No space left on device"
+        assert status["dropped"] > 64
+        process.stop()
+    reader = read(recording)
+    items = list(reader)
+    reader.close()
+    found = [item for item in items if isinstance(item, Exchange)]
+    assert 20 < len(found) < 64
+    assert all(not one.request.missing for one in found[:-1] if one.request)
+    assert isinstance(items[-1], Health)
+    broker.close()
+    if not ring:
+        tshark = shutil.which("tshark")
+        assert (
+            tshark is None
+            or subprocess.run([tshark, "-r", recording], capture_output=True, check=False).returncode == 0
+        )
