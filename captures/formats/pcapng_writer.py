@@ -28,6 +28,10 @@ _MAX_COMMENT = 65_000
 _SYN_OPTIONS = bytes((2, 4, 0xFF, 0xD7, 1, 3, 3, 14))
 """MSS 65,495 and a window scale of 14, so that no amount in flight looks like a full window."""
 
+_PACKET = struct.Struct("<IIIIIII").pack
+_IPV4 = struct.Struct("!HHIHH").pack
+_TCP = struct.Struct("!IIHHHH").pack
+
 
 def _pad(length: int) -> int:
     return -length & 3
@@ -117,8 +121,7 @@ class Direction:
         size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""
         tcp_size = 20 + len(options) + size
-        tcp = struct.pack(
-            "!IIHHHH",
+        tcp = _TCP(
             self.sequence & 0xFFFFFFFF,
             acknowledge & 0xFFFFFFFF if flags & ACK else 0,
             (5 + len(options) // 4) << 12 | flags,
@@ -130,13 +133,13 @@ class Direction:
             ip = struct.pack("!IHBB", 0x60000000, tcp_size, 6, 64)
         else:
             total = 20 + tcp_size
-            ip = struct.pack("!HHIHH", 0x4500, total, 0x4000, 0x4006, 0xFFFF ^ _fold(self._sum + total))
+            ip = _IPV4(0x4500, total, 0x4000, 0x4006, 0xFFFF ^ _fold(self._sum + total))
         captured = len(ip) + len(self._head) + tcp_size - beyond
         padding = -captured & 3
         trailer = bytes(padding) if comment is None else bytes(padding) + _option(_OPT_COMMENT, cut(comment)) + bytes(4)
         length = 32 + captured + len(trailer)
         before = (
-            struct.pack("<IIIIIII", 6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured + beyond)
+            _PACKET(6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured + beyond)
             + ip
             + self._head
             + self._ports

@@ -62,7 +62,7 @@ def recording(command: Command) -> Command:
         record_to: Path | None,
         no_record: bool,
         ring: tuple[int, int, int | None] | None,
-        ring_zstd: bool,
+        no_ring_zstd: bool,
         snap: int | None,
         record_filter: str | None,
         **rest: Any,
@@ -78,7 +78,7 @@ def recording(command: Command) -> Command:
             "ring_files": files,
             "ring_bytes": each,
             "ring_seconds": seconds,
-            "ring_zstd": ring_zstd,
+            "ring_zstd": not no_ring_zstd,
             "snap": snap,
             "record_filter": record_filter or "",
         }
@@ -92,7 +92,7 @@ def recording(command: Command) -> Command:
             help="Record into directory -w: so many files of this size (and time) at most, the oldest goes first.",
         ),
         click.option(
-            "--ring-zstd/--no-ring-zstd", default=True, help="Compress a ring's complete files with zstd (the default)."
+            "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
         ),
         click.option(
             "--snap",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 from pathlib import Path
 
 import pytest
 
+from decoders.filters.fields import FIELDS, REQUEST
 from kproxy import ports, scratch
 from kproxy.core.brokers import Advertise, Book, split_address
 from kproxy.core.rewrite import varint
-from kproxy.settings import advertise, listen, size, upstream
+from kproxy.settings import advertise, listen, record_filter, ring, size, upstream
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,32 @@ def test_sizes(text: str, value: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="no size"):
         size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("10x100MB", (10, 100 << 20, None)), ("2x1M,90s", (2, 1 << 20, 90)), (" 24 x 1g, 1h ", (24, 1 << 30, 3600))],
+)
+def test_rings(text: str, value: tuple[int, int, int | None]) -> None:
+    assert ring(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "10", "10x", "x100M", "10x100M,", "10x100M,5", "1x1M", "2x1k", "2x1T", "2x1M,0s"])
+def test_what_is_no_ring(text: str) -> None:
+    with pytest.raises(ValueError, match=r"ring|size"):
+        ring(text)
+
+
+@pytest.mark.parametrize("text", ["api != Fetch", "version > 3 and not client.id ~ x", "client == 10.0.0.1 or broker"])
+def test_what_can_be_recorded(text: str) -> None:
+    assert record_filter(text) == text
+
+
+@pytest.mark.parametrize("field", [field.name for field in FIELDS if field.name not in REQUEST])
+def test_what_is_not_known_when_a_request_begins(field: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"{field} (")) as refused:
+        record_filter(f"api == Fetch or not {field}")
+    assert str(refused.value).endswith("what is known: api, version, client.id, client, broker")
 
 
 def test_a_taken_port_gives_the_next_free_one() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -335,3 +336,13 @@ async def test_a_secret_s_meaning_is_withheld_with_it(tmp_path: Path) -> None:
                 # no row tells of a secret's value: let it stand where values mean something
                 node.name, node.value = "errorCode", 58
             assert [bool(tree.meaning(node)) for node in found] == [show_secrets] * len(found)
+
+
+async def test_a_recording_that_stopped_says_why(index: Path) -> None:
+    live = replace(LIVE, recording=Path("r.pcapng"), stopped=lambda: "No space left on device")
+    app = KproxyApp(index, ascii_only=False, live=live)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "[recording stopped: No space left on device]" in text
+        assert "[W: " not in text
