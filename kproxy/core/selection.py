@@ -5,8 +5,8 @@ Two things leave bytes out. A *snap length* keeps the first bytes of each frame 
 correlation id. A piece ends where bytes were left out, so that a later frame begins another packet.
 
 What is no frame of Kafka's (TLS, HTTP) is not filtered, and the snap length is one of each piece. A request of an API
-that nobody knows is recorded, as the tokens are that follow SaslHandshake v0, and as that one is: without it they
-could not be read.
+that is not Kafka's own is recorded, as the tokens are that follow SaslHandshake v0, and as that one is: without it
+they could not be read.
 """
 
 from __future__ import annotations
