@@ -76,7 +76,7 @@ class _Cut:
 
     def add(self, start: int, end: int, beyond: int) -> None:
         last = self.parts[-1] if self.parts else None
-        if last is not None and not last[2] and last[1] == start:
+        if last is not None and last[1] == start:  # nothing was left out between them
             last[1], last[2] = end, beyond
         else:
             self.parts.append([start, end, beyond])

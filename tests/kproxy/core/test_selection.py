@@ -228,3 +228,33 @@ def test_a_comment_stays_with_its_frame(tmp_path: Path) -> None:
     (exchange,) = (item for item in read(path) if isinstance(item, Exchange))
     assert exchange.response is not None
     assert list(exchange.response.comments) == ["comment 0"]
+
+
+def test_a_comment_is_given_once(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    recorder = Recorder(File(path, pcapng_header("x")), lambda *_: None, pytest.fail, choice=choice(64), threaded=False)
+    recorder.connection(CLIENT, BROKER).data(1, answer(1, bytes(1000)) + answer(2, bytes(1000)), "the comment")
+    recorder.close()
+    assert path.read_bytes().count(b"the comment") == 1
+
+
+@pytest.mark.parametrize("ending", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_frame_that_never_comes_is_recorded_as_far_as_it_came(
+    tmp_path: Path, ending: tuple[int, int], reset: bool
+) -> None:
+    recorder = Recorder(
+        File(tmp_path / "r", pcapng_header("x")), lambda *_: None, pytest.fail, choice=choice(64), threaded=False
+    )
+    flow = recorder.connection(CLIENT, BROKER)
+    flow.data(0, b"\0WX")
+    flow.data(1, b"\0YZ")
+    if reset:
+        flow.reset(ending[0])
+    else:
+        for side in ending:
+            flow.end(side)
+    recorder.close()
+    held = (tmp_path / "r").read_bytes()
+    assert b"\0WX" in held
+    assert b"\0YZ" in held
