@@ -8,7 +8,7 @@ version of a known API is read with the nearest known one, as a guess that says 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -23,6 +23,8 @@ from decoders.knowledge import TOPIC_ID, Knowledge
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.problems import Code, DecodeError, Problem
+from decoders.records import nodes
+from decoders.records.places import Place
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message, Versions
@@ -348,6 +350,7 @@ def frame_tree(
     *,
     view: View = PLAIN,
     request: Buffer | None = None,
+    places: Sequence[Place] = (),
     limit: int | None = NODES,
 ) -> Node:
     """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
@@ -356,7 +359,7 @@ def frame_tree(
     nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
     without them has its correlation id and its bytes. After `limit` nodes of the body the rest is "unread", with `more`
     in the last of them. What is known to be inside bytes hangs below them, and is made when it is asked for; that of
-    a response may follow from the frame of its `request`.
+    a response may follow from the frame of its `request`. `places` tells what the rest of the exchange says of records.
     """
     buffer = memoryview(data)
     end = len(buffer)
@@ -377,7 +380,7 @@ def frame_tree(
     if request is not None and answer is not None and embedded.places(answer, version):
         asked = decode_request(request, definitions).body
     scope = Scope(view, definitions, asked)
-    problem = parts(root, buffer, _SIZE, side, key, version, scope, limit=limit)
+    problem = parts(root, buffer, _SIZE, side, key, version, scope, places=places, limit=limit)
     if api_key is not None:
         root.problem = problem
     return root
@@ -392,11 +395,12 @@ def parts(
     api_version: int,
     scope: Scope,
     *,
+    places: Sequence[Place] = (),
     limit: int | None = NODES,
 ) -> Problem | None:
     """Hang "header" and "body" of the message in `buffer[start:]` below `root`, and what is not read of it.
 
-    Returns what is odd about the API key or version.
+    Returns what is odd about the API key or version. `places` tells what the rest of the exchange says of records.
     """
     where = "request" if side is Side.CLIENT else "response"
     plan = _plans(scope.definitions).get(side, api_key, api_version)
@@ -405,6 +409,7 @@ def parts(
     if body is not None and decoded.message is not None:
         _name_topics(body, scope.view.knowledge)
         embedded.attach(body, decoded.message, decoded.version, buffer, scope)
+        nodes.attach(body, scope.view, places)
     return plan.problem
 
 

@@ -31,13 +31,15 @@ class Node:
 
     `label` says in a word or two what a value stands for (the name of a topic id, the structure inside bytes).
     `buffer` is what the offsets of this node and of those below count in, where that is not what they count in above:
-    bytes that were decompressed. What is inside bytes is made when `children` is first asked for.
+    bytes that were decompressed; `elsewhere` says of the node above that its children are such. What is inside bytes is
+    made when `children` is first asked for.
     """
 
     __slots__ = (
         "_children",
         "_make",
         "buffer",
+        "elsewhere",
         "end",
         "field",
         "label",
@@ -68,6 +70,7 @@ class Node:
         self.problem: Problem | None = None
         self.label: str | None = None
         self.buffer: Buffer | None = None
+        self.elsewhere = False
         self._children: list[Node] | None = None
         self._make: Callable[[Node], Iterable[Node]] | None = None
 
@@ -105,13 +108,17 @@ class Node:
     def walk(self) -> Iterator[Node]:
         """The node and all below it, in wire order; what is inside bytes only where it was opened before."""
         yield self
-        if self.unopened and not self.type.startswith("[]"):
+        if self.unopened and self.type[2:] not in FIXED:
             return
         for child in self.children:
             yield from child.walk()
 
     def at(self, offset: int) -> Node:
         """The smallest node whose bytes hold `offset`; this node where none below does."""
+        return self if self.elsewhere else self.inside(offset)
+
+    def inside(self, offset: int) -> Node:
+        """The same for an offset in what the offsets of the nodes below count in."""
         for child in self.children:
             if child.start <= offset < child.end:
                 return child.at(offset)

@@ -10,17 +10,10 @@ from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json
 from decoders.learning import learn
+from decoders.records.places import PLACES, assigned_offsets
 from decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
-
-PLACES: Final[dict[int, tuple[str, str, str, str]]] = {
-    0: ("request", "topicData", "partitionData", "records"),
-    1: ("response", "responses", "partitions", "records"),
-    59: ("response", "topics", "partitions", "unalignedRecords"),
-    78: ("response", "responses", "partitions", "records"),
-}
-"""API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are: side, topics, partitions, field."""
 
 _OF_BATCH: Final = (
     "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
@@ -61,17 +54,18 @@ class RecordLines:
             precision=self._reader.precision,
             health=self._reader.health,
         )
-        side, topics, partitions, field = place
+        side = "request" if place.in_request else "response"
         self.problems += sum(problem["where"] == side for problem in line["problems"])
         body = line[side] and line[side]["body"]
         if not body:
             return
-        assigned = _assigned(line) if side == "request" else {}
-        for topic in body[topics]:
+        answer = line["response"] and line["response"]["body"]
+        assigned = assigned_offsets(answer) if place.in_request else {}
+        for topic in body[place.topics]:
             topic_id = topic.get("topicId")
             name = topic.get("name", topic.get("topic", line.get("topics", {}).get(topic_id)))
-            for partition in topic[partitions]:
-                records = partition[field]
+            for partition in topic[place.partitions]:
+                records = partition[place.field]
                 number = partition.get("index", partition.get("partitionIndex"))
                 index = 0
                 for batch in records["batches"] if records else ():
@@ -106,16 +100,3 @@ def _line(
         shown["skipped"] = record["skipped"]
     shown["batch"] = batch
     return shown
-
-
-def _assigned(line: dict[str, Any]) -> dict[tuple[str, int], int]:
-    """The first offset that a Produce response gives to the records of each partition."""
-    body = line["response"] and line["response"]["body"]
-    if not body:
-        return {}
-    return {
-        (topic.get("topicId") or topic["name"], partition["index"]): partition["baseOffset"]
-        for topic in body["responses"]
-        for partition in topic["partitionResponses"]
-        if partition["errorCode"] == 0 and partition["baseOffset"] >= 0
-    }

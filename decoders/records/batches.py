@@ -110,6 +110,19 @@ def parse(records: Buffer, *, check: bool = True) -> Batches:
     return Batches(batches, end - position, troubles)
 
 
+def parse_unaligned(records: Buffer) -> tuple[int, Batches]:
+    """Read the headers of batches in bytes that may begin within one (a piece of a snapshot, KIP-630).
+
+    Returns how many bytes belong to a batch that began before, and the batches with places that count from there.
+    """
+    start = first_whole(records)
+    parsed = parse(records[start:] if start else records)
+    if start is None and parsed.troubles:
+        # A piece from the middle of a batch, which does not reach the next.
+        return len(records), Batches([], 0, [])
+    return start or 0, parsed
+
+
 def first_whole(records: Buffer) -> int | None:
     """Where the first whole batch of magic 2 begins in bytes that may begin within one; None where there is none."""
     data = bytes(records)

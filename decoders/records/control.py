@@ -16,6 +16,7 @@ from decoders.problems import Code, DecodeError, Problem
 from decoders.records.record import RecordsError
 from decoders.schema import definitions
 from decoders.schema.model import Message
+from decoders.tree import Node, tree
 from decoders.view import PLAIN, View
 
 
@@ -59,6 +60,38 @@ def key_json(key: bytes) -> dict[str, Any]:
 
 def value_json(number: int, value: bytes, to_json: ToJson) -> dict[str, Any] | None:
     """What the value of a control record of this type says, None for an unknown type. Raises RecordsError."""
+    found = _definition(number, value)
+    if found is None:
+        return None
+    message, version, known, start = found
+    problems: list[Problem] = []
+    try:
+        values, position = decoder(message, known)(value, start, len(value), problems)
+    except DecodeError as error:
+        raise RecordsError(error.code, f"{message.name}: {error.message}", error.offset, part="value") from None
+    if position != len(value) and version == known:
+        left = len(value) - position
+        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {message.name}", position, part="value")
+    shown: dict[str, Any] = to_json(values, message, known)
+    return {"version": version, **shown} if start else shown
+
+
+def value_tree(number: int, value: bytes) -> Node | None:
+    """The same as nodes, whose offsets count in the value. Raises RecordsError."""
+    found = _definition(number, value)
+    if found is None:
+        return None
+    message, version, known, start = found
+    root = tree(message, known, value, start, len(value))
+    if start:
+        node = Node("version", "int16", 0, root)
+        node.value, node.end = version, start
+        root.children.insert(0, node)
+    return root
+
+
+def _definition(number: int, value: bytes) -> tuple[Message, int, int, int] | None:
+    """The message that the value is, its version, the one to read it with, and where its fields begin."""
     if not 0 <= number < len(TYPES):
         return None
     name = TYPES[number][1]
@@ -71,14 +104,4 @@ def value_json(number: int, value: bytes, to_json: ToJson) -> dict[str, Any] | N
     if known is None or message is None:
         raise RecordsError(Code.UNKNOWN_VERSION, f"no release knows version {version} of {name}", 0, part="value")
     own_version = any(field.name == "version" for field in message.fields)
-    start = 0 if own_version else _VERSION.size
-    problems: list[Problem] = []
-    try:
-        values, position = decoder(message, known)(value, start, len(value), problems)
-    except DecodeError as error:
-        raise RecordsError(error.code, f"{name}: {error.message}", error.offset, part="value") from None
-    if position != len(value) and version == known:
-        left = len(value) - position
-        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {name}", position, part="value")
-    shown: dict[str, Any] = to_json(values, message, known)
-    return shown if own_version else {"version": version, **shown}
+    return message, version, known, 0 if own_version else _VERSION.size

@@ -9,7 +9,7 @@ from decoders import secrets
 from decoders.primitives import Buffer
 from decoders.problems import Code
 from decoders.records import internal
-from decoders.records.batches import Batch, Batches, Trouble, first_whole, parse
+from decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
 from decoders.records.compiled import in_base64, record_forms, text_or_base64
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.opening import open_batch
@@ -31,17 +31,13 @@ class RecordsForm(dict[str, Any]):
     troubles: list[Trouble]
 
     def __init__(self, records: Buffer, *, aligned: bool = True) -> None:
-        start = 0 if aligned else first_whole(records)
-        parsed = parse(records if not start else records[start:])
-        if start is None and parsed.troubles:
-            # A piece from the middle of a batch, which does not reach the next.
-            start, parsed = len(records), Batches([], 0, [])
+        start, parsed = (0, parse(records)) if aligned else parse_unaligned(records)
         super().__init__(sizeInBytes=len(records))
         if start:
             self["truncatedHead"] = start
         self["batches"] = [batch.header for batch in parsed.batches]
         self["truncatedTail"] = parsed.truncated_tail
-        self._start = start or 0
+        self._start = start
         self.troubles = [replace(trouble, offset=self._start + trouble.offset) for trouble in parsed.troubles]
         self._records = records[self._start :] if self._start else records
         self._parsed: Batches | None = parsed

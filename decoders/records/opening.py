@@ -17,6 +17,7 @@ from decoders.records.record import Record, RecordsError
 class Opened:
     """The records of a batch, as far as they can be read, and what is wrong with the rest.
 
+    `data` is what the records of magic 2 were read from, one after the other; empty for message sets.
     `uncompressed_size` is what the batch would take without compression, None where it cannot be decompressed. The
     offsets of `troubles` count from the first byte of the records field, their paths from the batch ("records[2].key").
     """
@@ -24,18 +25,19 @@ class Opened:
     records: list[Record]
     uncompressed_size: int | None
     troubles: list[Trouble]
+    data: bytes = b""
 
 
-def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT) -> Opened:
-    """Read the records of one batch of a records field; never raises on any bytes.
+def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, most: int | None = None) -> Opened:
+    """Read the records of one batch of a records field, `most` at most of magic 2; never raises on any bytes.
 
     A compressed batch that comes to more than `limit` bytes, or to so many records that as objects they would, is not
     opened: problem decompression_limit.
     """
-    return _open_v2(records, batch, limit) if batch.header["magic"] == 2 else _open_legacy(records, batch, limit)
+    return _open_v2(records, batch, limit, most) if batch.header["magic"] == 2 else _open_legacy(records, batch, limit)
 
 
-def _open_v2(records: Buffer, batch: Batch, limit: int) -> Opened:
+def _open_v2(records: Buffer, batch: Batch, limit: int, most: int | None) -> Opened:
     header = batch.header
     start, count = batch.start + V2_HEADER, header["recordCount"]
     if not count:
@@ -52,13 +54,17 @@ def _open_v2(records: Buffer, batch: Batch, limit: int) -> Opened:
     found: list[Record] = []
     append_time = header["maxTimestamp"] if header["timestampType"] == "LogAppendTime" else None
     troubles = []
+    wanted = count if most is None else min(count, most)
     try:
-        read_records(data, count, header["baseOffset"], header["baseTimestamp"], append_time, found)
+        read_records(data, wanted, header["baseOffset"], header["baseTimestamp"], append_time, found)
     except RecordsError as error:
+        if len(found) == wanted < count:
+            # The bytes that follow are those of the records that were not asked for.
+            return Opened(found, V2_HEADER + len(data), [], data)
         if compressed:
             error.message += f" (byte {error.position} of the decompressed records)"
         troubles.append(_trouble(error, start if compressed else start + error.position))
-    return Opened(found, V2_HEADER + len(data), troubles)
+    return Opened(found, V2_HEADER + len(data), troubles, data)
 
 
 def _open_legacy(records: Buffer, batch: Batch, limit: int) -> Opened:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 FETCH: Final = 1
@@ -11,7 +12,7 @@ FETCH: Final = 1
 
 BELOW: Final = "below_fetch_offset"
 ABORTED: Final = "aborted"
-_ABORT: Final = 0
+ABORT: Final = 0
 """Control record type."""
 
 
@@ -24,34 +25,67 @@ def mark(request: Any, response: Any) -> None:
     """
     if not isinstance(response, dict):
         return
-    asked = _offsets(request)
+    asked = fetch_offsets(request)
     for topic in response.get("responses", ()):
-        name = _topic(topic)
+        name = topic_key(topic)
         for partition in topic["partitions"]:
             records = partition.get("records")
             if not records:
                 continue
             offset = asked.get((name, partition["partitionIndex"]))
-            aborted = partition.get("abortedTransactions")
-            if aborted:
-                _aborted(records["batches"], aborted)
+            transactions = partition.get("abortedTransactions")
+            if transactions:
+                batches = records["batches"]
+                for index in aborted(batches, transactions, partial(_is_abort, batches)):
+                    for record in batches[index]["records"] or ():
+                        record["skipped"] = ABORTED
             if offset is not None:
                 for record in _below(records["batches"], offset):
                     record["skipped"] = BELOW
 
 
-def _topic(topic: dict[str, Any]) -> Any:
+def topic_key(topic: Mapping[str, Any]) -> Any:
+    """What a topic of a Fetch is known by: its id where the version has ids, else its name."""
     return topic.get("topicId", topic.get("topic"))
 
 
-def _offsets(request: Any) -> dict[tuple[Any, int], int]:
+def fetch_offsets(request: Any) -> dict[tuple[Any, int], int]:
+    """From where each partition of a Fetch was asked for, by topic and partition; takes values or their JSON."""
     if not isinstance(request, dict):
         return {}
     return {
-        (_topic(topic), partition["partition"]): partition["fetchOffset"]
-        for topic in request.get("topics", ())
+        (topic_key(topic), partition["partition"]): partition["fetchOffset"]
+        for topic in request.get("topics") or ()
         for partition in topic["partitions"]
     }
+
+
+def aborted(
+    headers: Sequence[Mapping[str, Any]],
+    transactions: Sequence[Mapping[str, Any]],
+    is_abort: Callable[[int], bool],
+) -> list[int]:
+    """Which batches of a partition belong to aborted transactions, as its response names these.
+
+    `is_abort` says of the control batch with an index whether it ends a transaction by aborting it.
+    """
+    waiting = [(one["firstOffset"], one["producerId"]) for one in transactions]
+    heapq.heapify(waiting)
+    running: set[int] = set()
+    found = []
+    for index, batch in enumerate(headers):
+        if batch["magic"] != 2 or batch["producerId"] < 0:
+            continue
+        last = batch["baseOffset"] + batch["lastOffsetDelta"]
+        while waiting and waiting[0][0] <= last:
+            running.add(heapq.heappop(waiting)[1])
+        producer = batch["producerId"]
+        if batch["isControl"]:
+            if is_abort(index):
+                running.discard(producer)
+        elif batch["isTransactional"] and producer in running:
+            found.append(index)
+    return found
 
 
 def _below(batches: list[dict[str, Any]], offset: int) -> Iterator[dict[str, Any]]:
@@ -63,25 +97,7 @@ def _below(batches: list[dict[str, Any]], offset: int) -> Iterator[dict[str, Any
                 yield record
 
 
-def _aborted(batches: list[dict[str, Any]], transactions: list[dict[str, Any]]) -> None:
-    waiting = [(one["firstOffset"], one["producerId"]) for one in transactions]
-    heapq.heapify(waiting)
-    running: set[int] = set()
-    for batch in batches:
-        if batch["magic"] != 2 or batch["producerId"] < 0:
-            continue
-        last = batch["baseOffset"] + batch["lastOffsetDelta"]
-        while waiting and waiting[0][0] <= last:
-            running.add(heapq.heappop(waiting)[1])
-        producer = batch["producerId"]
-        if batch["isControl"]:
-            if _is_abort(batch["records"]):
-                running.discard(producer)
-        elif batch["isTransactional"] and producer in running:
-            for record in batch["records"] or ():
-                record["skipped"] = ABORTED
-
-
-def _is_abort(records: list[dict[str, Any]] | None) -> bool:
+def _is_abort(batches: Sequence[Mapping[str, Any]], index: int) -> bool:
+    records = batches[index]["records"]
     key = records[0]["key"] if records else None
-    return isinstance(key, dict) and key.get("decoded", {}).get("type") == _ABORT
+    return isinstance(key, dict) and key.get("decoded", {}).get("type") == ABORT

@@ -1,0 +1,581 @@
+"""Records as nodes: what hangs below a records field in the tree of a frame.
+
+A batch has its header's fields as nodes, named as in the JSON form, and "records", each with its own fields. Offsets
+count in the frame; those of compressed records in the bytes that they were decompressed to (`Node.buffer`), and so do
+the offsets of problems there. Everything is made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from decoders.knowledge import Knowledge
+from decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
+from decoders.problems import Code, Problem
+from decoders.records import control
+from decoders.records.batches import V2_HEADER, Trouble, compression_name
+from decoders.records.codecs import CodecError, decompress
+from decoders.records.legacy import MOST_NESTED, RECORD_COSTS
+from decoders.records.opening import Opened
+from decoders.records.partition import PartitionRecords
+from decoders.records.places import Place
+from decoders.records.record import RecordsError
+from decoders.tree import Node
+from decoders.view import View
+
+MOST: Final = 10_000
+"""Records of a batch, and messages of a set, that become nodes."""
+
+_V2: Final = (
+    ("baseOffset", "int64"), ("batchLength", "int32"), ("partitionLeaderEpoch", "int32"), ("magic", "int8"),
+    ("crc", "uint32"), ("attributes", "int16"), ("lastOffsetDelta", "int32"), ("baseTimestamp", "int64"),
+    ("maxTimestamp", "int64"), ("producerId", "int64"), ("producerEpoch", "int16"), ("baseSequence", "int32"),
+    ("recordCount", "int32"),
+)  # fmt: skip
+_MESSAGE: Final = (
+    ("offset", "int64"), ("messageSize", "int32"), ("crc", "uint32"), ("magic", "int8"), ("attributes", "int8"),
+)  # fmt: skip
+_FORMATS: Final = {
+    name: struct.Struct(">" + code)
+    for name, code in {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}.items()
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def attach(body: Node, view: View, places: Iterable[Place]) -> None:
+    """Hang batches and records below the records fields of a message, to be made when they are asked for.
+
+    `places` tells what the rest of the exchange says of their records, as far as it is known.
+    """
+    known = {place.path: place for place in places}
+    for node in body.walk():
+        if node.type == "records" and node.value is not None:
+            place = known.get(node.path) or _alone(node, view.knowledge)
+            node.later(partial(_field, place, view))
+
+
+def _alone(node: Node, knowledge: Knowledge) -> Place:
+    """What the fields around a records field say of it."""
+    around: dict[str, Any] = {}
+    above = node.parent
+    while above is not None:
+        around = {child.name: child.value for child in above.children} | around
+        above = above.parent
+    topic_id = around.get("topicId")
+    name = around.get("name", around.get("topic"))
+    if name is None and topic_id is not None:
+        name = knowledge.topic(topic_id)
+    number = around.get("index", around.get("partitionIndex", -1))
+    return Place(node.path, name, topic_id, number, node.value)
+
+
+def moment(milliseconds: int) -> str:
+    """A record's timestamp for people; "" where it is none."""
+    if milliseconds < 0:
+        return ""
+    try:
+        when = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return ""
+    return when.strftime("%Y-%m-%dT%H:%M:%S") + f".{milliseconds % 1000:03d}Z"
+
+
+def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
+    """What a records field holds: what began before it, its batches, and what of one is not whole."""
+    found = PartitionRecords(place, view)
+    data = memoryview(node.value)
+    at = node.end - len(data)
+    if found.start:
+        head = _bytes("truncatedHead", data, 0, found.start, at, node)
+        head.label = "the end of a batch that began before"
+        yield head
+    at += found.start
+    batches = Node("batches", "[]batch", at, node)
+    batches.value = len(found.batches)
+    batches.end = at + (found.batches[-1].end if found.batches else 0)
+    batches.later(partial(_batches, found, at, view))
+    yield batches
+    if found.tail or (found.troubles and not found.troubles[-1].path):
+        yield _tail(found, data[found.start :], at, node)
+
+
+def _tail(found: PartitionRecords, data: memoryview, at: int, parent: Node) -> Node:
+    tail = _bytes("truncatedTail", data, len(data) - found.tail, len(data), at, parent)
+    trouble = found.troubles[-1] if found.troubles else None
+    if trouble is not None and not trouble.path:
+        tail.problem = _problem(trouble, at)
+        return tail
+    whole = found.tail_size()
+    tail.label = f"partial message, {found.tail} of {'an unknown number of' if whole is None else whole} bytes"
+    return tail
+
+
+def _batches(found: PartitionRecords, at: int, view: View, parent: Node) -> Iterator[Node]:
+    before: int | None = 0
+    for index, batch in enumerate(found.batches):
+        node = Node(f"[{index}]", "batch", at + batch.start, parent)
+        node.end = at + batch.end
+        inside = _InBatch(found, index, at, before, view)
+        node.label = _batch_label(inside)
+        node.later(partial(_v2 if batch.header["magic"] == 2 else _message, inside))
+        yield node
+        count = batch.header.get("recordCount")
+        before = None if before is None or count is None else before + count
+
+
+def _batch_label(inside: _InBatch) -> str:
+    header = inside.batch.header
+    if header["magic"] == 2:
+        count = header["recordCount"]
+        words = [f"offset {header['baseOffset']}", f"{count} record{'' if count == 1 else 's'}"]
+        words += [header["compression"]] if header["compression"] != "none" else []
+        words += [word for word in ("isTransactional", "isControl") if header[word]]
+        return ", ".join(words)
+    if header["compression"] == "none":
+        return inside.label(header["baseOffset"], header.get("maxTimestamp"), 0)
+    return f"message set, {header['compression']}"
+
+
+class _InBatch:
+    """A batch of a field whose first byte stands at `at` of the frame; `before` records precede those of the batch."""
+
+    def __init__(self, found: PartitionRecords, index: int, at: int, before: int | None, view: View) -> None:
+        self.found = found
+        self.index = index
+        self.at = at
+        self.before = before
+        self.view = view
+        self.batch = found.batches[index]
+
+    def label(self, offset: int, timestamp: int | None, number: int) -> str:
+        """What tells a record from its neighbours."""
+        words = [f"offset {offset}"]
+        assigned = None if self.before is None else self.found.assigned(self.before + number)
+        if assigned is not None:
+            words = [f"{offset} → {assigned}"]
+        if timestamp is not None:
+            words.append(moment(timestamp))
+        words.append(self.found.skipped(self.index, offset) or "")
+        return "  ".join(filter(None, words))
+
+
+# Magic 2.
+
+
+def _v2(inside: _InBatch, node: Node) -> Iterator[Node]:
+    header = inside.batch.header
+    data = memoryview(inside.found.records)[inside.batch.start : inside.batch.end]
+    for field in _fixed(_V2, data, 0, node.start, node):
+        if field.name == "crc":
+            _check(field, bool(header["crcValid"]))
+        elif field.name == "attributes":
+            bits = {name: header[name] for name in ("compression", "timestampType", "isTransactional", "isControl")}
+            _bits(field, bits | {"hasDeleteHorizonMs": "deleteHorizon" in header})
+        elif field.name in {"baseTimestamp", "maxTimestamp"}:
+            field.label = moment(field.value)
+        yield field
+    records = Node("records", "[]record", node.start + V2_HEADER, node)
+    records.end = node.end
+    records.value = header["recordCount"]
+    compressed = header["compression"] != "none"
+    if compressed:
+        records.elsewhere = True
+        records.label = header["compression"]
+    records.later(partial(_records, inside))
+    yield records
+
+
+def _records(inside: _InBatch, node: Node) -> Iterator[Node]:
+    opened = inside.found.open(inside.index, most=MOST)
+    buffer = opened.data if node.elsewhere else None
+    at = 0 if node.elsewhere else node.start
+    if node.elsewhere and opened.uncompressed_size is not None:
+        node.label = f"{inside.batch.header['compression']}, decompressed to {len(opened.data)} bytes"
+    data = memoryview(opened.data)
+    start = 0
+    for number, (offset, timestamp, _, _, _) in enumerate(opened.records):
+        end = _record_end(data, start)
+        record = Node(f"[{number}]", "record", at + start, node)
+        record.end = at + end
+        record.buffer = buffer
+        record.label = inside.label(offset, timestamp, number)
+        record.later(partial(_record, data, start, at, inside, offset, timestamp))
+        yield record
+        start = end
+    node.more = len(opened.records) == MOST < inside.batch.header["recordCount"]
+    yield from _damage(opened, data, start, at, node)
+
+
+def _record_end(data: memoryview, start: int) -> int:
+    """Where a record ends that is known to be whole: it begins with its size."""
+    size, position = read_unsigned_varint(data, start)
+    return position + (size >> 1)
+
+
+def _damage(opened: Opened, data: memoryview, start: int, at: int, node: Node) -> Iterator[Node]:
+    """What could not be read of a batch: the bytes from `start` on, or the batch as a whole."""
+    for trouble in opened.troubles:
+        if opened.uncompressed_size is None or not data:
+            node.problem = _problem(trouble, 0)
+            continue
+        rest = _bytes("unread", data, start, len(data), at, node)
+        rest.buffer = opened.data if node.elsewhere else None
+        rest.problem = Problem("", rest.start, rest.path, trouble.message, trouble.code)
+        yield rest
+
+
+def _record(
+    data: memoryview, start: int, at: int, inside: _InBatch, offset: int, timestamp: int | None, node: Node
+) -> Iterator[Node]:
+    """The fields of a record that is known to be whole."""
+    fields = _Varints(data, start, at, node)
+    yield fields.number("length")
+    yield fields.fixed("attributes", "int8")
+    delta = fields.number("timestampDelta", long=True)
+    delta.label = None if timestamp is None else moment(timestamp)
+    yield delta
+    delta = fields.number("offsetDelta")
+    delta.label = f"offset {offset}"
+    yield delta
+    key, value = fields.bytes("key"), fields.bytes("value")
+    if inside.batch.header["isControl"]:
+        _control(key, value)
+    yield key
+    yield value
+    headers = fields.number("headers")
+    headers.type = "[]header"
+    for index in range(headers.value):
+        header = Node(f"[{index}]", "header", at + fields.position, headers)
+        fields.parent = header
+        name = fields.bytes("key")
+        raw = name.value
+        name.type = "string"
+        try:
+            name.value = text(raw)
+        except UnicodeDecodeError:
+            name.value = text_as_java(raw)
+            name.problem = Problem("", name.start, name.path, "a header's key is not UTF-8", Code.BAD_UTF8)
+        header.children.extend((name, fields.bytes("value")))
+        header.end = headers.end = at + fields.position
+        headers.children.append(header)
+    yield headers
+
+
+class _Varints:
+    """Steps through the fields of a record."""
+
+    def __init__(self, data: memoryview, position: int, at: int, parent: Node) -> None:
+        self.data, self.position, self.at, self.parent = data, position, at, parent
+
+    def _node(self, name: str, type_: str) -> Node:
+        return Node(name, type_, self.at + self.position, self.parent)
+
+    def number(self, name: str, *, long: bool = False) -> Node:
+        node = self._node(name, "varlong" if long else "varint")
+        if long:
+            node.value, self.position = read_varlong(self.data, self.position)
+        else:
+            raw, self.position = read_unsigned_varint(self.data, self.position)
+            node.value = raw >> 1 ^ -(raw & 1)
+        node.end = self.at + self.position
+        return node
+
+    def fixed(self, name: str, type_: str) -> Node:
+        """A field of fixed size. Raises RecordsError."""
+        node = self._node(name, type_)
+        if self.position + _FORMATS[type_].size > len(self.data):
+            raise RecordsError(Code.TRUNCATED, f"the bytes end within {name}", self.position)
+        (node.value,) = _FORMATS[type_].unpack_from(self.data, self.position)
+        self.position += _FORMATS[type_].size
+        node.end = self.at + self.position
+        return node
+
+    def bytes(self, name: str) -> Node:
+        """A size and as many bytes."""
+        node = self.number(name)
+        return self._sized(node, node.value)
+
+    def bytes32(self, name: str) -> Node:
+        """The same with a size of four bytes. Raises RecordsError."""
+        node = self.fixed(name, "int32")
+        left = len(self.data) - self.position
+        if node.value > left:
+            words = f"a {name} of {node.value} bytes where {left} are left"
+            raise RecordsError(Code.BAD_LENGTH, words, self.position)
+        return self._sized(node, node.value)
+
+    def done(self) -> None:
+        """Raises RecordsError where bytes are left over."""
+        left = len(self.data) - self.position
+        if left:
+            raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last field", self.position)
+
+    def _sized(self, node: Node, size: int) -> Node:
+        node.type = "bytes"
+        node.value = None
+        node.null = size < 0
+        if size >= 0:
+            node.value = self.data[self.position : self.position + size]
+            self.position += size
+            node.end = self.at + self.position
+        return node
+
+
+def _control(key: Node, value: Node) -> None:
+    """Say what a control record is; its key and value are read when they are unfolded."""
+    if key.value is None:
+        key.problem = Problem("", key.start, key.path, "a control record without key", Code.TRUNCATED)
+        return
+    number = control.type_of(bytes(key.value))
+    if number is None:
+        text = f"a control record's key of {len(key.value)} bytes"
+        key.problem = Problem("", key.start, key.path, text, Code.TRUNCATED)
+        return
+    key.label = control.type_name(number)
+    key.later(_control_key)
+    if value.value is not None:
+        value.later(partial(_control_value, number))
+
+
+def _control_key(key: Node) -> Iterator[Node]:
+    at = key.end - len(key.value)
+    for field in _fixed((("version", "int16"), ("type", "int16")), key.value, 0, at, key):
+        if field.name == "type":
+            field.label = control.type_name(field.value)
+        yield field
+
+
+def _control_value(number: int, value: Node) -> Iterable[Node]:
+    at = value.end - len(value.value)
+    try:
+        found = control.value_tree(number, bytes(value.value))
+    except RecordsError as error:
+        value.problem = Problem("", at + error.position, value.path, error.message, error.code)
+        return []
+    return () if found is None else _moved(found, at, value)
+
+
+def _moved(found: Node, by: int, parent: Node) -> list[Node]:
+    """The children of a node that was read from bytes of its own, put where these bytes are."""
+    for node in found.walk():
+        node.start += by
+        node.end += by
+    for child in found.children:
+        child.parent = parent
+    return found.children
+
+
+# Message sets.
+
+
+def _message(inside: _InBatch, node: Node) -> Iterator[Node]:
+    """The fields of an outer message."""
+    data = memoryview(inside.found.records)[inside.batch.start : inside.batch.end]
+    header = inside.batch.header
+    reading = _Message(inside, inside.view.batch_limit, bool(header["crcValid"]))
+    return reading.fields(data, node.start, node)
+
+
+class _Message:
+    """Reads the fields of a message. `shift` is what its offset and those inside are to be raised by.
+
+    `left` is how many bytes may still be decompressed below it, `append_time` what rules over the timestamps inside.
+    """
+
+    def __init__(
+        self,
+        inside: _InBatch,
+        left: int,
+        crc_valid: bool,
+        *,
+        shift: int | None = 0,
+        append_time: int | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.inside, self.left, self.crc_valid = inside, left, crc_valid
+        self.shift, self.append_time, self.depth = shift, append_time, depth
+
+    def fields(self, data: memoryview, at: int, node: Node) -> Iterator[Node]:
+        offset = attributes = magic = 0
+        for field in _fixed(_MESSAGE, data, 0, at, node):
+            if field.name == "crc":
+                _check(field, self.crc_valid)
+            elif field.name == "magic":
+                magic = field.value
+            elif field.name == "offset":
+                offset = field.value
+            elif field.name == "attributes":
+                attributes = field.value
+                _bits(field, _legacy_attributes(magic, attributes))
+            yield field
+        fields = _Varints(data, sum(_FORMATS[type_].size for _, type_ in _MESSAGE), at, node)
+        timestamp = self.append_time
+        try:
+            if magic:
+                stamp = fields.fixed("timestamp", "int64")
+                timestamp = stamp.value if self.append_time is None else self.append_time
+                stamp.label = moment(timestamp)
+                yield stamp
+            yield fields.bytes32("key")
+            value = fields.bytes32("value")
+            codec = compression_name(attributes)
+            if codec != "none":
+                value.name, value.type, value.elsewhere, value.label = "records", "[]message", True, codec
+                above = timestamp if magic and attributes & 8 else self.append_time
+                value.later(partial(self._set, value.value, codec, offset, magic, above))
+                value.value = None
+            yield value
+            fields.done()
+        except RecordsError as error:
+            rest = _bytes("unread", data, min(fields.position, len(data)), len(data), at, node)
+            rest.problem = Problem("", at + error.position, node.path, error.message, error.code)
+            yield rest
+
+    def _set(
+        self, data: Buffer | None, codec: str, offset: int, magic: int, append_time: int | None, node: Node
+    ) -> Iterator[Node]:
+        """The messages of a compressed set."""
+
+        def problem(code: Code, text: str) -> None:
+            node.problem = Problem("", node.start, node.path, text, code)
+
+        if data is None:
+            return problem(Code.DECOMPRESSION_FAILED, "a compressed message without value")
+        if self.depth == MOST_NESTED:
+            text = f"compressed sets are nested more than {MOST_NESTED} deep"
+            return problem(Code.DECOMPRESSION_LIMIT, text)
+        try:
+            inner = decompress(codec, data, limit=self.left, magic=magic)
+        except CodecError as error:
+            return problem(error.code, error.message)
+        node.label = f"{codec}, decompressed to {len(inner)} bytes"
+        spans, count, last, damage = _messages(inner, self.inside.view.batch_limit)
+        shift = self.shift
+        if magic and damage is not None:
+            # Offsets count back from the last message: without it they would be guessed.
+            shift = None
+        elif magic and offset and shift is not None:
+            shift += offset - last
+        view = memoryview(inner)
+        for number, (start, end) in enumerate(spans):
+            message = Node(f"[{number}]", "message", start, node)
+            message.end = end
+            message.buffer = inner
+            valid = _crc_matches(inner, start, end)
+            stamp = append_time
+            if stamp is None and magic:
+                stamp = _timestamp(inner, start, end)
+            if shift is not None:
+                message.label = self.inside.label(shift + _offset(inner, start), stamp, number)
+            reading = _Message(
+                self.inside, self.left - len(inner), valid,
+                shift=shift, append_time=append_time, depth=self.depth + 1,
+            )  # fmt: skip
+            message.later(partial(reading.fields, view[start:end], start))
+            yield message
+        node.more = count > len(spans)
+        node.value = count
+        if damage is not None:
+            start = min(damage.position, len(inner))
+            rest = _bytes("unread", view, start, len(inner), 0, node)
+            rest.buffer = inner
+            rest.problem = Problem("", damage.position, rest.path, damage.message, damage.code)
+            yield rest
+        return None
+
+
+def _messages(data: bytes, limit: int) -> tuple[list[tuple[int, int]], int, int, RecordsError | None]:
+    """Where the messages of a set are, MOST at most; how many there are, the last one's offset, and what ends them."""
+    spans: list[tuple[int, int]] = []
+    position = count = last = 0
+    end = len(data)
+    while position < end:
+        left = end - position - _LEAST
+        if left < 0:
+            return spans, count, last, RecordsError(Code.TRUNCATED, "a set ends within a message's head", position)
+        offset, size, _, magic, _ = _HEAD.unpack_from(data, position)
+        after = position + _OUTER + size
+        if size < _LEAST - _OUTER or after > end:
+            words = f"a message of {size} bytes where {end - position - _OUTER} are left"
+            return spans, count, last, RecordsError(Code.BAD_LENGTH, words, position)
+        if magic not in {0, 1}:
+            return spans, count, last, RecordsError(Code.BAD_LENGTH, f"no message has magic {magic}", position)
+        if count * RECORD_COSTS > limit:
+            words = f"more than {count} records in a set: the rest is not read"
+            return spans, count, last, RecordsError(Code.DECOMPRESSION_LIMIT, words, position)
+        if count < MOST:
+            spans.append((position, after))
+        count += 1
+        last, position = offset, after
+    if not count:
+        return spans, 0, 0, RecordsError(Code.DECOMPRESSION_FAILED, "a compressed set without messages", 0)
+    return spans, count, last, None
+
+
+_HEAD: Final = struct.Struct(">qiIbb")
+_LEAST: Final = _HEAD.size
+_OUTER: Final = 12
+_CRC_ENDS: Final = 16
+
+
+def _offset(data: bytes, start: int) -> int:
+    return int(_FORMATS["int64"].unpack_from(data, start)[0])
+
+
+def _timestamp(data: bytes, start: int, end: int) -> int | None:
+    at = start + _LEAST
+    return None if at + 8 > end else int(_FORMATS["int64"].unpack_from(data, at)[0])
+
+
+def _crc_matches(data: bytes, start: int, end: int) -> bool:
+    (crc,) = _FORMATS["uint32"].unpack_from(data, start + _OUTER)
+    return bool(zlib.crc32(data[start + _CRC_ENDS : end]) == crc)
+
+
+def _legacy_attributes(magic: int, attributes: int) -> dict[str, Any]:
+    bits: dict[str, Any] = {"compression": compression_name(attributes)}
+    if magic:
+        bits["timestampType"] = "LogAppendTime" if attributes & 8 else "CreateTime"
+    return bits
+
+
+# Every format.
+
+
+def _fixed(fields: Iterable[tuple[str, str]], data: Buffer, position: int, at: int, parent: Node) -> Iterator[Node]:
+    """Fields of fixed size, one after the other; `data[0]` stands at `at`."""
+    for name, type_ in fields:
+        node = Node(name, type_, at + position, parent)
+        (node.value,) = _FORMATS[type_].unpack_from(data, position)
+        position += _FORMATS[type_].size
+        node.end = at + position
+        yield node
+
+
+def _check(crc: Node, valid: bool) -> None:
+    crc.label = "valid" if valid else "does not match"
+    if not valid:
+        crc.problem = Problem("", crc.start, crc.path, "the CRC does not match the bytes", Code.CRC_MISMATCH)
+
+
+def _bits(attributes: Node, bits: Mapping[str, Any]) -> None:
+    """Say below the attributes what their bits mean."""
+    for name, value in bits.items():
+        node = Node(name, "bits", attributes.start, attributes)
+        node.end, node.value = attributes.end, value
+        attributes.children.append(node)
+
+
+def _bytes(name: str, data: memoryview, start: int, end: int, at: int, parent: Node) -> Node:
+    node = Node(name, "bytes", at + start, parent)
+    node.end, node.value = at + end, data[start:end]
+    return node
+
+
+def _problem(trouble: Trouble, at: int) -> Problem:
+    return Problem("", at + trouble.offset, trouble.path, trouble.message, trouble.code)

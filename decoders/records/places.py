@@ -1,0 +1,110 @@
+"""Where the records of an exchange are, and what its two halves say of each partition's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from decoders.knowledge import Knowledge
+from decoders.primitives import Buffer
+from decoders.records import skipped
+
+Values = Mapping[str, Any]
+
+
+class Lists(NamedTuple):
+    """The lists and the field that lead to the records of a message; `in_request` says in which half it is."""
+
+    in_request: bool
+    topics: str
+    partitions: str
+    field: str
+
+
+PLACES: Final[Mapping[int, Lists]] = {
+    0: Lists(True, "topicData", "partitionData", "records"),
+    1: Lists(False, "responses", "partitions", "records"),
+    59: Lists(False, "topics", "partitions", "unalignedRecords"),
+    78: Lists(False, "responses", "partitions", "records"),
+}
+"""API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are."""
+
+UNALIGNED: Final = "unalignedRecords"
+"""The field whose bytes may begin within a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A records field, the partition that it belongs to, and what the rest of the exchange says of its records.
+
+    `path` is where it stands in its message. `topic` is None where only an id is known, `topic_id` (16 bytes) where
+    there is none. Of a Fetch `fetch_offset` is where reading was to begin, `aborted` are the aborted transactions
+    that the response names; of a Produce `assigned` is the offset that the first record was given.
+    """
+
+    path: str
+    topic: str | None
+    topic_id: bytes | None
+    partition: int
+    records: Buffer
+    fetch_offset: int | None = None
+    aborted: Sequence[Mapping[str, Any]] = ()
+    assigned: int | None = None
+
+    @property
+    def aligned(self) -> bool:
+        return not self.path.endswith(UNALIGNED)
+
+
+def places(api_key: int | None, request: Values | None, response: Values | None, knowledge: Knowledge) -> list[Place]:
+    """The records fields of an exchange that are not null; either half may be missing."""
+    lists = None if api_key is None else PLACES.get(api_key)
+    if lists is None:
+        return []
+    body = request if lists.in_request else response
+    if body is None:
+        return []
+    assigned = assigned_offsets(response) if lists.in_request else {}
+    asked = skipped.fetch_offsets(request) if api_key == skipped.FETCH else {}
+    return list(_places(lists, body, asked, assigned, knowledge))
+
+
+def _places(
+    lists: Lists,
+    body: Values,
+    asked: Mapping[tuple[Any, int], int],
+    assigned: Mapping[tuple[Any, int], int],
+    knowledge: Knowledge,
+) -> Iterator[Place]:
+    for at, topic in enumerate(body.get(lists.topics) or ()):
+        name, topic_id = topic.get("name", topic.get("topic")), topic.get("topicId")
+        if name is None and topic_id is not None:
+            name = knowledge.topic(topic_id)
+        for index, partition in enumerate(topic[lists.partitions] or ()):
+            records = partition.get(lists.field)
+            if records is None:
+                continue
+            number = partition.get("index", partition.get("partitionIndex"))
+            yield Place(
+                f"{lists.topics}[{at}].{lists.partitions}[{index}].{lists.field}",
+                name,
+                None if topic_id is None else bytes(topic_id),
+                number,
+                records,
+                asked.get((skipped.topic_key(topic), number)),
+                partition.get("abortedTransactions") or (),
+                assigned.get((topic_id or name, number)),
+            )
+
+
+def assigned_offsets(response: Any) -> dict[tuple[Any, int], int]:
+    """The first offset that a Produce response gives to each partition's records; takes values or their JSON."""
+    if not response:
+        return {}
+    return {
+        (topic.get("topicId") or topic["name"], partition["index"]): partition["baseOffset"]
+        for topic in response["responses"]
+        for partition in topic["partitionResponses"]
+        if partition["errorCode"] == 0 and partition["baseOffset"] >= 0
+    }
