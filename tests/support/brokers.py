@@ -1,6 +1,6 @@
 """Real Kafka brokers on loopback, for system tests.
 
-Apache Kafka 4.4.0 (KRaft, every node broker and controller) and 1.1.1 (with ZooKeeper), from the jars that
+Apache Kafka 4.4.0 (KRaft, every node broker and controller), 1.1.1 and 0.8.2.2 (with ZooKeeper), from the jars that
 tests/oracle/brokers names.
 """
 
@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support import java
+from tests.support.raw import RawClient
 
 HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 # Old Kafka and ZooKeeper reach into the platform's classes.
@@ -157,6 +158,8 @@ class Cluster:
             "transaction.state.log.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
             "log.retention.check.interval.ms": 3_600_000,
+            # Records may be as old as a test likes.
+            "log.retention.hours": 876_000,
         }
 
     def _write(self, name: str, settings: dict[str, object]) -> Path:
@@ -239,6 +242,9 @@ class Cluster:
                     **self._settings(),
                     "broker.id": node,
                     "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    # What 0.8 has in place of it.
+                    "host.name": "127.0.0.1",
+                    "port": port,
                     "zookeeper.connect": f"127.0.0.1:{keeper_port}",
                     "log.dirs": self.directory / f"data-{node}",
                 },
@@ -246,7 +252,10 @@ class Cluster:
             self._start(f"kafka-{node}", log4j, "kafka.Kafka", str(config))
 
     def _await_ready(self) -> None:
-        """Ask for the metadata until every broker is in it and one is the controller."""
+        """Ask for the metadata until every broker is in it and one is the controller, where it says so."""
+        if self.release.startswith("0.8"):
+            self._await_listed()
+            return
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -265,8 +274,33 @@ class Cluster:
                 return
             state = f"brokers {sorted(metadata.brokers)}, controller {metadata.controller_id}"
             admin.poll(0.2)
+        raise self._not_ready(state)
+
+    def _await_listed(self) -> None:
+        """The same of brokers that librdkafka does not speak to, whose metadata names no controller.
+
+        They hear of each other with the first topic, which asking creates.
+        """
+        deadline = time.monotonic() + READY_SECONDS
+        state = "no answer"
+        while time.monotonic() < deadline:
+            for process in self.processes:
+                process.check()
+            try:
+                with RawClient(self.bootstrap.partition(",")[0], timeout=2.0) as client:
+                    brokers = client.ask("Metadata", 0, {"topics": [{"name": "first"}]})["brokers"]
+            except OSError as problem:
+                state = str(problem)
+            else:
+                if len(brokers) == self.nodes:
+                    return
+                state = f"brokers {brokers}"
+            time.sleep(0.2)
+        raise self._not_ready(state)
+
+    def _not_ready(self, state: str) -> BrokerError:
         tails = "\n".join(f"{process.name}: {process.tail()}" for process in self.processes)
-        raise BrokerError(f"not ready after {READY_SECONDS:.0f} s: {state}\n{tails}")
+        return BrokerError(f"not ready after {READY_SECONDS:.0f} s: {state}\n{tails}")
 
 
 def _kafka_uuid() -> str:
