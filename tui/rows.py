@@ -25,6 +25,9 @@ STATE_LETTER = {
     State.CUT: "?",
 }
 
+CUT = "/"
+"""Marks records that end within a batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -139,7 +142,8 @@ class RowText:
 
     def _state(self, _number: int, row: Row) -> str:
         state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")
-        return f"{self.severity(row) or ' '}{state} "
+        cut = CUT if row.flags & Flag.CUT_RECORDS else " "
+        return f"{self.severity(row) or ' '}{state}{cut}"
 
     def _number(self, number: int, _row: Row) -> str:
         return str(number)

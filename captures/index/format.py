@@ -99,7 +99,7 @@ STATUS_OF = {state: status for status, state in STATE_OF.items()}
 
 
 class Flag(IntFlag):
-    """Bits of a row. 1 << 9 and above are free for what acts in the path (held, edited, replayed) and for findings."""
+    """Bits of a row. 1 << 10 and above are free for what acts in the path (held, edited, replayed) and for findings."""
 
     PROBLEMS = 1 << 0
     """Something of it could not be decoded, paired or reassembled; the details say what."""
@@ -119,6 +119,8 @@ class Flag(IntFlag):
     """Decoded with the definitions of an older release."""
     TOKEN = 1 << 8
     """A bare SASL token, which has no Kafka header."""
+    CUT_RECORDS = 1 << 9
+    """Records end within a batch, as those of a Fetch with a small limit do."""
 
 
 class Row(NamedTuple):

@@ -71,7 +71,9 @@ class Summariser:
             summary.label = labels.label(name if exchange.protocol is None else "", asked, answered, self.knowledge)
         if exchange.protocol is not None:
             return summary
-        summary.records = _records(key, asked, answered)
+        summary.records, cut = _records(key, asked, answered)
+        if cut:
+            summary.flags |= Flag.CUT_RECORDS
         if key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
         return summary
@@ -118,10 +120,10 @@ class Summariser:
                     self.nodes[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = node
 
 
-def record_count(records: Any) -> int:
-    """Records in a `records` field as its batch headers say: no batch is opened, a cut one at the end counts not.
+def record_count(records: Any) -> tuple[int, bool]:
+    """Records in a `records` field as its batch headers say, and whether it ends within a batch, which counts not.
 
-    A compressed message set of magic 0 or 1 counts as its outer messages.
+    No batch is opened: a compressed message set of magic 0 or 1 counts as its outer messages.
     """
     view = memoryview(records)
     position = count = 0
@@ -135,25 +137,27 @@ def record_count(records: Any) -> int:
         elif position + _COUNT_AT + 4 <= end:
             count += max(0, _RECORD_COUNT.unpack_from(view, position + _COUNT_AT)[0])
         position = end
-    return count
+    return count, position < len(view)
 
 
-def _records(key: int | None, asked: dict[str, Any] | None, answered: dict[str, Any] | None) -> int | None:
-    """Records in the side that carries them; None where neither does or it was not decoded."""
+def _records(key: int | None, asked: dict[str, Any] | None, answered: dict[str, Any] | None) -> tuple[int | None, bool]:
+    """Records in the side that carries them, and whether any end within a batch; None where there are none to count."""
     where = None if key is None else RECORDS.get(key)
     if where is None:
-        return None
+        return None, False
     side, topics, partitions = where
     body = asked if side is Side.CLIENT else answered
     if body is None:
-        return None
-    total = 0
+        return None, False
+    total, cut = 0, False
     for topic in body.get(topics) or ():
         for partition in topic.get(partitions) or ():
             records = partition.get("records")
             if records is not None:
-                total += record_count(records)
-    return total
+                count, ends_within = record_count(records)
+                total += count
+                cut = cut or ends_within
+    return total, cut
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:

@@ -58,9 +58,9 @@ def test_records_are_counted_without_opening_batches() -> None:
         body = bytes(4) + b"\x02" + bytes(40) + count.to_bytes(4, "big") + bytes(7)
         return bytes(8) + len(body).to_bytes(4, "big") + body
 
-    assert record_count(b"") == 0
-    assert record_count(batch(5) + batch(7)) == 12
-    assert record_count(batch(5) + batch(7)[:-1]) == 5
+    assert record_count(b"") == (0, False)
+    assert record_count(batch(5) + batch(7)) == (12, False)
+    assert record_count(batch(5) + batch(7)[:-1]) == (5, True)
     message = bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(15)
-    assert record_count(message * 3) == 3
-    assert record_count(b"\xff" * 100) == 0
+    assert record_count(message * 3) == (3, False)
+    assert record_count(b"\xff" * 100) == (0, True)
