@@ -96,6 +96,11 @@ class Node:
         return self._children is None and self._make is not None
 
     @property
+    def closed(self) -> bool:
+        """Whether what is inside bytes is still to be made; the numbers of an array are in no need of it."""
+        return self.unopened and self.type[2:] not in FIXED
+
+    @property
     def path(self) -> str:
         """Where the node stands in its message: "responses[0].partitions[2].records"; "" for the message itself."""
         if self.parent is None:
@@ -108,7 +113,7 @@ class Node:
     def walk(self) -> Iterator[Node]:
         """The node and all below it, in wire order; what is inside bytes only where it was opened before."""
         yield self
-        if self.unopened and self.type[2:] not in FIXED:
+        if self.closed:
             return
         for child in self.children:
             yield from child.walk()

@@ -161,12 +161,12 @@ def _internal(
         key, value = record[2], record[3]
         for part, data in (("key", key), ("value", value)):
             if data is not None:
-                form[part], found = _internal_part(topic, part, key, data, to_json, view)
+                form[part], found = internal_part(topic, part, key, data, to_json, view)
                 troubles += [Trouble(batch.start, code, text, f"records[{index}].{path}") for code, text, path in found]
     return troubles
 
 
-def _internal_part(
+def internal_part(
     topic: str, part: str, key: bytes | None, data: bytes, to_json: ToJson, view: View
 ) -> tuple[dict[str, Any], list[tuple[Code, str, str]]]:
     """The form of a key or value of an internal topic's record, and what is wrong: (code, message, path)."""

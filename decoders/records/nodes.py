@@ -7,6 +7,7 @@ the offsets of problems there. Everything is made when it is first asked for.
 
 from __future__ import annotations
 
+import codecs
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any, Final
 from decoders.knowledge import Knowledge
 from decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
 from decoders.problems import Code, Problem
-from decoders.records import control
+from decoders.records import control, internal
 from decoders.records.batches import V2_HEADER, Trouble, compression_name
 from decoders.records.codecs import CodecError, decompress
 from decoders.records.legacy import MOST_NESTED, RECORD_COSTS
@@ -25,11 +26,16 @@ from decoders.records.opening import Opened
 from decoders.records.partition import PartitionRecords
 from decoders.records.places import Place
 from decoders.records.record import RecordsError
-from decoders.tree import Node
+from decoders.tree import Node, tree
 from decoders.view import View
 
 MOST: Final = 10_000
 """Records of a batch, and messages of a set, that become nodes."""
+
+PREVIEW: Final = 80
+"""Bytes of a key or value of which the label shows the text."""
+
+_decoder: Final = codecs.getincrementaldecoder("utf-8")
 
 _V2: Final = (
     ("baseOffset", "int64"), ("batchLength", "int32"), ("partitionLeaderEpoch", "int32"), ("magic", "int8"),
@@ -245,6 +251,10 @@ def _record(
     key, value = fields.bytes("key"), fields.bytes("value")
     if inside.batch.header["isControl"]:
         _control(key, value)
+    elif inside.found.place.topic in internal.TOPICS:
+        _internal(inside.found.place.topic, key, value, inside.view)
+    else:
+        key.label, value.label = _preview(key), _preview(value)
     yield key
     yield value
     headers = fields.number("headers")
@@ -260,7 +270,9 @@ def _record(
         except UnicodeDecodeError:
             name.value = text_as_java(raw)
             name.problem = Problem("", name.start, name.path, "a header's key is not UTF-8", Code.BAD_UTF8)
-        header.children.extend((name, fields.bytes("value")))
+        content = fields.bytes("value")
+        content.label = _preview(content)
+        header.children.extend((name, content))
         header.end = headers.end = at + fields.position
         headers.children.append(header)
     yield headers
@@ -360,6 +372,32 @@ def _control_value(number: int, value: Node) -> Iterable[Node]:
     return () if found is None else _moved(found, at, value)
 
 
+def _internal(topic: str, key: Node, value: Node, view: View) -> None:
+    """Say what a record of an internal topic is; its key and value are read when they are unfolded."""
+    name = None if key.value is None else bytes(key.value)
+    for node in (key, value):
+        if node.value is None:
+            continue
+        data = bytes(node.value)
+        body = values = None
+        try:
+            body = internal.key_body(topic, data) if node is key else internal.value_body(topic, name, data)
+            if body is not None:
+                node.label = body.message.name
+                values, _ = internal.read(body, data, node.name)
+        except RecordsError as error:
+            at = node.end - len(data)
+            node.problem = Problem("", at + error.position, node.path, error.message, error.code)
+        node.secret = node is value and internal.withheld(topic, body, values, view)
+        if body is not None:
+            node.later(partial(_internal_fields, body, data))
+
+
+def _internal_fields(body: internal.Body, data: bytes, node: Node) -> list[Node]:
+    found = tree(body.message, body.version, data, body.start, len(data))
+    return _moved(found, node.end - len(data), node)
+
+
 def _moved(found: Node, by: int, parent: Node) -> list[Node]:
     """The children of a node that was read from bytes of its own, put where these bytes are."""
     for node in found.walk():
@@ -421,8 +459,11 @@ class _Message:
                 timestamp = stamp.value if self.append_time is None else self.append_time
                 stamp.label = moment(timestamp)
                 yield stamp
-            yield fields.bytes32("key")
+            key = fields.bytes32("key")
+            key.label = _preview(key)
+            yield key
             value = fields.bytes32("value")
+            value.label = _preview(value)
             codec = compression_name(attributes)
             if codec != "none":
                 value.name, value.type, value.elsewhere, value.label = "records", "[]message", True, codec
@@ -575,6 +616,19 @@ def _bytes(name: str, data: memoryview, start: int, end: int, at: int, parent: N
     node = Node(name, "bytes", at + start, parent)
     node.end, node.value = at + end, data[start:end]
     return node
+
+
+def _preview(node: Node) -> str | None:
+    """The beginning of bytes that are text."""
+    if not node.value:
+        return None
+    try:
+        begin = _decoder().decode(bytes(node.value[:PREVIEW]))
+    except UnicodeDecodeError:
+        return None
+    if not begin.isprintable():
+        return None
+    return f'"{begin}"' if len(node.value) <= PREVIEW else f'"{begin}…'
 
 
 def _problem(trouble: Trouble, at: int) -> Problem:

@@ -106,6 +106,10 @@ def json_of(node: Node) -> Any:
     shown = text_or_base64(None if node.value is None else bytes(node.value))
     if not node.children:
         return shown
+    if node.label is not None and node.label.endswith(("Key", "Value")):
+        assert isinstance(shown, dict)
+        return {"label": node.label, **shown}
+    assert node.label is None or not node.label.startswith('"')
     return {"label": node.label, **{part.name: part.value for part in node.children}}
 
 
@@ -117,7 +121,7 @@ def plain(record_: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(one, dict) and "decoded" in one:
             decoded = dict(one["decoded"])
             name = decoded.pop("name", None)
-            shown[part] = {"label": name, **decoded}
+            shown[part] = {"label": name, "base64": one["base64"]} if "data" in decoded else {"label": name, **decoded}
     return shown
 
 
@@ -247,6 +251,25 @@ def test_bytes_find_their_records_wherever_these_are() -> None:
     inner = records.children[0].buffer
     assert inner is not None
     assert records.inside(bytes(inner).index(b"key")).path == "batches[1].records[0].key"
+
+
+def test_records_of_internal_topics_are_read_and_their_secrets_withheld() -> None:
+    # UserScramCredentialRecord v0: name, mechanism, salt, two keys, iterations.
+    value = bytes((1, 11, 0, 2)) + b"u" + bytes((1,)) + b"\x03ab\x03cd\x03ef" + (4096).to_bytes(4, "big") + b"\0"
+    data = batch(record(0, None, value), 1)
+    field = Node("records", "records", 7)
+    field.end = 7 + len(data)
+    field.value = memoryview(data)
+    for view, hidden in ((PLAIN, True), (View(show_secrets=True), False)):
+        attach(field, view, [Place("", "__cluster_metadata", None, 0, data)])
+        shown = child(field, "batches", "[0]", "records", "[0]", "value")
+        assert shown.label == "UserScramCredentialRecord"
+        assert shown.problem is None
+        assert shown.secret is hidden
+        salt = child(shown, "salt")
+        assert (salt.path, bytes(salt.value)) == ("batches[0].records[0].value.salt", b"ab")
+        assert salt.secret
+        assert data[salt.start - 7 : salt.end - 7].endswith(b"ab")
 
 
 @pytest.mark.parametrize("magic", [0, 1])
