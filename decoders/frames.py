@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from decoders.conversation.stream import Side
 from decoders.dialects import decoding
 from decoders.dialects.decoding import Where
@@ -9,6 +11,7 @@ from decoders.exchange import Exchange, Frame
 from decoders.message import Decoded, decode_request, decode_response, error_codes
 from decoders.message import frame_tree as kafka_tree
 from decoders.primitives import Buffer
+from decoders.records.places import Place
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 from decoders.tree import Node
@@ -63,13 +66,14 @@ def frame_tree(
     told: str = "",
     view: View = PLAIN,
     request: Buffer | None = None,
+    places: Sequence[Place] = (),
 ) -> Node:
     """A frame as nodes (see `decoders.message.frame_tree`); `side` CLIENT is the request, whoever asked."""
     dialect = None if protocol is None else definitions.dialects.get(protocol)
     if dialect is None:
         known = (None, None) if protocol is not None else (api_key, api_version)
         asks = side if protocol is None else Side.BROKER
-        return kafka_tree(data, asks, *known, definitions, view=view, request=request)
+        return kafka_tree(data, asks, *known, definitions, view=view, request=request, places=places)
     where: Where = "request" if side is Side.CLIENT else "response"
     decoded = decoding.decode(data, where, dialect, api_key, api_version, told)
     return decoding.frame_tree(data, where, decoded, dialect)

@@ -11,7 +11,10 @@ from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
+from decoders.records.places import PLACES, Place, places
 from decoders.schema import Definitions
+from decoders.view import View
+from tui.records import RecordLines
 
 if TYPE_CHECKING:
     from captures.source import FileSource
@@ -130,9 +133,38 @@ class Opener:
             return data, f"{frame.missing} bytes of this frame were never captured"
         return data, ""
 
+    def places(self, row: Row, detail: Detail) -> list[Place]:
+        """The records fields of an exchange, with what its other half says of them; none where it carries none."""
+        if row.protocol or row.api_key not in PLACES or row.state == State.ORPHAN_RESPONSE:
+            return []
+        from decoders import message
+
+        asked = answered = None
+        if detail.request is not None:
+            asked = message.decode_request(self.bytes_of(detail.request)[0], self._definitions).body
+        if detail.response is not None:
+            data, _ = self.bytes_of(detail.response)
+            answered = message.decode_response(data, row.api_key, row.api_version, self._definitions).body
+        return places(row.api_key, asked, answered, self._index.knowledge)
+
+    def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
+        """The records of an exchange, not read yet; or what to say where there are none."""
+        lists = None if row.protocol else PLACES.get(row.api_key)
+        if lists is None:
+            return None, "no message of this API carries records"
+        frame = detail.request if lists.in_request else detail.response
+        if frame is None:
+            return None, f"no {'request' if lists.in_request else 'response'} was seen"
+        found = self.places(row, detail)
+        if not any(len(place.records) for place in found):
+            return None, "no records"
+        return RecordLines(found, self._view()), ""
+
+    def _view(self) -> View:
+        return View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
+
     def _decode(self, opened: Opened, row: Row, detail: Detail) -> None:
         from decoders import frames, message
-        from decoders.view import View
 
         api_key = version = None
         if row.state != State.ORPHAN_RESPONSE:
@@ -140,6 +172,7 @@ class Opener:
             version = None if row.api_version == NO_NUMBER else row.api_version
         protocol = self._index.protocol(row)
         request = detail.request if opened.side is Side.BROKER else None
+        known = self.places(row, detail)
         opened.version = row.api_version
         opened.root = root = frames.frame_tree(
             opened.data,
@@ -149,12 +182,16 @@ class Opener:
             self._definitions,
             protocol=protocol,
             told=detail.told,
-            view=View(show_secrets=self._show_secrets, knowledge=self._index.knowledge),
+            view=self._view(),
             request=None if request is None else self.bytes_of(request)[0],
+            places=known,
         )
         opened.unparsed = _unclaimed(root, len(opened.data))
         if protocol is not None or self._show_secrets:
             return
+        hidden = {place.path for place in known if place.topic in secrets.TOPICS}
+        if hidden:
+            opened.secret = [(node.start, node.end) for node in root.walk() if node.path in hidden]
         if api_key in secrets.API_KEYS:
             opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]
             # what could not be read may hold the secret
@@ -193,7 +230,7 @@ def _told(root: Node | None, message: str) -> bool:
     ways = [root, *root.children]
     for top in root.children:
         node = top
-        while node.children:
+        while not node.closed and node.children:
             node = node.children[-1]
             ways.append(node)
     return any(node.problem is not None and node.problem.message == message for node in ways)

@@ -10,12 +10,16 @@ from tui.widgets.field_tree import FieldTree
 from tui.widgets.filter_bar import FilterInput
 from tui.widgets.hex_view import HexView
 from tui.widgets.overview import Overview
+from tui.widgets.record import RecordPane
+from tui.widgets.records import RecordTable
 
 HANDLERS = {
     "list": ExchangeList,
     "tree": FieldTree,
     "hex": HexView,
     "overview": Overview,
+    "records": RecordTable,
+    "record": RecordPane,
     "filter": FilterInput,
     "help": HelpLines,
     "app": ExchangesScreen,

@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from captures.definitions import definitions
 from captures.export.text import size_text
+from captures.index.format import NO_RECORDS
 from captures.index.reader import Detail as RowDetail
 from captures.index.reader import IndexReader, IndexUnreadableError
 from tui import actions, look
@@ -26,7 +27,7 @@ from tui.matching import View
 from tui.opened import Opened, Opener
 from tui.rows import RowText
 from tui.widgets.chrome import Bar, HelpBar, Part
-from tui.widgets.detail import Detail
+from tui.widgets.detail import RECORDS, Detail
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar, FilterInput
 from tui.widgets.lines import Lines
@@ -262,12 +263,17 @@ class ExchangesScreen(Screen[None]):
         if index is None or self._text is None or self._opener is None or row_number is None:
             self.detail.show_overview([])
             self.detail.show_frame(None)
+            self.detail.records.show(None)
             return
         row = index.row(row_number)
         detail = index.detail(row)
         if not self._settled(row):
             self._waiting_row = row_number
         self.detail.show_about(self._about(row_number, row), f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
+        self.detail.show_record_count(None if row.records == NO_RECORDS else row.records)
+        if self.detail.tab == RECORDS:
+            size = max(frame.size for frame in (detail.request, detail.response) if frame is not None)
+            self.detail.records.show(partial(self._opener.records, row, detail), size)
         side = self.detail.side
         lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
         frames = [frame for frame in (detail.request, detail.response) if frame is not None]

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
+from captures.export.text import size_text
 from decoders.conversation.stream import Side
 from tui import look
+from tui.buffers import WIRE, bytes_below, holders, title
 from tui.cells import Cells
 from tui.opened import Opened
+from tui.viewing import PlainViewers, Viewers
 from tui.widgets.chrome import Bar, Part
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.hex_view import HexView
 from tui.widgets.overview import Line, Overview
+from tui.widgets.records_tab import RecordsTab
 
-TABS = ("Overview", "Request", "Response")
+if TYPE_CHECKING:
+    from decoders.tree import Node
+
+RECORDS = "Records"
+TABS = ("Overview", "Request", "Response", RECORDS)
 SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
 SIDE_BY_SIDE = 100
 """Columns from which fields and bytes stand beside each other."""
@@ -30,7 +38,7 @@ FEW_LINES = 3
 
 
 class Detail(Vertical):
-    """Shows an overview and two frames; `tab` says which. Fields and bytes follow each other."""
+    """Shows an overview, two frames and their records; `tab` says which. Fields and bytes follow each other."""
 
     DEFAULT_CSS = """
     Detail { width: 1fr; height: 1fr; }
@@ -38,6 +46,8 @@ class Detail(Vertical):
     Detail #fields { height: 2fr; }
     Detail #bytes { height: 1fr; }
     Detail #hex { height: 1fr; }
+    Detail #buffers { height: 1; display: none; }
+    Detail.-buffers #buffers { display: block; }
     Detail #facts { height: 2; }
     Detail.-wide #panes { layout: horizontal; }
     Detail.-wide #fields { width: 2fr; height: 1fr; }
@@ -47,14 +57,23 @@ class Detail(Vertical):
     Detail #overview { display: none; }
     Detail.-overview #overview { display: block; }
     Detail.-overview #panes { display: none; }
+    Detail RecordsTab { display: none; }
+    Detail.-records RecordsTab { display: block; }
+    Detail.-records #panes { display: none; }
     """
 
-    def __init__(self, cells: Cells, *, show_secrets: bool = False, **options: Any) -> None:
+    def __init__(
+        self, cells: Cells, *, show_secrets: bool = False, viewers: Viewers | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._cells = cells
+        self._viewers = viewers or PlainViewers()
+        self._records: int | None = None
         self._show_secrets = show_secrets
         self.tab = "Response"
         self._opened: Opened | None = None
+        self._holder: Node | None = None
+        """Whose children's bytes are shown, None for the frame's."""
 
     def compose(self) -> ComposeResult:
         yield Bar(self._cells, id="about")
@@ -63,8 +82,10 @@ class Detail(Vertical):
         with Container(id="panes"):
             yield FieldTree(self._cells, show_secrets=self._show_secrets, id="fields")
             with Vertical(id="bytes"):
+                yield Bar(self._cells, id="buffers")
                 yield HexView(self._cells, id="hex")
                 yield Bar(self._cells, id="facts")
+        yield RecordsTab(self._cells, self._viewers, show_secrets=self._show_secrets)
 
     def on_mount(self) -> None:
         self._show_tabs()
@@ -80,18 +101,25 @@ class Detail(Vertical):
     @property
     def panes(self) -> list[Widget]:
         """What can have the focus in this tab."""
+        if self.tab == RECORDS:
+            return self.records.panes
         return [self.query_one(Overview)] if self.tab == "Overview" else [self.fields, self.hex]
 
     @property
+    def records(self) -> RecordsTab:
+        return self.query_one(RecordsTab)
+
+    @property
     def side(self) -> Side | None:
-        """The side this tab shows, None for the overview."""
+        """The side this tab shows, None where it is not a frame's."""
         return SIDES.get(self.tab)
 
     def choose(self, by: int) -> None:
         """Go `by` tabs to the right."""
-        focused = self.screen.focused in {self.fields, self.hex, self.query_one(Overview)}
+        focused = self.screen.focused in self.panes
         self.tab = TABS[(TABS.index(self.tab) + by) % len(TABS)]
         self.set_class(self.tab == "Overview", "-overview")
+        self.set_class(self.tab == RECORDS, "-records")
         self._show_tabs()
         if focused:
             self.panes[0].focus()
@@ -99,13 +127,18 @@ class Detail(Vertical):
     def show_overview(self, lines: list[Line]) -> None:
         self.query_one(Overview).show(lines)
 
+    def show_record_count(self, count: int | None) -> None:
+        """How many records the exchange carries, None where it carries none."""
+        self._records = count
+        self._show_tabs()
+
     def show_about(self, left: str, right: str) -> None:
         """The exchange in one line, for where the list cannot be seen."""
         self.query_one("#about", Bar).show(([(f" {left}", look.BOLD)], [(f"{right} ", look.PLAIN)]))
 
     def show_frame(self, opened: Opened | None, *, api: tuple[int, int] | None = None, message: str = "") -> None:
         """Show a frame, or a message where there is none."""
-        self._opened = opened
+        self._opened, self._holder = opened, None
         self.hex.show(opened)
         self.fields.show(opened, api=api, message=message)
         self._mark()
@@ -114,13 +147,15 @@ class Detail(Vertical):
         """Lay the panes out for a width."""
         self.set_class(width >= SIDE_BY_SIDE, "-wide")
         self.set_class(width < SIXTEEN_BYTES, "-narrow")
+        self.records.lay_out(width)
 
     def _show_tabs(self) -> None:
         parts: list[Part] = [(" ", look.DIM)]
         for name in TABS:
             chosen = name == self.tab
             left, right = (self._cells.glyph("▐"), self._cells.glyph("▌")) if chosen else (" ", " ")
-            parts.append((f"{left}{name}{right}", look.CURSOR if chosen else look.PLAIN))
+            text = f"{name} {size_text(self._records)}" if name == RECORDS and self._records is not None else name
+            parts.append((f"{left}{text}{right}", look.CURSOR if chosen else look.PLAIN))
             parts.append((self._cells.glyph("│") if name != TABS[-1] else " ", look.DIM))
         self.query_one("#tabs", Bar).show((parts, [("{ } tab  ", look.DIM)]))
 
@@ -138,7 +173,7 @@ class Detail(Vertical):
     def _byte_moved(self, event: HexView.Moved) -> None:
         event.stop()
         byte = self.hex.byte
-        self.fields.reveal(byte)
+        self.fields.reveal(byte, self._holder)
         selected = self.fields.selected
         if selected is not None and selected[0] <= byte < selected[1]:
             self.hex.marked = selected
@@ -152,9 +187,29 @@ class Detail(Vertical):
 
     def _mark(self) -> None:
         selected = self.fields.selected
+        self._choose_buffer()
         if selected is not None and self._opened is not None:
             self.hex.mark(*selected)
         self._facts()
+
+    def _choose_buffer(self) -> None:
+        """Show the bytes that the selected field's offsets count in."""
+        chain = holders(self.fields.near)
+        holder = chain[-1] if chain else None
+        if holder is not self._holder:
+            self._holder = holder
+            if holder is None:
+                self.hex.show(self._opened)
+            else:
+                withheld = self._opened.secret if self._opened is not None else []
+                secret = any(start <= chain[0].start < end for start, end in withheld)
+                self.hex.show_made(bytes_below(holder), secret=secret)
+        self.set_class(bool(chain), "-buffers")
+        parts: list[Part] = [(f" {WIRE}", look.PLAIN)]
+        for one in chain:
+            parts.append((f" {self._cells.glyph('│')} ", look.DIM))
+            parts.append((self._cells.escape(title(one)), look.CURSOR if one is holder else look.PLAIN))
+        self.query_one("#buffers", Bar).show((parts, []))
 
     def _facts(self) -> None:
         """Which bytes these are, as what type, of which field."""
@@ -164,7 +219,7 @@ class Detail(Vertical):
             bar.show()
             return
         start, end = selected
-        total = len(self._opened.data)
+        total = self.hex.length
         bytes_text = (
             f" bytes {start:04x}-{max(start, end - 1):04x} of {total}" if end > start else f" at byte {start:04x}"
         )

@@ -38,13 +38,16 @@ PREVIEW = 24
 
 
 TAGS_TITLE = "(other tagged fields)"
-READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
+READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES, Code.CRC_MISMATCH})
 """Problems that did not end the reading."""
 
 
 @dataclass(slots=True)
 class Item:
-    """A line: a node, or what stands for bytes without one, for elements not shown, or for a problem."""
+    """A line: a node, or what stands for bytes without one, for elements not shown, or for a problem.
+
+    `near` is a node whose offsets count in the same bytes as the line's.
+    """
 
     depth: int
     node: Node | None = None
@@ -52,6 +55,7 @@ class Item:
     text: str = ""
     style: Style = look.PLAIN
     more_of: Node | None = None
+    near: Node | None = None
 
 
 class FieldTree(Lines):
@@ -90,6 +94,11 @@ class FieldTree(Lines):
         return self.item.node if self.item else None
 
     @property
+    def near(self) -> Node | None:
+        """A node that tells in which bytes the offsets of the line under the cursor count."""
+        return (self.item.node or self.item.near) if self.item else None
+
+    @property
     def selected(self) -> tuple[int, int] | None:
         item = self.item
         if item is None:
@@ -108,18 +117,27 @@ class FieldTree(Lines):
             self._unfold_at_first(opened.root)
         self._rebuild()
 
-    def reveal(self, byte: int) -> None:
-        """Put the cursor on the smallest field that holds a byte, unfolding what is above it."""
+    def reveal(self, byte: int, within: Node | None = None) -> None:
+        """Put the cursor on the smallest field that holds a byte, unfolding what is above it.
+
+        The byte counts in the frame, or in what the offsets of the nodes below `within` count in.
+        """
         if self._opened is None:
             return
         root = self._opened.root
-        node = root.at(byte) if root is not None else None
+        if within is not None:
+            node: Node | None = within.inside(byte)
+        else:
+            node = root.at(byte) if root is not None else None
         if node is not None and node is not root:
             self._unfold_to(node)
         for index, item in enumerate(self._items):
-            if (item.node is not None and item.node is node and node is not root) or (
-                item.span is not None and item.node is None and item.span[0] <= byte < item.span[1]
-            ):
+            if item.node is not None:
+                found = item.node is node and node is not root
+            else:
+                span = item.span if within is None and item.near is None else None
+                found = span is not None and span[0] <= byte < span[1]
+            if found:
                 self.move_to(index, quiet=True)
                 return
 
@@ -144,30 +162,31 @@ class FieldTree(Lines):
         self.content_changed()
 
     def _add(self, node: Node, depth: int) -> None:
+        # what is wrong inside bytes is known once they are unfolded
+        children = node.children if id(node) in self._unfolded else []
         self._items.append(Item(depth, node))
         self._problem(node, depth + 1)
-        if id(node) not in self._unfolded:
-            return
-        children = node.children
         shown = self._shown.get(id(node), FIRST_SHOWN) if node.type.startswith("[]") else len(children)
         for child in children[:shown]:
             self._add(child, depth + 1)
         if len(children) > shown:
-            more = f"… {len(children) - shown:,} more (enter)"
-            self._items.append(
-                Item(depth + 1, span=(children[shown].start, node.end), text=more, style=look.DIM, more_of=node)
-            )
+            more, first = f"… {len(children) - shown:,} more (enter)", children[shown]
+            span = (first.start, children[-1].end)
+            self._items.append(Item(depth + 1, span=span, text=more, style=look.DIM, more_of=node, near=first))
+        elif children and node.more and isinstance(node.value, int):
+            text = f"… {node.value - len(children):,} more: the Records tab has them"
+            self._items.append(Item(depth + 1, text=text, style=look.DIM, near=node))
 
     def _problem(self, node: Node, depth: int) -> None:
         if node.problem is not None:
             stopped = "" if node.problem.code in READ_ON else f"stopped at byte {node.problem.offset}: "
-            self._complain(depth, stopped + node.problem.message, (node.start, node.end))
+            self._complain(depth, stopped + node.problem.message, (node.start, node.end), node)
 
-    def _complain(self, depth: int, text: str, span: tuple[int, int] | None = None) -> None:
+    def _complain(self, depth: int, text: str, span: tuple[int, int] | None = None, near: Node | None = None) -> None:
         """What is wrong, on as many lines as the pane's width takes now."""
         room = max(LEAST_ROOM, self.size.width - 2 * (min(depth, MOST_INDENTED) + 1))
         for piece in wrap(f"{self.cells.glyph('✖')} {text}", room, subsequent_indent="  "):
-            self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"]))
+            self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"], near=near))
 
     def _unfold_at_first(self, root: Node) -> None:
         """Unfold from the top while the whole stays readable, and always the way to what went wrong."""
@@ -176,14 +195,14 @@ class FieldTree(Lines):
         while level:
             following = []
             for node in level:
-                size = _fold_size(node)
+                size = 0 if node.closed else _fold_size(node)
                 if size and lines + min(size, FIRST_SHOWN) <= OPENED_AT_FIRST and not _plain_array(node):
                     self._unfolded.add(id(node))
                     lines += min(size, FIRST_SHOWN)
                     following += node.children[:FIRST_SHOWN]
             level = following
         last = root
-        while _fold_size(last):
+        while not last.closed and _fold_size(last):
             last = last.children[-1]
             if last.problem is not None:
                 self._unfold_above(last)
@@ -223,8 +242,8 @@ class FieldTree(Lines):
         name = self.cells.escape(f"{indent}{mark or '  '}{title}")
         value, style = self._value(node)
         text = f"{name}: {value}" if value else name
-        meaning = self.meaning(node)
-        fitted = self.cells.fit(f"{text}  {meaning}" if meaning else text, width)
+        said = "  ".join(filter(None, (self.cells.escape(node.label or ""), self.meaning(node))))
+        fitted = self.cells.fit(f"{text}  {said}" if said else text, width)
         cut, told = min(len(name), len(fitted)), min(len(text), len(fitted))
         return [
             Segment(fitted[:cut], look.NAME),
@@ -260,7 +279,12 @@ class FieldTree(Lines):
             return f"[{value}]" if value is not None else "", look.DIM
         if node.name == UNKNOWN_TAGS:
             return ("" if node.children else "none"), look.DIM
-        if _fold_size(node) or value is None:
+        if isinstance(value, memoryview) and node.type != "uuid":
+            # a label says more than the first bytes do
+            return f"{size_text(len(value))} B" if node.label else _bytes_text(value), look.PLAIN
+        if value is None:
+            if node.label:
+                return "", look.DIM
             if node.parent is None or node.name == "header":
                 return node.type, look.DIM
             return ("" if id(node) in self._unfolded else self.cells.escape(_summary(node))), look.DIM
@@ -358,7 +382,9 @@ class FieldTree(Lines):
 
 
 def _fold_size(node: Node) -> int:
-    """How many nodes are inside; does not make the numbers of an array."""
+    """How many nodes are inside, 1 where that is not known yet; does not make what is inside bytes or an array."""
+    if node.closed:
+        return 0 if node.value == 0 else 1
     if node.type.startswith("[]") and isinstance(node.value, int):
         return node.value or len(node.children)
     return len(node.children)
@@ -371,6 +397,8 @@ def _plain_array(node: Node) -> bool:
 
 def _summary(node: Node) -> str:
     """What tells a folded struct from its neighbours: its first name or number."""
+    if node.closed:
+        return ""
     for child in node.children:
         if isinstance(child.value, str) and child.value and not child.secret and not child.children:
             return child.value[:80]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -17,6 +17,8 @@ from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from tui.opened import Opened
+
+Ranges = Sequence[tuple[int, int]]
 
 _TEXT = "".join(chr(code) if 0x20 <= code < 0x7F else "." for code in range(256))
 
@@ -36,8 +38,8 @@ class HexView(Lines):
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self._data = b""
-        self._unparsed: list[tuple[int, int]] = []
-        self._secret: list[tuple[int, int]] = []
+        self._unparsed: Ranges = ()
+        self._secret: Ranges = ()
         self.byte = 0
         self.marked = (0, 0)
 
@@ -58,9 +60,15 @@ class HexView(Lines):
         return max(4, len(f"{len(self._data):x}"))
 
     def show(self, opened: Opened | None) -> None:
-        self._data = opened.data if opened else b""
-        self._unparsed = opened.unparsed if opened else []
-        self._secret = sorted(opened.secret) if opened else []
+        """Show the bytes of a frame."""
+        self._show(opened.data, opened.unparsed, sorted(opened.secret)) if opened else self._show(b"")
+
+    def show_made(self, data: bytes, *, secret: bool = False) -> None:
+        """Show bytes that were made of the frame's, such as decompressed ones; `secret` ones are withheld."""
+        self._show(data, secret=[(0, len(data))] if secret else ())
+
+    def _show(self, data: bytes, unparsed: Ranges = (), secret: Ranges = ()) -> None:
+        self._data, self._unparsed, self._secret = data, unparsed, secret
         self.byte = self.cursor = self.top = 0
         self.marked = (0, 0)
         self.content_changed()
@@ -163,6 +171,6 @@ class HexView(Lines):
                 self.go_to(self.cursor * per_row + within)
 
 
-def _holds(ranges: list[tuple[int, int]], at: int) -> bool:
+def _holds(ranges: Ranges, at: int) -> bool:
     i = bisect_right(ranges, at, key=lambda span: span[0]) - 1
     return i >= 0 and at < ranges[i][1]

@@ -1,0 +1,142 @@
+"""The records of an exchange as lines, read batch by batch and only as far as somebody looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from decoders.records import control, skipped
+from decoders.records.partition import PartitionRecords
+from decoders.view import PLAIN, View
+
+if TYPE_CHECKING:
+    from decoders.records.batches import Batch
+    from decoders.records.places import Place
+    from decoders.records.record import Record
+
+AT_ONCE: Final = 1_000
+"""Lines that are read before somebody asks for more."""
+MOST_OF_BATCH: Final = 100_000
+"""Records that are read of a batch."""
+SKIPPED: Final = {skipped.BELOW: "below fetch offset", skipped.ABORTED: "aborted"}
+"""Why a client drops a record, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """A record, and what its batch and its exchange say of it; `kind` is the control record type, None of data."""
+
+    place: Place
+    batch: Batch
+    number: int
+    record: Record
+    uncompressed: int | None
+    assigned: int | None
+    skipped: str | None
+    kind: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        _, _, key, value, headers = self.record
+        return len(key or b"") + len(value or b"") + sum(len(name) + len(content or b"") for name, content in headers)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A topic's name, or what else there is to say; `severity` is a letter, "" for what is in order."""
+
+    text: str
+    severity: str = ""
+    topic: bool = False
+
+
+Line = RecordLine | TextLine
+
+
+@dataclass(slots=True)
+class RecordLines:
+    """Lines read so far; `take` reads on. One thread at a time may call it."""
+
+    places: Sequence[Place]
+    view: View = PLAIN
+    lines: list[Line] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    records: int = 0
+    has_assigned: bool = False
+    complete: bool = False
+    _rest: Iterator[Line] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rest = self._read()
+        self.has_assigned = any(place.assigned is not None for place in self.places)
+
+    def take(self, count: int = AT_ONCE) -> None:
+        """Read `count` lines more."""
+        found = list(islice(self._rest, count))
+        for line in found:
+            if isinstance(line, RecordLine):
+                self.records += 1
+                if line.skipped is not None:
+                    self.counts[line.skipped] += 1
+        self.lines = self.lines + found
+        self.complete = len(found) < count
+
+    def summary(self) -> str:
+        """What was read, in words: 8 records, 3 below fetch offset, 2 aborted."""
+        number = f"{self.records:,} record{'' if self.records == 1 else 's'}"
+        parts = [number if self.complete else f"the first {number}"]
+        parts += [f"{self.counts[mark]:,} {words}" for mark, words in SKIPPED.items() if self.counts[mark]]
+        return ", ".join(parts)
+
+    def _read(self) -> Iterator[Line]:
+        topic: Any = None
+        for place in self.places:
+            known = place.topic or (None if place.topic_id is None else place.topic_id.hex())
+            if known != topic or topic is None:
+                topic = known
+                yield TextLine(place.topic or f"topic id {known}", topic=True)
+            yield from self._partition(place)
+
+    def _partition(self, place: Place) -> Iterator[Line]:
+        found = PartitionRecords(place, self.view)
+        if found.start:
+            yield TextLine(f"partition {place.partition}: {found.start} bytes of a batch that began before")
+        before = 0
+        for index, batch in enumerate(found.batches):
+            opened = found.open(index, most=MOST_OF_BATCH)
+            control_batch = bool(batch.header.get("isControl"))
+            for number, record in enumerate(opened.records):
+                yield RecordLine(
+                    place,
+                    batch,
+                    number,
+                    record,
+                    opened.uncompressed_size,
+                    found.assigned(before + number),
+                    found.skipped(index, record[0]),
+                    _kind(record) if control_batch else None,
+                )
+            count = batch.header.get("recordCount", len(opened.records))
+            before += count
+            if not batch.header["crcValid"]:
+                yield TextLine(f"partition {place.partition}: the batch's CRC does not match its bytes", "E")
+            for trouble in opened.troubles:
+                yield TextLine(f"partition {place.partition}: {trouble.message}", "E")
+            if len(opened.records) == MOST_OF_BATCH < count:
+                yield TextLine(f"partition {place.partition}: … {count - MOST_OF_BATCH:,} more of this batch")
+        for trouble in found.troubles:
+            if not trouble.path:
+                yield TextLine(f"partition {place.partition}: {trouble.message}", "E")
+        if found.tail and not any(not trouble.path for trouble in found.troubles):
+            whole = found.tail_size()
+            of = "" if whole is None else f" of {whole}"
+            yield TextLine(f"partition {place.partition}: partial message, {found.tail}{of} bytes")
+
+
+def _kind(record: Record) -> str:
+    number = control.type_of(record[2])
+    return "?" if number is None else control.type_name(number)

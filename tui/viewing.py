@@ -1,0 +1,113 @@
+"""How keys and values are read for people: by the viewers that are there, of which text and bytes always are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from decoders.jsonform import body_json
+from decoders.records import internal
+from decoders.records.compiled import text_or_base64
+from decoders.records.form import internal_part
+from decoders.records.record import Header, Record
+from decoders.view import PLAIN, View
+
+TEXT: Final = "text"
+HEX: Final = "hex"
+WITHHELD: Final = "withheld"
+
+
+class Seen(Protocol):
+    """A payload as a viewer shows it.
+
+    `value` is as JSON has it: text, or what is to be laid out. It does not count with the viewer HEX, which shows the
+    bytes. `error` says why there is nothing, in which case the bytes are shown, or what is wrong with it.
+    """
+
+    @property
+    def viewer(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def value(self) -> Any: ...
+
+    @property
+    def error(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What `Seen` is made of here."""
+
+    viewer: str
+    reason: str
+    value: Any = None
+    error: str | None = None
+
+
+class Viewers(Protocol):
+    """What shows payloads; `names` are those that can be chosen."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def look(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header], viewer: str | None) -> Seen:
+        """A payload as `viewer` shows it, None for the one that fits best. Never raises on any bytes."""
+
+
+class PlainViewers:
+    """Text where the bytes are some, otherwise the bytes."""
+
+    names = (TEXT, HEX)
+
+    def look(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header], viewer: str | None) -> Seen:
+        del topic, part, headers
+        if viewer == HEX:
+            return Read(HEX, "chosen")
+        if viewer == TEXT:
+            try:
+                return Read(TEXT, "chosen", data.decode())
+            except UnicodeDecodeError as error:
+                return Read(TEXT, "chosen", error=f"text: not UTF-8 at byte {error.start}")
+        plain = text_or_base64(data)
+        if isinstance(plain, str):
+            return Read(TEXT, "UTF-8 without control characters", plain)
+        return Read(HEX, "no other viewer fits")
+
+
+class Choices:
+    """Which viewer was chosen for the keys, and for the values, of each topic.
+
+    Records of internal topics are read by their definitions unless one was chosen; what holds a secret stays withheld.
+    """
+
+    def __init__(self, viewers: Viewers, view: View = PLAIN) -> None:
+        self.viewers = viewers
+        self._view = view
+        self._chosen: dict[tuple[str | None, str], str] = {}
+
+    def look(self, topic: str | None, part: str, record: Record) -> Seen:
+        """The key or value ("key", "value") of a record of a topic, which is not null."""
+        key, value, headers = record[2], record[3], record[4]
+        data = (key if part == "key" else value) or b""
+        chosen = self._chosen.get((topic, part))
+        if topic in internal.TOPICS:
+            form, found = internal_part(topic, part, key, data, body_json, self._view)
+            error = f"{found[0][0]}: {found[0][1]}" if found else None
+            if "redacted" in form:
+                return Read(WITHHELD, "it may hold a secret", form.get("decoded", ""), error)
+            if chosen is None and "decoded" in form:
+                return Read(topic, "its definition", form["decoded"], error)
+        return self.viewers.look(topic, part, data, headers, chosen)
+
+    def next(self, topic: str | None, part: str) -> None:
+        """Go from the best fitting viewer through all that can be chosen, and back."""
+        names: list[str | None] = [None, *self.viewers.names]
+        chosen = names[(names.index(self._chosen.get((topic, part))) + 1) % len(names)]
+        if chosen is None:
+            del self._chosen[topic, part]
+        else:
+            self._chosen[topic, part] = chosen

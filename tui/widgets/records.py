@@ -1,0 +1,227 @@
+"""The Records tab's table: a line a record, below the name of its topic."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Hashable
+from typing import Any
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+
+from captures.export.text import size_text
+from decoders.records import internal
+from tui import actions, look
+from tui.cells import Cells
+from tui.records import RecordLine, RecordLines, TextLine
+from tui.viewing import HEX, WITHHELD, Choices, Seen
+from tui.widgets.lines import Lines
+
+LOOKED_AT = 4096
+"""Bytes of a key or value up to which a viewer reads it for its cell."""
+FEWEST_KEY, MOST_KEY = 8, 32
+MARK = {"below_fetch_offset": "below", "aborted": "abort"}
+
+
+class RecordTable(Lines):
+    """Records of the opened exchange; `line` is the one under the cursor."""
+
+    CONTEXT = "records"
+    BINDINGS = actions.bindings("records")
+    HEADING = 2
+
+    class Selected(Message):
+        """The cursor is on another line."""
+
+    class MoreWanted(Message):
+        """The records that follow are to be read."""
+
+    class RecordWanted(Message):
+        """The record is to be looked at."""
+
+    class ViewChanged(Message):
+        """Another viewer was chosen."""
+
+    def __init__(self, cells: Cells, choices: Choices, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._choices = choices
+        self._lines: RecordLines | None = None
+        self.message = ""
+        """Shown where there are no records."""
+
+    @property
+    def count(self) -> int:
+        if self._lines is None:
+            return 0
+        return len(self._lines.lines) + (not self._lines.complete)
+
+    @property
+    def line(self) -> RecordLine | TextLine | None:
+        """None on the line that stands for those not read."""
+        lines = self._lines.lines if self._lines else []
+        return lines[self.cursor] if self.cursor < len(lines) else None
+
+    def show(self, lines: RecordLines | None, message: str = "") -> None:
+        """Show the records of another exchange; the cursor goes to the first."""
+        self._lines = lines
+        self.message = message
+        found = lines.lines if lines else []
+        self.top = 0
+        self.cursor = next((index for index, line in enumerate(found) if isinstance(line, RecordLine)), 0)
+        self.content_changed()
+
+    def extended(self) -> None:
+        """Lines were read."""
+        self.content_changed()
+        self.moved()
+
+    # painting
+
+    def _columns(self, width: int) -> list[tuple[str, int, bool]]:
+        """Title, width and whether it is a number, of each column; the value takes what is left."""
+        lines = self._lines
+        marked = lines is not None and bool(lines.counts)
+        fixed = [("Skip", 5, False)] if marked else []
+        fixed += [("Part", 5, True), ("Offset", 10, True)]
+        fixed += [("Assigned", 10, True)] if lines is not None and lines.has_assigned else []
+        fixed += [("Time", 12, False)] if width >= 80 else []
+        ends = [("Hdr", 3, True), ("Size", 5, True)]
+        left = width - sum(size + 1 for _, size, _ in (*fixed, *ends))
+        key = max(FEWEST_KEY, min(MOST_KEY, left // 3))
+        return [*fixed, ("Key", key, False), ("Value", max(0, left - key - 1), False), *ends]
+
+    def heading(self, line: int, width: int) -> list[Segment]:
+        if line == 0:
+            text = self._lines.summary() if self._lines and self._lines.lines else ""
+            return [Segment(self.cells.fit(f" {text}", width), look.BOLD)]
+        titles = " ".join(self.cells.fit(title, size, right=right) for title, size, right in self._columns(width))
+        return [Segment(self.cells.fit(titles, width), look.HEADING)]
+
+    def line_key(self, index: int) -> Hashable | None:
+        return index
+
+    def beyond(self, line: int, width: int) -> list[Segment]:
+        text = self.message if line == 0 and not self.count else ""
+        return [Segment(self.cells.fit(f" {text}", width), look.DIM)] if text else []
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        lines = self._lines
+        if lines is None:
+            return []
+        if index >= len(lines.lines):
+            return [Segment(self.cells.fit("  … more (enter)", width), look.DIM)]
+        line = lines.lines[index]
+        if isinstance(line, TextLine):
+            style = look.BOLD if line.topic else look.SEVERITY.get(line.severity, look.DIM)
+            mark = f"{self.cells.glyph('✖')} " if line.severity else ""
+            return [Segment(self.cells.fit(f"{' ' if line.topic else '  '}{mark}{line.text}", width), style)]
+        style = look.DIM if line.skipped or line.kind else look.PLAIN
+        cells = [self._cell(title, line) for title, _, _ in self._columns(width)]
+        text = " ".join(
+            self.cells.fit(cell, size, right=right)
+            for cell, (_, size, right) in zip(cells, self._columns(width), strict=True)
+        )
+        return [Segment(text, style)]
+
+    def _cell(self, title: str, line: RecordLine) -> str:
+        offset, timestamp, _, _, headers = line.record
+        match title:
+            case "Skip":
+                return MARK.get(line.skipped or "", "")
+            case "Part":
+                return str(line.place.partition)
+            case "Offset":
+                return str(offset)
+            case "Assigned":
+                return "" if line.assigned is None else str(line.assigned)
+            case "Time":
+                return clock(timestamp)
+            case "Key":
+                if line.kind is not None:
+                    return f"{line.kind} (control)"
+                return self._payload(line, "key")
+            case "Value":
+                return self._payload(line, "value")
+            case "Hdr":
+                return str(len(headers)) if headers else ""
+            case _:
+                return size_text(line.size)
+
+    def _payload(self, line: RecordLine, part: str) -> str:
+        _, _, key, value, _ = line.record
+        data = key if part == "key" else value
+        if data is None:
+            return null_text(part, self.cells)
+        if not data:
+            return '""'
+        topic = line.place.topic
+        if len(data) > LOOKED_AT and topic not in internal.TOPICS:
+            return first_text(data)
+        return one_line(self._choices.look(topic, part, line.record), data)
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        if self.cursor < self.rows:
+            # the first record's topic stands above it
+            self.set_top(0)
+
+    # moving
+
+    def moved(self) -> None:
+        self.post_message(self.Selected())
+
+    def action_enter(self) -> None:
+        if self._lines is not None and self.cursor >= len(self._lines.lines):
+            self.post_message(self.MoreWanted())
+        elif isinstance(self.line, RecordLine):
+            self.post_message(self.RecordWanted())
+
+    def action_view_as(self, part: str) -> None:
+        line = self.line
+        if isinstance(line, RecordLine):
+            self._choices.next(line.place.topic, part)
+            self.post_message(self.ViewChanged())
+
+    def clicked(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.action_enter()
+
+
+def null_text(part: str, cells: Cells) -> str:
+    """What stands for a key or value that is null."""
+    nothing = "null" if cells.ascii_only else "∅"
+    return f"{nothing} tombstone" if part == "value" else nothing
+
+
+def one_line(seen: Seen, data: bytes) -> str:
+    """A payload in one line, not escaped."""
+    if seen.viewer == WITHHELD:
+        return f"(withheld, {size_text(len(data))} B)"
+    if seen.viewer == HEX or seen.value is None:
+        return first_text(data)
+    return seen.value if isinstance(seen.value, str) else json.dumps(seen.value, ensure_ascii=False)
+
+
+def first_text(data: bytes) -> str:
+    """The beginning of bytes, as text where it is some."""
+    head = data[:256]
+    for end in range(len(head), max(0, len(head) - 4), -1):
+        try:
+            text = head[:end].decode()
+        except UnicodeDecodeError:
+            continue
+        if text.isprintable():
+            return text
+    return data[:64].hex(" ")
+
+
+def clock(milliseconds: int | None) -> str:
+    """A record's timestamp on the local clock, 12 characters."""
+    if milliseconds is None or milliseconds < 0:
+        return ""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(milliseconds // 1000)) + f".{milliseconds % 1000:03d}"
+    except (OverflowError, ValueError, OSError):
+        return "??:??:??"

@@ -1,0 +1,138 @@
+"""The Records tab: the table of an exchange's records, and the one under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widget import Widget
+
+from decoders.view import View
+from tui.cells import Cells
+from tui.records import RecordLine, RecordLines
+from tui.viewing import Choices, Viewers
+from tui.widgets.record import RecordPane
+from tui.widgets.records import RecordTable
+
+READ_AT_ONCE = 256 * 1024
+"""Bytes of records up to which they are read before the key's repaint; more are in a thread of their own."""
+SIDE_BY_SIDE = 120
+"""Columns from which table and record stand beside each other."""
+
+
+Load = Callable[[], tuple[RecordLines | None, str]]
+"""Gives the records of an exchange, not read yet, or what to say where there are none."""
+
+
+class RecordsTab(Container):
+    """Reads records when it is shown, off the screen's thread where there are many."""
+
+    DEFAULT_CSS = """
+    RecordsTab { width: 1fr; height: 1fr; layout: vertical; }
+    RecordsTab RecordTable { height: 3fr; }
+    RecordsTab RecordPane { height: 2fr; }
+    RecordsTab.-side { layout: horizontal; }
+    RecordsTab.-side RecordTable { width: 3fr; height: 1fr; }
+    RecordsTab.-side RecordPane { width: 2fr; height: 1fr; }
+    """
+
+    def __init__(self, cells: Cells, viewers: Viewers, *, show_secrets: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._cells = cells
+        self._choices = Choices(viewers, View(show_secrets=show_secrets))
+        self._load: Load | None = None
+        self._lines: RecordLines | None = None
+        self._reading = False
+
+    def compose(self) -> ComposeResult:
+        yield RecordTable(self._cells, self._choices)
+        yield RecordPane(self._cells, self._choices)
+
+    @property
+    def table(self) -> RecordTable:
+        return self.query_one(RecordTable)
+
+    @property
+    def record(self) -> RecordPane:
+        return self.query_one(RecordPane)
+
+    @property
+    def panes(self) -> list[Widget]:
+        """What can have the focus."""
+        return [self.table, self.record]
+
+    def lay_out(self, width: int) -> None:
+        self.set_class(width >= SIDE_BY_SIDE, "-side")
+
+    def show(self, load: Load | None, size: int = 0) -> None:
+        """Show the records that `load` gives, of a frame of `size` bytes; None shows nothing."""
+        self._load, self._lines, self._reading = load, None, False
+        if load is not None and size <= READ_AT_ONCE:
+            self._show_read(*_first(load))
+            return
+        self.table.show(None, "" if load is None else f"reading records{self._cells.glyph('…')}")
+        self.record.show(None)
+        if load is not None:
+            self._read_first(load)
+
+    def _show_read(self, lines: RecordLines | None, message: str) -> None:
+        self._lines = lines
+        self.table.show(lines, message)
+        self._show_record()
+
+    def _show_record(self) -> None:
+        line = self.table.line
+        self.record.show(line if isinstance(line, RecordLine) else None)
+
+    @work(thread=True, group="records")
+    def _read_first(self, load: Load) -> None:
+        lines, message = _first(load)
+        self.app.call_from_thread(self._first_read, load, lines, message)
+
+    def _first_read(self, load: Load, lines: RecordLines | None, message: str) -> None:
+        """Another exchange may have been opened meanwhile."""
+        if load is self._load and self.is_attached:
+            self._show_read(lines, message)
+
+    @work(thread=True, group="records")
+    def _read_on(self, lines: RecordLines) -> None:
+        lines.take()
+        self.app.call_from_thread(self._more_read, lines)
+
+    def _more_read(self, lines: RecordLines) -> None:
+        if lines is self._lines and self.is_attached:
+            self._reading = False
+            self.table.extended()
+
+    @on(RecordTable.Selected)
+    def _selected(self, event: RecordTable.Selected) -> None:
+        event.stop()
+        self._show_record()
+
+    @on(RecordTable.MoreWanted)
+    def _more_wanted(self, event: RecordTable.MoreWanted) -> None:
+        event.stop()
+        if self._lines is not None and not self._reading:
+            self._reading = True
+            self._read_on(self._lines)
+
+    @on(RecordTable.RecordWanted)
+    def _record_wanted(self, event: RecordTable.RecordWanted) -> None:
+        event.stop()
+        self.record.focus()
+
+    @on(RecordTable.ViewChanged)
+    def _view_changed(self, event: RecordTable.ViewChanged) -> None:
+        event.stop()
+        self.table.content_changed()
+        self.record.changed()
+
+
+def _first(load: Load) -> tuple[RecordLines | None, str]:
+    lines, message = load()
+    if lines is not None:
+        lines.take()
+    return lines, message
