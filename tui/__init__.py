@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tui.live import RunInfo
+
+if TYPE_CHECKING:
+    from tui.viewing import Viewers
 
 __all__ = ["RunInfo", "run"]
 
@@ -21,13 +25,15 @@ def run(
     release: str | None = None,
     given: Sequence[str] = (),
     show_secrets: bool = False,
+    viewers: Viewers | None = None,
     ascii_only: bool | None = None,
 ) -> None:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
     The index need not exist yet: the screen waits for it. `live` is what is known of the running proxy; leaving asks
     first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `given` are
-    definitions beside Kafka's (captures.definitions). `ascii_only` None asks the locale.
+    definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records; without any they are
+    text or bytes. `ascii_only` None asks the locale.
     """
     from tui.app import KproxyApp
 
@@ -38,5 +44,6 @@ def run(
         release=release,
         given=given,
         show_secrets=show_secrets,
+        viewers=viewers,
         ascii_only=ascii_only,
     ).run()

@@ -13,6 +13,7 @@ from textual.app import App
 from tui.cells import Cells
 from tui.live import RunInfo
 from tui.screens.exchanges import ExchangesScreen
+from tui.viewing import Viewers
 
 
 class KproxyApp(App[None]):
@@ -34,6 +35,7 @@ class KproxyApp(App[None]):
         release: str | None = None,
         given: Sequence[str] = (),
         show_secrets: bool = False,
+        viewers: Viewers | None = None,
         ascii_only: bool | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
@@ -48,6 +50,7 @@ class KproxyApp(App[None]):
             release=release,
             given=given,
             show_secrets=show_secrets,
+            viewers=viewers,
         )
 
     def on_mount(self) -> None:

@@ -83,7 +83,14 @@ def command(
 
         if str(captures[0]) == "-":
             _keys_from_terminal()
-        tui.run(index.directory, filter_text=text, release=release, given=given, show_secrets=show_secrets)
+        tui.run(
+            index.directory,
+            filter_text=text,
+            release=release,
+            given=given,
+            show_secrets=show_secrets,
+            viewers=viewing.chooser(),
+        )
         index.raise_failure()
 
 

@@ -36,6 +36,7 @@ from tui.widgets.overview import Line, overview
 if TYPE_CHECKING:
     from captures.index.format import Row
     from tui.cells import Cells
+    from tui.viewing import Viewers
 
 TICK = 0.1
 """Seconds between looks at the index."""
@@ -84,8 +85,10 @@ class ExchangesScreen(Screen[None]):
         release: str | None = None,
         given: Sequence[str] = (),
         show_secrets: bool = False,
+        viewers: Viewers | None = None,
     ) -> None:
         super().__init__()
+        self._viewers = viewers
         self._directory = directory
         self._cells = cells
         self._live = live
@@ -115,7 +118,7 @@ class ExchangesScreen(Screen[None]):
             yield FilterBar(self._cells, id="filter")
             with Container(id="body"):
                 yield ExchangeList(self._cells, id="list")
-                yield Detail(self._cells, show_secrets=self._show_secrets, id="detail")
+                yield Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
             yield Bar(self._cells, id="status")
             yield HelpBar(self._cells, id="keys")
             yield Bar(self._cells, id="small")

@@ -67,7 +67,7 @@ class Detail(Vertical):
     ) -> None:
         super().__init__(**options)
         self._cells = cells
-        self._viewers = viewers or PlainViewers()
+        self._viewers = viewers if viewers is not None and viewers.names else PlainViewers()
         self._records: int | None = None
         self._show_secrets = show_secrets
         self.tab = "Response"
