@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from tui.live import RunInfo
@@ -26,14 +27,15 @@ def run(
     given: Sequence[str] = (),
     show_secrets: bool = False,
     viewers: Viewers | None = None,
+    arrived: Event | None = None,
     ascii_only: bool | None = None,
 ) -> None:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
     The index need not exist yet: the screen waits for it. `live` is what is known of the running proxy; leaving asks
     first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `given` are
-    definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records; without any they are
-    text or bytes. `ascii_only` None asks the locale.
+    definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
+    text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
     """
     from tui.app import KproxyApp
 
@@ -45,5 +47,6 @@ def run(
         given=given,
         show_secrets=show_secrets,
         viewers=viewers,
+        arrived=arrived,
         ascii_only=ascii_only,
     ).run()

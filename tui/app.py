@@ -6,6 +6,7 @@ import locale
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 from textual.app import App
@@ -36,6 +37,7 @@ class KproxyApp(App[None]):
         given: Sequence[str] = (),
         show_secrets: bool = False,
         viewers: Viewers | None = None,
+        arrived: Event | None = None,
         ascii_only: bool | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
@@ -51,6 +53,7 @@ class KproxyApp(App[None]):
             given=given,
             show_secrets=show_secrets,
             viewers=viewers,
+            arrived=arrived,
         )
 
     def on_mount(self) -> None:

@@ -107,6 +107,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     import tui
+    from kproxy.cli.options import Viewing
     from kproxy.following import leaving_on
     from kproxy.launcher import Indexer
 
@@ -122,6 +123,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
                 ),
+                viewers=Viewing().chooser(),
             )
     finally:
         traffic.stop_clients()

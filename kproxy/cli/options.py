@@ -250,8 +250,8 @@ class Viewing:
     ) -> Chooser:
         """Viewers all the same, for a screen.
 
-        `arrived` is called from a thread when an awaited schema is there, `warn` also from one (standard error where it
-        is None). Raises Failure (exit 2).
+        `arrived` is called from a thread when a schema that was asked for is there, `warn` also from one (standard
+        error where it is None). Raises Failure (exit 2).
         """
         from kproxy.cli import settings
         from kproxy.cli.exits import Exit, Failure

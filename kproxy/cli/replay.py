@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -78,6 +79,8 @@ def command(
         _print(captures, ports, release, given, selection, viewing, show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)
+    arrived = Event()
+    viewers = viewing.chooser(arrived=arrived.set)
     with _indexed(captures, ports, release, given) as index:
         import tui
 
@@ -89,7 +92,8 @@ def command(
             release=release,
             given=given,
             show_secrets=show_secrets,
-            viewers=viewing.chooser(),
+            viewers=viewers,
+            arrived=arrived,
         )
         index.raise_failure()
 

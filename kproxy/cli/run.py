@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from decoders.filters import Expression
+    from decoders.payloads.choose import Chooser
     from decoders.view import View
     from kproxy.launcher import Event, RelayProcess
     from kproxy.settings import Settings
@@ -176,17 +177,30 @@ def command(
         _check(chosen)
     as_json = cli.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    relay = _start(chosen, spool_dir)
     messages = _Messages()
+    viewers, arrived = None, threading.Event()
+    if chosen.record and not headless and not as_json and can_paint():
+        viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
+    relay = _start(chosen, spool_dir)
     try:
         click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
         relay.on_event(messages.take)
         if relay.recording is None:
             _wait(relay)
-        elif headless or as_json or not can_paint():
+        elif viewers is None:
             _follow(relay, expression, release=release, given=given, as_json=as_json, view=view)
         else:
-            _show(relay, chosen, messages, filter_text, release=release, given=given, show_secrets=show_secrets)
+            _show(
+                relay,
+                chosen,
+                messages,
+                filter_text,
+                viewers,
+                arrived,
+                release=release,
+                given=given,
+                show_secrets=show_secrets,
+            )
     finally:
         relay.stop()
         messages.release()
@@ -236,9 +250,12 @@ class _Messages:
         if event["event"] == "warning":
             self.warnings.append(event["message"])
             self.stopped = event.get("stopped", self.stopped)
-            self._say(f"kproxy: warning: {event['message']}")
+            self.warn(event["message"])
         elif event["event"] == "broker":
             self._say(f"broker {event['node']} ({event['upstream']}) is served on {event['listener']}")
+
+    def warn(self, text: str) -> None:
+        self._say(f"kproxy: warning: {text}")
 
     def _say(self, line: str) -> None:
         with self._lock:
@@ -304,6 +321,8 @@ def _show(
     chosen: Settings,
     messages: _Messages,
     filter_text: str,
+    viewers: Chooser,
+    arrived: threading.Event,
     *,
     release: str | None,
     given: tuple[str, ...],
@@ -337,6 +356,8 @@ def _show(
                 release=release,
                 given=given,
                 show_secrets=show_secrets,
+                viewers=viewers,
+                arrived=arrived,
             )
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()

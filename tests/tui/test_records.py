@@ -6,6 +6,7 @@ import gzip
 import struct
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import lz4.frame
@@ -14,9 +15,11 @@ import pytest
 from decoders.records.places import Place
 from tests.decoders.records.support import batch, message, record
 from tests.support.indexes import IndexBuilder
+from tests.support.scripts import response
 from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
 from tui.records import RecordLine, RecordLines, TextLine
+from tui.viewing import Read
 from tui.widgets.record import HEAD, RecordPane
 from tui.widgets.records import RecordTable
 
@@ -197,6 +200,57 @@ def with_value(table: RecordTable, value: bytes) -> RecordLine:
     assert isinstance(line, RecordLine)
     offset, timestamp, key, _, headers = line.record
     return replace(line, record=(offset, timestamp, key, value, headers))
+
+
+class Waiting:
+    """Viewers whose schema comes later."""
+
+    names = ("late",)
+
+    def __init__(self) -> None:
+        self.there = False
+
+    def look(self, topic: str | None, part: str, data: bytes, headers: Any, viewer: str | None) -> Read:
+        del topic, part, data, headers, viewer
+        return Read("late", "chosen", "the schema is here") if self.there else Read("late", "chosen", error="not yet")
+
+
+async def test_payloads_are_shown_again_when_a_schema_arrives(records: Path) -> None:
+    viewers, arrived = Waiting(), Event()
+    app = KproxyApp(records, viewers=viewers, arrived=arrived, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_tab(pilot, 0)
+        assert "the schema is here" not in "\n".join(grid(app))
+        viewers.there = True
+        arrived.set()
+        app.main._tick()
+        await pilot.pause()
+        assert "\n".join(grid(app)).count("the schema is here") > 2
+        assert not arrived.is_set()
+
+
+METADATA_ID = bytes(15) + b"\1"
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+async def test_credentials_in_the_cluster_s_metadata_are_withheld(
+    tmp_path: Path, *, whole: bool, show_secrets: bool
+) -> None:
+    credential = b"\1\x0b\0\3us\1\5SALT\7STORED\7SERVER\0"
+    partition = {"partitionIndex": 0, "records": batch(record(0, None, credential), 1)}
+    answer = response(1, 13, 1, responses=[{"topicId": METADATA_ID, "partitions": [partition]}])[8:]
+    builder = IndexBuilder(tmp_path)
+    builder.exchange("Fetch", 13, {"topics": []}, raw_response=answer if whole else answer[:-4])
+    app = KproxyApp(builder.finish(), show_secrets=show_secrets, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("g", "enter")
+        await pilot.pause()
+        opened = app.main.detail._opened
+        assert opened is not None
+        at = opened.data.index(b"STORED")
+        withheld = any(start <= at < at + 6 <= end for start, end in opened.secret)
+        assert withheld != show_secrets
 
 
 async def test_fields_lead_into_decompressed_bytes_and_back(records: Path) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
@@ -86,9 +87,11 @@ class ExchangesScreen(Screen[None]):
         given: Sequence[str] = (),
         show_secrets: bool = False,
         viewers: Viewers | None = None,
+        arrived: Event | None = None,
     ) -> None:
         super().__init__()
         self._viewers = viewers
+        self._arrived = arrived or Event()
         self._directory = directory
         self._cells = cells
         self._live = live
@@ -175,6 +178,9 @@ class ExchangesScreen(Screen[None]):
     # the index
 
     def _tick(self) -> None:
+        if self._arrived.is_set():
+            self._arrived.clear()
+            self.detail.records.viewers_changed()
         if self._index is None and not self._open_index():
             self._show_chrome()
             return

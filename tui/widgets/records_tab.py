@@ -67,6 +67,11 @@ class RecordsTab(Container):
     def lay_out(self, width: int) -> None:
         self.set_class(width >= SIDE_BY_SIDE, "-side")
 
+    def viewers_changed(self) -> None:
+        """Ask the viewers again for what is on screen."""
+        self.table.content_changed()
+        self.record.changed()
+
     def show(self, load: Load | None, size: int = 0) -> None:
         """Show the records that `load` gives, of a frame of `size` bytes; None shows nothing."""
         self._load, self._lines, self._reading = load, None, False
@@ -127,8 +132,7 @@ class RecordsTab(Container):
     @on(RecordTable.ViewChanged)
     def _view_changed(self, event: RecordTable.ViewChanged) -> None:
         event.stop()
-        self.table.content_changed()
-        self.record.changed()
+        self.viewers_changed()
 
 
 def _first(load: Load) -> tuple[RecordLines | None, str]:
