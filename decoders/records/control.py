@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from decoders.compiler import decoder
+from decoders.embedded.scope import Scope
 from decoders.problems import Code, DecodeError, Problem
 from decoders.records.record import RecordsError
 from decoders.schema import definitions
@@ -23,7 +24,15 @@ from decoders.view import PLAIN, View
 class ToJson(Protocol):
     """Values of a message in a version to JSON: `decoders.jsonform.body_json`."""
 
-    def __call__(self, values: Mapping[str, Any], message: Message, version: int, view: View = PLAIN, /) -> Any: ...
+    def __call__(
+        self,
+        values: Mapping[str, Any],
+        message: Message,
+        version: int,
+        view: View = PLAIN,
+        scope: Scope | None = None,
+        /,
+    ) -> Any: ...
 
 
 TYPES: Final = (

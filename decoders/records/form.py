@@ -182,5 +182,6 @@ def internal_part(
     hidden = part == "value" and internal.withheld(topic, body, values, view)
     form: dict[str, Any] = secrets.redacted(data) if hidden else in_base64(data)
     if body is not None and values is not None:
-        form["decoded"] = internal.decoded_json(body, values, to_json, view)
+        form["decoded"], inside = internal.decoded_json(body, data, values, to_json, view)
+        found += [(problem.code, problem.message, f"{part}.{problem.path}") for problem in inside]
     return form, found

@@ -11,14 +11,16 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
-from decoders import secrets
+from decoders import embedded, secrets
 from decoders.compiler import decoder
+from decoders.embedded import Scope
 from decoders.primitives import Buffer, read_unsigned_varint
 from decoders.problems import Code, DecodeError, Problem
 from decoders.records.control import ToJson
 from decoders.records.record import RecordsError
 from decoders.schema import definitions
 from decoders.schema.model import Kind, Message
+from decoders.tree import tree
 from decoders.view import View
 
 COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -89,18 +91,26 @@ def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Prob
     return values, problems
 
 
-def decoded_json(body: Body, values: dict[str, Any], to_json: ToJson, view: View) -> dict[str, Any]:
+def decoded_json(
+    body: Body, data: Buffer, values: dict[str, Any], to_json: ToJson, view: View
+) -> tuple[dict[str, Any], list[Problem]]:
     """What a key or value says: {"type", "name", "version", "data"}, without the version of a key, which has none.
 
-    The view's knowledge learns from it: the cluster's metadata name its topics.
+    And what is wrong inside its bytes fields. The view's knowledge learns from it: the cluster's metadata name its
+    topics.
     """
     message = body.message
     view.knowledge.learn(message, body.version, values)
     shown: dict[str, Any] = {"type": message.record_type, "name": message.name}
     if message.kind != "coordinator-key":
         shown["version"] = body.version
-    shown["data"] = to_json(values, message, body.version, view)
-    return shown
+    scope = Scope(view)
+    shown["data"] = to_json(values, message, body.version, view, scope)
+    if not scope.found.wrong:
+        return shown, []
+    root = tree(message, body.version, data, body.start, len(data))
+    embedded.attach(root, message, body.version, memoryview(data), scope)
+    return shown, list(embedded.problems(root))
 
 
 def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view: View) -> bool:

@@ -129,5 +129,5 @@ def test_a_record_of_the_cluster_s_metadata_teaches() -> None:
     message = definitions().message("TopicRecord", 0)
     assert message is not None
     view = View()
-    decoded_json(Body(message, 0, 0), {"name": "orders", "topicId": ORDERS}, body_json, view)
+    decoded_json(Body(message, 0, 0), b"", {"name": "orders", "topicId": ORDERS}, body_json, view)
     assert view.knowledge.topic(ORDERS) == "orders"

@@ -163,6 +163,16 @@ def test_what_cannot_be_read_is_a_problem(
         assert found["value"]["base64"] == base64(value)
 
 
+def test_what_does_not_fit_inside_a_group_s_bytes_is_a_problem() -> None:
+    subscription = b"\0\1\0\0\0\1\0\7ord"
+    member = {"memberId": "m", "clientId": "c", "clientHost": "h", "subscription": subscription, "assignment": b""}
+    group = value(3, "GroupMetadataValue", protocolType="consumer", generation=1, members=[member])
+    found, said = faults(OFFSETS, key(2, "GroupMetadataKey", group="g"), group)
+    path = "batches[0].records[0].value.members[0].subscription.topics[0]"
+    assert said == [(Code.TRUNCATED, path)]
+    assert found["value"]["base64"] == base64(group)
+
+
 SCRAM = metadata(
     11, 0, "UserScramCredentialRecord", name="ann", mechanism=1, salt=b"SALT", storedKey=b"STORED", serverKey=b"SERVER"
 )
