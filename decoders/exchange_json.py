@@ -240,7 +240,7 @@ class _Frames:
             return False
         if exchange.api_key is None and frame.side is Side.BROKER:
             return frame.missing > 0 or self.cut or may_tell_a_secret(data, self.definitions)
-        return exchange.token or exchange.api_key in secrets.API_KEYS
+        return exchange.token or secrets.in_frame(exchange.api_key, data, response=frame.side is Side.BROKER)
 
     def _secret(self, data: bytes | memoryview) -> Any:
         return base64(data) if self.view.show_secrets else secrets.redacted(data)

@@ -190,8 +190,8 @@ def decode_response(data: Buffer, api_key: int, api_version: int, definitions: D
 
 
 def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
-    """Whether a response whose request is unknown reads as one of an API that tells secrets."""
-    return any(
+    """Whether a response whose request is unknown reads as one of an API that tells secrets, or may carry records."""
+    return secrets.names_topic(data) or any(
         decoded.body is not None and not decoded.problems
         for key in secrets.API_KEYS
         for version in _every(definitions.versions(key))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from decoders.knowledge import RESERVED
+from decoders.primitives import Buffer
 from decoders.schema.model import Message
 
 if TYPE_CHECKING:
@@ -53,6 +55,23 @@ snapshot holds the cluster's metadata)."""
 
 TOPICS = frozenset({"__cluster_metadata"})
 """Topics whose records can hold a secret, so that the bytes of one that cannot be read are one too."""
+
+RECORDS_API_KEYS = frozenset({1})
+"""APIs whose responses can carry records of these topics (Fetch; what holds a snapshot is one of API_KEYS)."""
+
+_NAMES = (*(name.encode() for name in TOPICS), *(one for one, name in RESERVED.items() if name in TOPICS))
+"""What a response names these topics by: their names and their ids."""
+
+
+def names_topic(data: Buffer) -> bool:
+    """Whether one of TOPICS is named anywhere in the bytes of a frame."""
+    whole = bytes(data)
+    return any(name in whole for name in _NAMES)
+
+
+def in_frame(api_key: int | None, data: Buffer, *, response: bool) -> bool:
+    """Whether the bytes of a frame that cannot be read, or not to its end, can hold a secret."""
+    return api_key in API_KEYS or (response and api_key in RECORDS_API_KEYS and names_topic(data))
 
 
 def is_secret_config(name: Any) -> bool:

@@ -165,6 +165,7 @@ class Opener:
 
     def _decode(self, opened: Opened, row: Row, detail: Detail) -> None:
         from decoders import frames, message
+        from decoders.records.nodes import topic_of
 
         api_key = version = None
         if row.state != State.ORPHAN_RESPONSE:
@@ -172,7 +173,6 @@ class Opener:
             version = None if row.api_version == NO_NUMBER else row.api_version
         protocol = self._index.protocol(row)
         request = detail.request if opened.side is Side.BROKER else None
-        known = self.places(row, detail)
         opened.version = row.api_version
         opened.root = root = frames.frame_tree(
             opened.data,
@@ -184,20 +184,19 @@ class Opener:
             told=detail.told,
             view=self._view(),
             request=None if request is None else self.bytes_of(request)[0],
-            places=known,
+            places=self.places(row, detail),
         )
         opened.unparsed = _unclaimed(root, len(opened.data))
         if protocol is not None or self._show_secrets:
             return
-        hidden = {place.path for place in known if place.topic in secrets.TOPICS}
-        if hidden:
-            opened.secret = [(node.start, node.end) for node in root.walk() if node.path in hidden]
-        if api_key in secrets.API_KEYS:
-            opened.secret = [(node.start, node.end) for node in root.walk() if node.secret]
-            # what could not be read may hold the secret
-            opened.secret += opened.unparsed
+        response, knowledge = opened.side is Side.BROKER, self._index.knowledge
         if api_key is None and message.may_tell_a_secret(opened.data, self._definitions):
             opened.secret = [(root.children[-1].start, len(opened.data))]
+        elif secrets.in_frame(api_key, opened.data, response=response):
+            hidden = (node for node in root.walk() if node.secret or topic_of(node, knowledge) in secrets.TOPICS)
+            opened.secret = [(node.start, node.end) for node in hidden]
+            # what could not be read may hold the secret
+            opened.secret += opened.unparsed
 
 
 def _whole(data: bytes) -> Ranges:

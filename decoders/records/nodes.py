@@ -8,13 +8,15 @@ the offsets of problems there. Everything is made when it is first asked for.
 from __future__ import annotations
 
 import codecs
+import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from decoders import secrets
 from decoders.knowledge import Knowledge
 from decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
 from decoders.problems import Code, Problem
@@ -25,7 +27,7 @@ from decoders.records.legacy import MOST_NESTED, RECORD_COSTS
 from decoders.records.opening import Opened
 from decoders.records.partition import PartitionRecords
 from decoders.records.places import Place
-from decoders.records.record import RecordsError
+from decoders.records.record import NO_HEADERS, Header, RecordsError
 from decoders.tree import Node, tree
 from decoders.view import View
 
@@ -34,6 +36,12 @@ MOST: Final = 10_000
 
 PREVIEW: Final = 80
 """Bytes of a key or value of which the label shows the text."""
+
+SHOWN: Final = 1_000
+"""Characters of what a viewer makes of a payload."""
+
+BITS: Final = "bits"
+"""Type of the nodes that say what bits of attributes mean; their bytes are those of the attributes."""
 
 _decoder: Final = codecs.getincrementaldecoder("utf-8")
 
@@ -63,6 +71,11 @@ def attach(body: Node, view: View, places: Iterable[Place]) -> None:
         if node.type == "records" and node.value is not None:
             place = known.get(node.path) or _alone(node, view.knowledge)
             node.later(partial(_field, place, view))
+
+
+def topic_of(node: Node, knowledge: Knowledge) -> str | None:
+    """The topic of a records field; None where it is unknown, and of any other node."""
+    return _alone(node, knowledge).topic if node.type == "records" else None
 
 
 def _alone(node: Node, knowledge: Knowledge) -> Place:
@@ -99,6 +112,7 @@ def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
     if found.start:
         head = _bytes("truncatedHead", data, 0, found.start, at, node)
         head.label = "the end of a batch that began before"
+        head.secret = _secret(place, view)
         yield head
     at += found.start
     batches = Node("batches", "[]batch", at, node)
@@ -107,7 +121,14 @@ def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
     batches.later(partial(_batches, found, at, view))
     yield batches
     if found.tail or (found.troubles and not found.troubles[-1].path):
-        yield _tail(found, data[found.start :], at, node)
+        tail = _tail(found, data[found.start :], at, node)
+        tail.secret = _secret(place, view)
+        yield tail
+
+
+def _secret(place: Place, view: View) -> bool:
+    """Whether bytes of a records field that cannot be told apart may hold a secret."""
+    return place.topic in secrets.TOPICS and not view.show_secrets
 
 
 def _tail(found: PartitionRecords, data: memoryview, at: int, parent: Node) -> Node:
@@ -156,6 +177,7 @@ class _InBatch:
         self.at = at
         self.before = before
         self.view = view
+        self.secret = _secret(found.place, view)
         self.batch = found.batches[index]
 
     def label(self, offset: int, timestamp: int | None, number: int) -> str:
@@ -168,6 +190,19 @@ class _InBatch:
             words.append(moment(timestamp))
         words.append(self.found.skipped(self.index, offset) or "")
         return "  ".join(filter(None, words))
+
+    def payload(self, part: str, node: Node, headers: Sequence[Header] = NO_HEADERS) -> str | None:
+        """What a key, value or header value says: as the view's viewers show it, else the beginning of its text."""
+        payloads = self.view.payloads
+        if node.value is None or payloads is None:
+            return _preview(node)
+        shown = payloads.show(self.found.place.topic, part, bytes(node.value), headers)
+        if not isinstance(shown, dict) or "format" not in shown:
+            return _preview(node)
+        if "decoded" not in shown:
+            return str(shown["error"])
+        text = json.dumps(shown["decoded"], ensure_ascii=False)
+        return f"{shown['format']}: {text[:SHOWN]}{'…' if len(text) > SHOWN else ''}"
 
 
 # Magic 2.
@@ -191,6 +226,7 @@ def _v2(inside: _InBatch, node: Node) -> Iterator[Node]:
     compressed = header["compression"] != "none"
     if compressed:
         records.elsewhere = True
+        records.secret = inside.secret
         records.label = header["compression"]
     records.later(partial(_records, inside))
     yield records
@@ -204,17 +240,19 @@ def _records(inside: _InBatch, node: Node) -> Iterator[Node]:
         node.label = f"{inside.batch.header['compression']}, decompressed to {len(opened.data)} bytes"
     data = memoryview(opened.data)
     start = 0
-    for number, (offset, timestamp, _, _, _) in enumerate(opened.records):
+    for number, (offset, timestamp, _, _, headers) in enumerate(opened.records):
         end = _record_end(data, start)
         record = Node(f"[{number}]", "record", at + start, node)
         record.end = at + end
         record.buffer = buffer
         record.label = inside.label(offset, timestamp, number)
-        record.later(partial(_record, data, start, at, inside, offset, timestamp))
+        record.later(partial(_record, data, start, at, inside, offset, timestamp, headers))
         yield record
         start = end
     node.more = len(opened.records) == MOST < inside.batch.header["recordCount"]
-    yield from _damage(opened, data, start, at, node)
+    for rest in _damage(opened, data, start, at, node):
+        rest.secret = inside.secret
+        yield rest
 
 
 def _record_end(data: memoryview, start: int) -> int:
@@ -236,7 +274,14 @@ def _damage(opened: Opened, data: memoryview, start: int, at: int, node: Node) -
 
 
 def _record(
-    data: memoryview, start: int, at: int, inside: _InBatch, offset: int, timestamp: int | None, node: Node
+    data: memoryview,
+    start: int,
+    at: int,
+    inside: _InBatch,
+    offset: int,
+    timestamp: int | None,
+    carried: Sequence[Header],
+    node: Node,
 ) -> Iterator[Node]:
     """The fields of a record that is known to be whole."""
     fields = _Varints(data, start, at, node)
@@ -254,7 +299,7 @@ def _record(
     elif inside.found.place.topic in internal.TOPICS:
         _internal(inside.found.place.topic, key, value, inside.view)
     else:
-        key.label, value.label = _preview(key), _preview(value)
+        key.label, value.label = inside.payload("key", key, carried), inside.payload("value", value, carried)
     yield key
     yield value
     headers = fields.number("headers")
@@ -271,7 +316,7 @@ def _record(
             name.value = text_as_java(raw)
             name.problem = Problem("", name.start, name.path, "a header's key is not UTF-8", Code.BAD_UTF8)
         content = fields.bytes("value")
-        content.label = _preview(content)
+        content.label = inside.payload("header", content, carried)
         header.children.extend((name, content))
         header.end = headers.end = at + fields.position
         headers.children.append(header)
@@ -460,12 +505,13 @@ class _Message:
                 stamp.label = moment(timestamp)
                 yield stamp
             key = fields.bytes32("key")
-            key.label = _preview(key)
+            key.label = self.inside.payload("key", key)
             yield key
             value = fields.bytes32("value")
-            value.label = _preview(value)
             codec = compression_name(attributes)
-            if codec != "none":
+            if codec == "none":
+                value.label = self.inside.payload("value", value)
+            else:
                 value.name, value.type, value.elsewhere, value.label = "records", "[]message", True, codec
                 above = timestamp if magic and attributes & 8 else self.append_time
                 value.later(partial(self._set, value.value, codec, offset, magic, above))
@@ -601,13 +647,14 @@ def _fixed(fields: Iterable[tuple[str, str]], data: Buffer, position: int, at: i
 def _check(crc: Node, valid: bool) -> None:
     crc.label = "valid" if valid else "does not match"
     if not valid:
-        crc.problem = Problem("", crc.start, crc.path, "the CRC does not match the bytes", Code.CRC_MISMATCH)
+        whose = "a message's" if crc.parent is not None and crc.parent.type == "message" else "the batch's"
+        crc.problem = Problem("", crc.start, crc.path, f"{whose} CRC does not match its bytes", Code.CRC_MISMATCH)
 
 
 def _bits(attributes: Node, bits: Mapping[str, Any]) -> None:
     """Say below the attributes what their bits mean."""
     for name, value in bits.items():
-        node = Node(name, "bits", attributes.start, attributes)
+        node = Node(name, BITS, attributes.start, attributes)
         node.end, node.value = attributes.end, value
         attributes.children.append(node)
 

@@ -173,6 +173,26 @@ class TestSecrets:
         assert found["request"]["raw"] == {"redacted": True, "sizeInBytes": len(asked)}
         assert "secret" not in json.dumps(found)
 
+    @pytest.mark.parametrize(
+        ("version", "topic", "withheld"),
+        [
+            (13, {"topicId": bytes(15) + b"\1"}, True),
+            (12, {"topic": "__cluster_metadata"}, True),
+            (13, {"topicId": bytes(15) + b"\2"}, False),
+            (12, {"topic": "orders"}, False),
+        ],
+    )
+    @pytest.mark.parametrize("asked", [True, False])
+    def test_so_are_those_of_a_fetch_of_the_cluster_s_metadata(
+        self, version: int, topic: dict[str, Any], *, withheld: bool, asked: bool
+    ) -> None:
+        partition = {"partitionIndex": 0, "records": b"\0" * 20 + b"secret"}
+        told = response(1, version, 9, responses=[{**topic, "partitions": [partition]}])
+        told = told[:-6] + b"\x7f" * 6
+        script = Script().client(request(1, version, 9) if asked else request(3, 12, 7, topics=None)).broker(told)
+        raw = next(line for line in lines(play(script.end())) if line["response"])["response"]["raw"]
+        assert raw == ({"redacted": True, "sizeInBytes": len(told)} if withheld else base64.b64encode(told).decode())
+
     @pytest.mark.parametrize("version", [0, 1, 2])
     def test_so_is_an_orphan_that_may_tell_one(self, version: int) -> None:
         told = response(36, version, 9, authBytes=b"v=secret")

@@ -22,13 +22,14 @@ from decoders.message import decode_request, decode_response, frame_tree
 from decoders.problems import Code
 from decoders.records.compiled import text_or_base64
 from decoders.records.form import RecordsForm
-from decoders.records.nodes import MOST, attach
+from decoders.records.nodes import MOST, attach, topic_of
 from decoders.records.places import PLACES, Place, places
 from decoders.schema import definitions
 from decoders.tree import Node
 from decoders.view import PLAIN, View
 from tests.decoders.records.support import batch, message, record
 from tests.support.golden import DATA
+from tests.support.scripts import response
 
 CAPTURES = ("kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka")
 
@@ -366,6 +367,48 @@ def test_assigned_offsets_stand_beside_those_that_were_sent() -> None:
     first, second = child(field, "batches").children
     assert [(node.label or "").split("  ")[0] for node in child(first, "records").children] == ["0 → 1045", "1 → 1046"]
     assert (second.label or "").startswith("0 → 1047")
+
+
+def test_bytes_that_may_hold_a_secret_are_marked() -> None:
+    broken = batch(record(0, None, b"\1") + b"\x7f", 2)
+    packed = batch(gzip.compress(record(0, None, b"v")), 1, attributes=1)
+    data = broken + packed + packed[:40]
+    for topic, view, hidden in (
+        ("__cluster_metadata", PLAIN, ["batches[0].records[0].value", "batches[0].records.unread", "batches[1].records",
+                                       "batches[1].records[0].value", "truncatedTail"]),
+        ("__cluster_metadata", View(show_secrets=True), []),
+        ("orders", PLAIN, []),
+    ):  # fmt: skip
+        field = Node("records", "records", 7)
+        field.end, field.value = 7 + len(data), memoryview(data)
+        attach(field, view, [Place("", topic, None, 0, data)])
+        assert [node.path for node in everything(field) if node.secret] == hidden
+
+
+def test_a_topic_is_found_around_its_records() -> None:
+    data = batch(record(0, None, b"v"), 1)
+    body = response(1, 13, 7, responses=[
+        {"topicId": one, "partitions": [{"partitionIndex": 0, "records": data}]}
+        for one in (bytes(15) + b"\1", b"x" * 16)
+    ])  # fmt: skip
+    root = frame_tree(body[:-3], Side.BROKER, 1, 13, definitions())
+    names = [topic_of(node, knowledge.Knowledge()) for node in root.walk() if node.type == "records"]
+    assert names == ["__cluster_metadata", None]
+
+
+class Shouting:
+    """Payloads in capitals."""
+
+    def show(self, topic: str | None, part: str, data: bytes, headers: Any) -> Any:
+        return {"base64": "", "format": f"{topic}/{part}/{len(headers)}", "decoded": data.decode().upper()}
+
+
+def test_payloads_are_labelled_by_their_viewers() -> None:
+    field = below(
+        batch(record(0, b"k", b"v", [(b"h", b"x")]), 1) + message(1, 1, None, b"w"), View(payloads=Shouting())
+    )
+    labels = [node.label for node in everything(field) if node.type == "bytes"]
+    assert labels == ['t/key/1: "K"', 't/value/1: "V"', 't/header/1: "X"', None, 't/value/0: "W"']
 
 
 def test_control_records_are_read() -> None:
