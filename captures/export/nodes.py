@@ -13,6 +13,7 @@ from decoders.layout import UNKNOWN_TAGS
 from decoders.meanings.table import node_meaning
 from decoders.primitives import Buffer
 from decoders.problems import Code
+from decoders.records.nodes import BITS
 from decoders.schema import errors
 from decoders.tree import Node
 
@@ -263,7 +264,7 @@ def _paint(node: Node, owner: array[int], owners: list[Node], first: int, style:
     if style.withholds(node):
         return
     for child in node.children:
-        if child.buffer is None:
+        if child.buffer is None and child.type != BITS:
             _paint(child, owner, owners, first, style)
 
 

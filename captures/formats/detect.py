@@ -20,6 +20,11 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 )
 
 
+def is_capture(data: bytes) -> bool:
+    """Whether bytes begin as a pcap or pcapng file does."""
+    return data[:4] in MAGIC or data.startswith(PCAPNG)
+
+
 def walker(view: memoryview, *, whole: bool) -> Walker | None:
     """The walker of a file that begins with `view`; None where more bytes are needed to tell.
 

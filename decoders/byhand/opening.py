@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from decoders import secrets
+from decoders import embedded, secrets
 from decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
 from decoders.byhand.readings import Reading, bare, lead, responses, starts
 from decoders.compiler import decoder
 from decoders.conversation.recognition import known, plausible_request, unfit
 from decoders.conversation.stream import Side
+from decoders.embedded import Scope
 from decoders.jsonform import base64, body_json
 from decoders.message import (
     Decoded,
@@ -20,11 +21,13 @@ from decoders.message import (
     decode_response,
     frame_tree,
     may_tell_a_secret,
+    problems_inside,
     record_problems,
 )
 from decoders.problems import Code, DecodeError, Problem
-from decoders.records.batches import parse
+from decoders.records import nodes
 from decoders.records.form import RecordsForm
+from decoders.records.places import places
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message
 from decoders.tree import Node, tree
@@ -128,8 +131,8 @@ class Opener:
         self.definitions = definitions
         self.asked = asked
         self.view = view
-        self._requests: dict[int, dict[tuple[int, int], None]] = {}
-        """By correlation id, which several connections may use: the APIs and versions that were asked."""
+        self._requests: dict[int, dict[tuple[int, int], bytes]] = {}
+        """By correlation id, which several connections may use: the frames of what was asked, by API and version."""
 
     def open(self, data: bytes) -> Iterator[Opened]:
         """Whatever one piece of input holds, in order. Never raises on any bytes."""
@@ -221,7 +224,7 @@ class Opener:
         opened = self._opened(Kind.REQUEST, frame, decoded, key, version, guess)
         correlation_id = decoded.header.get("correlationId")
         if key is not None and version is not None and correlation_id is not None:
-            self._requests.setdefault(correlation_id, {})[key, version] = None
+            self._requests.setdefault(correlation_id, {})[key, version] = frame.data
         return opened
 
     def _response(
@@ -237,12 +240,18 @@ class Opener:
     ) -> Opened:
         side = Side.CLIENT if kind is Kind.REQUEST else Side.BROKER
         shift = 0 if frame.is_prefixed else -4
-        data = frame.data
+        data, view = frame.data, self.view
+        request = self._request_of(data, key, version) if side is Side.BROKER else None
+        asked = None if request is None else decode_request(request, self.definitions).body
+        if decoded.body is not None and decoded.message is not None:
+            view.knowledge.learn(decoded.message, decoded.version, decoded.body, asked)
+        both = (asked, decoded.body) if side is Side.BROKER else (decoded.body, None)
+        known_places = places(key, *both, view.knowledge)
         opened = Opened(
             kind,
             frame.start,
             data,
-            frame_tree(data, side, key, version, self.definitions),
+            frame_tree(data, side, key, version, self.definitions, view=view, request=request, places=known_places),
             shift,
             decoded.message,
             version,
@@ -251,15 +260,22 @@ class Opener:
             guess=guess,
             guessed_version=decoded.guessed_version,
             definitions=decoded.definitions,
-            may_hold_secrets=key in secrets.API_KEYS,
+            may_hold_secrets=secrets.in_frame(key, data, response=side is Side.BROKER),
         )
         problems = list(decoded.problems)
         if decoded.body is not None and decoded.message is not None:
-            opened.body = body_json(decoded.body, decoded.message, decoded.version, self.view)
+            scope = Scope(view, self.definitions, asked)
+            opened.body = body_json(decoded.body, decoded.message, decoded.version, view, scope)
             problems += record_problems(data, decoded, opened.body, kind.value)
+            problems += problems_inside(data, decoded, scope, kind.value)
         problems[:0] = _missing(frame, kind)
         opened.problems = [replace(problem, offset=problem.offset + shift) for problem in problems]
         return opened
+
+    def _request_of(self, response: bytes, key: int | None, version: int | None) -> bytes | None:
+        """The frame of the request that a response answers, where that came before it."""
+        asked = self._requests.get(int.from_bytes(response[4:8], "big", signed=True), {})
+        return None if key is None or version is None else asked.get((key, version))
 
     # what has no header
 
@@ -285,7 +301,7 @@ class Opener:
     def _bare(self, data: bytes, reading: Reading, guess: str, others: list[Reading]) -> Opened:
         message, version, start = reading.message, reading.version, reading.start
         opened = Opened(
-            Kind.MESSAGE, 0, data, _bare_tree(data, reading), 0, message, version, message.api_key,
+            Kind.MESSAGE, 0, data, self._bare_tree(data, reading), 0, message, version, message.api_key,
             guess=guess, others=others, may_hold_secrets=_tells_secrets(message),
         )  # fmt: skip
         try:
@@ -293,28 +309,46 @@ class Opener:
         except DecodeError as error:
             opened.problems.append(error.problem(Kind.MESSAGE))
             return opened
-        opened.body = body_json(values, message, version, self.view)
+        self.view.knowledge.learn(message, version, values)
+        scope = Scope(self.view, self.definitions)
+        opened.body = body_json(values, message, version, self.view, scope)
         decoded = Decoded(message, version, {}, values, body_start=start)
         opened.problems = [replace(problem, where=Kind.MESSAGE) for problem in opened.problems]
         opened.problems += record_problems(data, decoded, opened.body, Kind.MESSAGE)
+        opened.problems += problems_inside(data, decoded, scope, Kind.MESSAGE)
         if position < len(data):
             text = f"{len(data) - position} bytes after the message"
             opened.problems.append(Problem(Kind.MESSAGE, position, "", text, Code.TRAILING_BYTES))
         return opened
 
+    def _bare_tree(self, data: bytes, reading: Reading) -> Node:
+        """The nodes of a message without header: what stands before its fields, "body" and "trailing"."""
+        message, version, start = reading.message, reading.version, reading.start
+        root = Node("message", message.name, 0)
+        root.end = len(data)
+        position = 0
+        for one in lead(message, version) if start else ():
+            before = Node(one.name, one.type, position, root)
+            position += len(one.data)
+            before.end, before.value = position, one.value
+            root.children.append(before)
+        body = tree(message, version, data, start, len(data))
+        body.name = "body"
+        root.children.append(body)
+        stopped = any(node.problem is not None or node.more for node in body.walk())
+        embedded.attach(body, message, version, memoryview(data), Scope(self.view, self.definitions))
+        nodes.attach(body, self.view, ())
+        if body.end < len(data):
+            _child(root, "unread" if stopped else "trailing", "bytes", data, body.end, len(data))
+        return root
+
     def _records(self, data: bytes, guess: str) -> Opened:
         root = Node("records", "records", 0)
-        root.end = len(data)
+        root.end, root.value = len(data), memoryview(data)
+        nodes.attach(root, self.view, ())
         form = RecordsForm(data)
         form.open(body_json, self.view)
-        position = 0
-        for index, batch in enumerate(parse(data).batches):
-            node = _child(root, f"batches[{index}]", "batch", data, batch.start, batch.end)
-            header = batch.header
-            node.label = f"magic {header['magic']}, {header['compression']}, {header.get('recordCount', '?')} records"
-            position = batch.end
-        if position < len(data):
-            _child(root, "unread", "bytes", data, position, len(data))
+        position = len(data) - form["truncatedTail"]
         problems = [
             Problem(Kind.RECORDS, trouble.offset, trouble.path, trouble.message, trouble.code)
             for trouble in form.troubles
@@ -387,23 +421,3 @@ def _child(root: Node, name: str, type_: str, data: bytes, start: int, end: int)
     node.end, node.value = end, memoryview(data)[start:end]
     root.children.append(node)
     return node
-
-
-def _bare_tree(data: bytes, reading: Reading) -> Node:
-    """The nodes of a message without header: what stands before its fields, "body" and "trailing"."""
-    message, version, start = reading.message, reading.version, reading.start
-    root = Node("message", message.name, 0)
-    root.end = len(data)
-    position = 0
-    for one in lead(message, version) if start else ():
-        before = Node(one.name, one.type, position, root)
-        position += len(one.data)
-        before.end, before.value = position, one.value
-        root.children.append(before)
-    body = tree(message, version, data, start, len(data))
-    body.name = "body"
-    root.children.append(body)
-    if body.end < len(data):
-        stopped = any(node.problem is not None or node.more for node in body.walk())
-        _child(root, "unread" if stopped else "trailing", "bytes", data, body.end, len(data))
-    return root

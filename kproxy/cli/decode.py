@@ -13,7 +13,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import RELEASE, SIZE
+from kproxy.cli.options import RELEASE, SIZE, Viewing, viewing
 
 if TYPE_CHECKING:
     from captures.export.nodes import Style
@@ -52,6 +52,7 @@ READINGS = 10
 )
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
 @click.pass_context
+@viewing
 def command(
     ctx: click.Context,
     words: tuple[str, ...],
@@ -67,6 +68,7 @@ def command(
     batch_limit: int,
     release: str | None,
     show_secrets: bool,
+    viewing: Viewing,
 ) -> None:
     """Decode messages by hand: every field with its bytes.
 
@@ -83,6 +85,7 @@ def command(
     kproxy decode @response.bin --api Fetch --version 13 --response
     xxd frame.bin | kproxy decode - --format hex
     tcpdump -X -r capture.pcap | kproxy decode - --json | jq .body
+    kproxy decode @batch.bin --records --view '*=json'
     kproxy decode --api ConsumerProtocolSubscription 000000000001000474657374ffffffff
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.byhand import Opener
@@ -91,7 +94,8 @@ def command(
 
     known = definitions(release)
     asked = _asked(api, version, side, known, body=body, records=records)
-    opener = Opener(known, asked, View(show_secrets=show_secrets, batch_limit=batch_limit))
+    view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=viewing.payloads())
+    opener = Opener(known, asked, view)
     as_json = form == "json" or settings.current().json
     bad = False
     for piece in _pieces(words, base64=base64):
@@ -142,6 +146,7 @@ def _asked(
 def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
     """The bytes that the arguments stand for. Raises Failure where they stand for none."""
     from captures.dumps import DumpError, bytes_of, of_base64
+    from captures.formats.detect import is_capture
 
     named = words[0] == "-" or words[0].startswith("@")
     if named and len(words) > 1:
@@ -152,6 +157,8 @@ def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
         if isinstance(content, bytes):
             text = _as_text(content)
             if text is None:
+                if is_capture(content):
+                    raise Failure(f"{where}: a capture and not messages (kproxy export reads it)", Exit.INPUT)
                 return [content]
             try:
                 return [of_base64(text)] if base64 else bytes_of(text)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from tests.decoders.records.support import batch, record
 
 REQUEST = bytes.fromhex("00000014 0012 0003 00000001 0004 74657374 00 02 61 02 31 00")
 ANSWER = struct.pack(">iiih", 10, 7, 0, 27)
@@ -140,6 +141,32 @@ def test_text_that_is_a_dump_with_a_fault_is_not_read_as_bytes(tmp_path: Path) -
     path.write_text("00 00 00 14 00 1g")
     assert run(f"@{path}").exit_code == Exit.INPUT
     assert f"{path}: not hex" in run(f"@{path}").stderr
+
+
+@pytest.mark.parametrize("content", [b"\xd4\xc3\xb2\xa1" + bytes(20), b"\n\r\r\n" + bytes(24)])
+def test_a_capture_is_no_message(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "traffic"
+    file.write_bytes(content)
+    result = run(f"@{file}")
+    assert result.exit_code == Exit.INPUT
+    assert "a capture and not messages (kproxy export reads it)" in result.stderr
+
+
+def test_payloads_by_viewers(tmp_path: Path) -> None:
+    file = tmp_path / "batch"
+    file.write_bytes(batch(record(0, None, b'{"a": 1}'), 1))
+    text = run(f"@{file}", "--records", "--view", "*=json")
+    assert 'json: {"a": 1}' in text.stdout
+    (shown,) = json.loads(run(f"@{file}", "--json", "--view", "*=json").stdout)["body"]["batches"][0]["records"]
+    assert (shown["value"]["format"], shown["value"]["decoded"]) == ("json", {"a": 1})
+    wrong = run(f"@{file}", "--view", "*=nobody")
+    assert wrong.exit_code == Exit.USAGE
+
+
+def test_the_dump_shows_attributes_and_not_their_bits() -> None:
+    result = run("--format", "hex", batch(record(0, None, b"v"), 1).hex())
+    assert "batches[0].attributes: 0" in result.stdout
+    assert "compression" not in result.stdout
 
 
 def test_records_and_other_messages() -> None:

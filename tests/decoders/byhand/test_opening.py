@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.export.nodes import Style, hex_lines, tree_lines
 from decoders.byhand import Asked, Kind, Opened, Opener
 from decoders.byhand.frames import frames
 from decoders.byhand.readings import bare, responses
 from decoders.conversation.stream import Side
+from decoders.jsonform import base64
 from decoders.problems import Code
 from decoders.schema import definitions
 from decoders.tree import Node
 from decoders.view import View
+from tests.decoders.records.support import batch as record_batch
+from tests.decoders.records.support import record
 from tests.decoders.support import eyes
 from tests.support.golden import Golden, golden, plain
+from tests.support.scripts import request as request_frame
+from tests.support.scripts import response as response_frame
 
 RELEASES = ("4.4.0", "3.9.2")
 
 
-def opened(data: bytes, asked: Asked = Asked()) -> list[Opened]:  # noqa: B008 (frozen)
-    return list(Opener(definitions(), asked, View(show_secrets=True)).open(data))
+def opened(data: bytes, asked: Asked = Asked(), view: View | None = None) -> list[Opened]:  # noqa: B008 (frozen)
+    return list(Opener(definitions(), asked, view or View(show_secrets=True)).open(data))
 
 
 def one(data: bytes, asked: Asked = Asked()) -> Opened:  # noqa: B008 (frozen)
@@ -49,7 +57,8 @@ def test_requests_say_what_they_are(release: str) -> None:
         if frame.kind != "request":
             continue
         for data in (frame.frame, frame.frame[4:]):
-            found = one(data)
+            # The bytes fields of a golden frame hold anything.
+            (found,) = opened(data, view=View(inside=False))
             assert (found.kind, found.api_key, found.version) == (Kind.REQUEST, frame.api_key, frame.api_version)
             assert (found.given, found.problems) == (data, [])
         assert found.shift == -4
@@ -258,6 +267,64 @@ def test_record_batches_are_recognised_by_their_checksum() -> None:
     assert [problem.code for problem in asked.problems][:1] == [Code.CRC_MISMATCH]
     cut = one(batch() + batch()[:20], Asked(records=True))
     assert [problem.code for problem in cut.problems] == [Code.TRUNCATED]
+    batches, tail = cut.root.children
+    (node,) = batches.children
+    assert next(one for one in node.children if one.name == "records").children[0].path == "batches[0].records[0]"
+    assert (tail.name, tail.start) == ("truncatedTail", len(batch()))
+
+
+METADATA = bytes(15) + b"\1"
+SCRAM = b"\1\x0b\0\3us\1\5SALT\7STORED\7SERVER\0"
+
+
+def fetched(topic: bytes, version: int) -> bytes:
+    """The frame of a Fetch response with a credential among its records."""
+    named = {"topicId": topic} if version >= 13 else {"topic": topic.decode()}
+    partition = {"partitionIndex": 0, "records": record_batch(record(0, None, SCRAM), 1)}
+    return response_frame(1, version, 7, responses=[{**named, "partitions": [partition]}])
+
+
+@pytest.mark.parametrize(("topic", "version"), [(METADATA, 13), (b"__cluster_metadata", 12)])
+@pytest.mark.parametrize("show_secrets", [False, True])
+def test_a_fetch_of_the_cluster_s_metadata_withholds_credentials(
+    topic: bytes, version: int, *, show_secrets: bool
+) -> None:
+    whole = fetched(topic, version)
+    at = whole.index(b"STORED")
+    asked = Asked(1, version, Side.BROKER)
+    trailing = struct.pack(">i", len(whole) - 1) + whole[4:] + b"xyz"
+    for data in (whole, whole[: at + 8], trailing, whole[: at - 30]):
+        found = opened(data, asked, View(show_secrets=show_secrets))[0]
+        style = Style(show_secrets=show_secrets, may_hold_secrets=found.may_hold_secrets, shift=found.shift)
+        text = "\n".join([*hex_lines(found.root, data, style), *tree_lines(found.root, data, style)])
+        secret = b"STORED".hex(" ")
+        assert secret.upper() not in text.upper() or show_secrets
+        if data is whole:
+            assert (secret in text) == show_secrets
+            assert "batches[0].recordCount" in text
+        line = json.dumps(found.to_json("Fetch", show_secrets=show_secrets))
+        raw = found.to_json("Fetch", show_secrets=show_secrets).get("raw")
+        assert raw is None or isinstance(raw, str) == show_secrets
+        assert base64(b"STORED") not in line or show_secrets
+
+
+def test_another_fetch_that_cannot_be_read_shows_its_bytes() -> None:
+    (found,) = opened(fetched(b"orders", 12)[:-20], Asked(1, 12, Side.BROKER), View())
+    assert isinstance(found.to_json("Fetch", show_secrets=False)["raw"], str)
+
+
+def test_what_is_inside_bytes_may_follow_from_the_request_before() -> None:
+    asked, answered = request_frame(12, 4, 5)[4:], response_frame(12, 4, 5, errorCode=27)[4:]
+    first, second = opened(request_frame(58, 0, 1, requestData=asked) + response_frame(58, 0, 1, responseData=answered))
+    assert first.body["requestData"]["decoded"]["api"] == "Heartbeat"
+    assert second.body["responseData"]["decoded"]["body"]["errorCode"] == 27
+    assert any(node.name == "errorCode" and node.value == 27 for node in everything(second.root))
+
+
+def everything(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from everything(child)
 
 
 def test_secrets_are_withheld() -> None:
