@@ -25,6 +25,9 @@ from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
+from kproxy.transparent import netfilter
+from kproxy.transparent.guard import Guard
+from kproxy.transparent.rules import Rules
 
 RUN_FILE = "run.json"
 CONTROL = "control.sock"
@@ -114,12 +117,13 @@ class Process:
             self._loop.add_signal_handler(number, self._asked_to_stop)
         try:
             recorder = self._recorder()
-            relay = self._relay = Relay(self._settings, recorder, self.tell)
             try:
+                relay = self._relay = Relay(self._settings, recorder, self.tell)
                 await relay.start()
             except OSError as error:
                 raise _cannot_listen(self._settings, error) from None
             control = await self._control()
+            guard = await self._set_up(relay)
         except FailedError as failure:
             self.tell({"event": "failed", "message": str(failure), "exit": failure.code})
             return failure.code
@@ -129,13 +133,38 @@ class Process:
             relay.spawn(relay.check())
         gc.freeze()
         await self._stop.wait()
+        if guard is not None:
+            await guard.release()
         await relay.drain()
+        if guard is not None:
+            await self._take_down(guard)
         control.close()
         if recorder is not None:
             await self._loop.run_in_executor(None, recorder.close)
         self.tell({"event": "stopped"})
         self._clean_up()
         return 0
+
+    async def _set_up(self, relay: Relay) -> Guard | None:
+        """The rules of transparent mode, where they are ours to install."""
+        settings = self._settings
+        if not settings.setup or settings.transparent is None:
+            return None
+        rules = Rules(settings.transparent, relay.port, settings.ports, settings.clients, netfilter.families())
+        guard = Guard(rules, relay.warn)
+        try:
+            leftovers = await guard.install()
+        except netfilter.RulesError as error:
+            raise FailedError(str(error), EXIT_PERMISSION) from None
+        for port in leftovers:
+            relay.warn(f"leftover-{port}", f"removed the rules that a dead relay on port {port} had left")
+        return guard
+
+    async def _take_down(self, guard: Guard) -> None:
+        try:
+            await guard.remove()
+        except netfilter.RulesError as error:
+            self.tell({"event": "warning", "topic": "rules", "message": str(error)})
 
     def _recorder(self) -> Recorder | None:
         settings = self._settings

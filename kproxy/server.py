@@ -31,6 +31,7 @@ from kproxy.core.connection import (
 from kproxy.facts import connection_facts
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
+from kproxy.transparent.intercept import Interception, RefusedError
 
 Event = dict[str, Any]
 Address = tuple[str, int]
@@ -57,8 +58,9 @@ class Relay:
         self._used: set[int] = set()
         self.port = 0
         self.book = Book(self._open_listener, Advertise(settings.advertise), self._node_changed)
+        self.interception = None if settings.transparent is None else Interception(settings)
         self.shared = Shared(
-            Plans(definitions(settings.release)),
+            Plans(definitions(settings.release) if self.interception is None else None),
             self.book,
             hold_max=settings.hold_max,
             budget=Budget(settings.memory_max),
@@ -74,6 +76,8 @@ class Relay:
     async def start(self) -> None:
         """Listens for bootstrap connections. Raises OSError where the port cannot be had."""
         sockets = ports.bind(self.settings.listen_host, self.settings.listen_port)
+        if self.interception is not None:
+            self.interception.prepare(sockets)
         self.port = sockets[0].getsockname()[1]
         self._used.add(self.port)
         for host, port in self.settings.upstream:
@@ -111,12 +115,27 @@ class Relay:
 
     # --- what connections need ---------------------------------------------------------------------------------------
 
-    def targets(self, node_id: int | None) -> list[Address]:
-        """Where a connection through a listener goes: the bootstrap servers in order, or one broker."""
-        if node_id is None:
+    def targets(self, link: Link) -> list[Address]:
+        """Where a client goes: the bootstrap servers in order, one broker, or where it wanted to; [] is nowhere."""
+        if self.interception is not None:
+            try:
+                return [self.interception.target(link.client.transport)]
+            except RefusedError as refused:
+                self.warn(refused.topic, str(refused))
+            except OSError:  # the client is gone
+                pass
+            return []
+        if link.node_id is None:
             return list(self.settings.upstream)
-        node = self.book.nodes[node_id]
+        node = self.book.nodes[link.node_id]
         return [(node.host, node.port)]
+
+    async def dial(self, broker: asyncio.Protocol, host: str, port: int) -> None:
+        """Connects one side of a link. Raises OSError, UnicodeError."""
+        if self.interception is None:
+            await self._loop.create_connection(lambda: broker, host, port)
+        else:
+            await self._loop.create_connection(lambda: broker, sock=await self.interception.connect(host, port))
 
     def warn(self, topic: str, text: str) -> None:
         """Tells the user once a topic; repetitions are counted in the status."""
@@ -227,12 +246,11 @@ class Link:
     async def _dial(self) -> None:
         relay = self._relay
         failures = []
-        for host, port in relay.targets(self.node_id):
-            loop = asyncio.get_running_loop()
+        for host, port in relay.targets(self):
             self.target = (host, port)
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
-                    await loop.create_connection(lambda: self.broker, host, port)
+                    await relay.dial(self.broker, host, port)
             except TimeoutError:
                 failures.append((host, port, f"did not accept within {DIAL_SECONDS:g} seconds"))
             except (OSError, UnicodeError) as error:

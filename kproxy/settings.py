@@ -28,6 +28,9 @@ class Settings:
     index. An `attached` relay ends with its launcher. With `ring_files`, `record_to` is the directory of a ring
     (`kproxy.sinks.Ring`). `snap` are bytes of each frame, `record_filter` says which exchanges are recorded
     (`kproxy.core.selection`).
+
+    `transparent` is a mode of `kproxy.transparent.rules`, whose `ports` and `clients` these are; there is no `upstream`
+    then, and with `setup` the relay has the rules installed.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -52,6 +55,15 @@ class Settings:
     ring_zstd: bool = True
     snap: int | None = None
     record_filter: str = ""
+    transparent: str | None = None
+    ports: tuple[int, ...] = (BROKER_PORT,)
+    clients: str = "all"
+    setup: bool = False
+
+    @property
+    def shown_upstream(self) -> str:
+        """Where connections go, in words."""
+        return ",".join(shown(host, port) for host, port in self.upstream) or "where each client wants to go"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -60,6 +72,7 @@ class Settings:
     def from_json(cls, text: str) -> Settings:
         values = json.loads(text)
         values["upstream"] = tuple((host, port) for host, port in values["upstream"])
+        values["ports"] = tuple(values["ports"])
         return cls(**values)
 
 

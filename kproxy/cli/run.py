@@ -15,6 +15,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.options_recording import recording
 from kproxy.cli.terminal import can_paint
+from kproxy.cli.transparent import greeting, intercepting, transparent_options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -57,7 +58,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.command()
 @click.option(
     "--upstream",
-    required=True,
+    default=(),
     type=_Parsed("address", "upstream"),
     metavar="HOST[:9092][,...]",
     help="Bootstrap servers of the cluster, tried in order.",
@@ -70,6 +71,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     metavar="[HOST:]PORT",
     help="Where clients connect; * as host is every address.",
 )
+@transparent_options
 @click.option(
     "-w",
     "--write",
@@ -143,6 +145,7 @@ def command(
     given: tuple[str, ...],
     viewing: Viewing,
     recording: dict[str, Any],
+    **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
 
@@ -154,6 +157,7 @@ def command(
     kproxy run --upstream kafka:9092 --listen '*:19092' --advertise proxy.example -w traffic.pcapng
     kproxy run --upstream kafka:9092 --headless --json
     kproxy run --upstream kafka:9092 -w recordings --ring 10x100MB,1h --snap 256 --record 'api != Fetch'
+    kproxy run --transparent redirect --setup
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
     from kproxy.settings import Settings
@@ -173,6 +177,7 @@ def command(
         probe=not check,
         **recording,
     )
+    chosen = intercepting(chosen, **transparent)
     if check:
         _check(chosen)
     as_json = cli.current().json
@@ -183,7 +188,7 @@ def command(
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
     relay = _start(chosen, spool_dir)
     try:
-        click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
+        click.echo(greeting(chosen, relay.bootstrap), err=True)
         relay.on_event(messages.take)
         if relay.recording is None:
             _wait(relay)
@@ -332,7 +337,6 @@ def _show(
     import tui
     from kproxy.following import leaving_on
     from kproxy.launcher import Indexer, wait_until
-    from kproxy.settings import shown
 
     assert relay.recording is not None  # noqa: S101 (the caller asked)
     arguments = ("--follow", "--with-parent", *(("--release", release) if release else ()))
@@ -346,7 +350,7 @@ def _show(
                 relay.index_dir,
                 live=tui.RunInfo(
                     bootstrap=relay.bootstrap,
-                    upstream=",".join(shown(host, port) for host, port in chosen.upstream),
+                    upstream=chosen.shown_upstream,
                     listening=(relay.bootstrap,),
                     recording=None if chosen.record_to is None else relay.recording,
                     notes=tuple(messages.warnings),

@@ -124,9 +124,12 @@ class Plan:
 
 
 class Plans:
-    """The plan of every API and version, made on first use; None where responses pass untouched."""
+    """The plan of every API and version, made on first use; None where responses pass untouched.
 
-    def __init__(self, definitions: Definitions) -> None:
+    Without definitions there is no plan at all: clients are to see the brokers' own addresses.
+    """
+
+    def __init__(self, definitions: Definitions | None) -> None:
         self._definitions = definitions
         self._plans: dict[int, Plan | str | None] = {}
 
@@ -142,7 +145,7 @@ class Plans:
             return plan
 
     def _make(self, api_key: int, version: int) -> Plan | str | None:
-        if api_key not in API_KEYS:
+        if self._definitions is None or api_key not in API_KEYS:
             return None
         message = self._definitions.response(api_key, version)
         if message is None:

@@ -1,0 +1,116 @@
+"""The options of `kproxy run` for transparent mode, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from kproxy.settings import Settings
+
+
+class _Ports(click.ParamType[Any]):
+    name = "ports"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        words = [word.strip() for word in value.split(",")]
+        if not all(word.isdecimal() and 0 < int(word) < 1 << 16 for word in words):
+            self.fail(f"{value!r} is no list of ports (9092,9093)", param, ctx)
+        return tuple(dict.fromkeys(map(int, words)))
+
+
+_OPTIONS = (
+    click.option(
+        "--transparent",
+        type=click.Choice(["redirect", "tproxy"]),
+        help="Instead of --upstream: take connections that clients open to their brokers, by rules of iptables.",
+    ),
+    click.option(
+        "--ports",
+        default="9092",
+        show_default=True,
+        type=_Ports(),
+        metavar="PORT[,...]",
+        help="Brokers' ports whose connections are taken (--transparent).",
+    ),
+    click.option(
+        "--clients",
+        type=click.Choice(["all", "local", "remote"]),
+        default="all",
+        show_default=True,
+        help="Whose connections are taken: of programs here, of other machines (tproxy takes no others), or all.",
+    ),
+    click.option(
+        "--setup", is_flag=True, help="Install the rules (root); they go when the relay does, however it ends."
+    ),
+    click.option(
+        "--print-rules", is_flag=True, help="Print the rules as a shell script, to install them yourself, and end."
+    ),
+)
+
+
+def transparent_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options to a command, which gets them as `transparent`, `ports`, `clients`, `setup`, `print_rules`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def intercepting(
+    chosen: Settings, *, transparent: str | None, ports: tuple[int, ...], clients: str, setup: bool, print_rules: bool
+) -> Settings:
+    """The settings with these options in them; prints the rules and ends where that was asked. Raises Failure."""
+    import dataclasses
+
+    from kproxy.settings import LISTEN_HOST
+    from kproxy.transparent import netfilter
+    from kproxy.transparent.rules import Rules
+
+    if transparent is None:
+        if setup or print_rules:
+            raise Failure("--setup and --print-rules belong to --transparent redirect or tproxy", Exit.USAGE)
+        if not chosen.upstream:
+            raise Failure("say where the cluster is with --upstream, or use --transparent", Exit.USAGE)
+        return chosen
+    if chosen.upstream:
+        raise Failure("--upstream and --transparent exclude each other", Exit.USAGE)
+    if chosen.listen_host not in {LISTEN_HOST, "*"}:
+        raise Failure("with --transparent the relay listens on every address: --listen takes a port alone", Exit.USAGE)
+    if transparent == "tproxy" and clients == "all":
+        clients = "remote"
+    try:
+        rules = Rules(transparent, chosen.listen_port, ports, clients, netfilter.families())
+    except ValueError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    if print_rules:
+        _print(rules)
+        click.get_current_context().exit(Exit.OK)
+    if setup and (why := netfilter.lacking(transparent)) is not None:
+        raise Failure(why, Exit.PERMISSION)
+    return dataclasses.replace(
+        chosen, listen_host="*", transparent=transparent, ports=ports, clients=clients, setup=setup, probe=False
+    )
+
+
+def _print(rules: Any) -> None:
+    from kproxy.transparent.rules import text
+
+    click.echo(text(rules.install()), nl=False)
+    click.echo("\n# To remove them:")
+    for line in text(rules.remove()).splitlines():
+        click.echo(f"# {line}")
+
+
+def greeting(chosen: Settings, bootstrap: str) -> str:
+    """What a user needs to know first: where clients connect, or what is taken."""
+    if chosen.transparent is None:
+        return f"bootstrap.servers={bootstrap}"
+    taken = f"connections to port{'s' if len(chosen.ports) > 1 else ''} {', '.join(map(str, chosen.ports))}"
+    how = "are taken" if chosen.setup else "are expected by rules of yours (--print-rules)"
+    return f"{taken} {how} ({chosen.transparent}, on port {bootstrap.rpartition(':')[2]})"

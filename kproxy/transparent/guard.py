@@ -1,0 +1,110 @@
+"""The relay's side of the guardian: starts it, tells it, and starts another where somebody killed it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from kproxy.transparent import netfilter
+from kproxy.transparent.netfilter import RulesError
+from kproxy.transparent.rules import Rules
+
+CLAIM_SECONDS = 10.0
+"""How long the guardian of an earlier relay on this port may take to finish."""
+CLAIM_PAUSE = 0.1
+ANSWER_SECONDS = 60.0
+RESTARTS = 3
+
+
+class Guard:
+    """Rules that are in force from `install` to `remove`, or until this process is gone."""
+
+    def __init__(self, rules: Rules, warn: Callable[[str, str], None]) -> None:
+        """`warn(topic, text)` tells the user."""
+        self._rules = rules
+        self._warn = warn
+        self._claim: socket.socket | None = None
+        self._guardian: Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def install(self) -> list[int]:
+        """Returns the ports of dead relays whose rules were removed. Raises RulesError."""
+        waited = 0.0
+        while (claimed := netfilter.claim(self._rules.listen_port)) is None:
+            if waited >= CLAIM_SECONDS:
+                raise RulesError(f"another process keeps the rules of port {self._rules.listen_port}")
+            await asyncio.sleep(CLAIM_PAUSE)
+            waited += CLAIM_PAUSE
+        self._claim = claimed
+        answer = await self._answer(await self._start(claimed, install=True))
+        self._watch = asyncio.get_running_loop().create_task(self._restart(claimed))
+        return list(answer["installed"])
+
+    async def release(self) -> None:
+        """Takes no more connections; those that were taken go on."""
+        guardian = self._guardian
+        if guardian is not None and guardian.stdin is not None:
+            guardian.stdin.write(b"release\n")
+            with contextlib.suppress(RulesError):
+                await self._answer(guardian)
+
+    async def remove(self) -> None:
+        """Raises RulesError where rules stay."""
+        guardian, claimed = self._guardian, self._claim
+        if guardian is None or claimed is None:
+            return
+        if self._watch is not None:
+            self._watch.cancel()
+        if guardian.returncode is not None:
+            guardian = await self._start(claimed, install=False)
+            await self._answer(guardian)
+        assert guardian.stdin is not None  # noqa: S101 (asked for)
+        guardian.stdin.close()
+        try:
+            await self._answer(guardian)
+        finally:
+            claimed.close()
+
+    async def _start(self, claimed: socket.socket, *, install: bool) -> Process:
+        guardian = self._guardian = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "kproxy.transparent.guardian",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(claimed.fileno(),),
+            start_new_session=True,
+        )
+        assert guardian.stdin is not None  # noqa: S101 (asked for)
+        guardian.stdin.write(json.dumps({"rules": asdict(self._rules), "install": install}).encode() + b"\n")
+        return guardian
+
+    async def _answer(self, guardian: Process) -> dict[str, Any]:
+        assert guardian.stdout is not None  # noqa: S101 (asked for)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                line = await guardian.stdout.readline()
+        except TimeoutError:
+            raise RulesError(f"the guardian of the rules does not answer within {ANSWER_SECONDS:g} seconds") from None
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": "the guardian of the rules has died"}
+        if "failed" in answer:
+            raise RulesError(answer["failed"])
+        return answer
+
+    async def _restart(self, claimed: socket.socket) -> None:
+        """The rules need somebody who outlives this process."""
+        for _ in range(RESTARTS):
+            assert self._guardian is not None  # noqa: S101 (started before)
+            await self._guardian.wait()
+            self._warn("guardian", "the guardian of the rules was killed; another one takes its place")
+            with contextlib.suppress(RulesError, OSError):
+                await self._answer(await self._start(claimed, install=False))
+        self._warn("guardian-gone", "the guardian of the rules is killed again and again; the last one stands")

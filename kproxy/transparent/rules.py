@@ -1,0 +1,175 @@
+"""The rules that hand connections to the relay, as commands of iptables, ip6tables and ip; pure.
+
+*redirect* rewrites the destination (nat table); the connection tracker remembers the original one. It takes clients on
+this machine (OUTPUT) and others (PREROUTING). *tproxy* leaves packets as they are and has them delivered here (mangle
+table, a mark, and a routing table in which every address is ours); packets of this machine's own clients never come by
+there. Both take new connections only: those that were open before go on as they were.
+
+Everything is named after the relay's port, so what a dead relay left is found in the kernel's own tables: a chain
+KPROXY_<port>, jumps to it, and a routing rule for the mark ROUTE_BASE + port.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+Command = tuple[str, ...]
+
+MODES = ("redirect", "tproxy")
+CLIENTS = ("all", "local", "remote")
+CHAIN = "KPROXY_"
+OWN_MARK = 0x6B70
+"""On packets of relays' own connections to brokers, which no relay takes."""
+ROUTE_BASE = 0x6B70_0000
+"""Plus the relay's port: mark and routing table of tproxy."""
+MOST_PORTS = 15
+"""What one multiport match holds."""
+
+FAMILIES = {4: ("iptables", ("ip", "-4")), 6: ("ip6tables", ("ip", "-6"))}
+TABLES = {"redirect": "nat", "tproxy": "mangle"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one relay takes: connections to `ports`, of clients on this machine ("local"), of others, or "all".
+
+    `listen_port` is the relay's, `families` are 4 and 6. Raises ValueError on what cannot be.
+    """
+
+    mode: str
+    listen_port: int
+    ports: tuple[int, ...] = (9092,)
+    clients: str = "all"
+    families: tuple[int, ...] = (4, 6)
+
+    def __post_init__(self) -> None:
+        if self.mode == "tproxy" and self.clients == "local":
+            raise ValueError("tproxy sees no connections of this machine's own clients: use redirect for them")
+        if self.listen_port in self.ports:
+            raise ValueError(f"port {self.listen_port} cannot be both the relay's and one whose connections it takes")
+        if not 0 < len(self.ports) <= MOST_PORTS:
+            raise ValueError(f"{len(self.ports)} ports; between 1 and {MOST_PORTS} can be taken")
+
+    @property
+    def chain(self) -> str:
+        return f"{CHAIN}{self.listen_port}"
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The built-in chains that jump to ours."""
+        hooks = []
+        if self.clients != "local":
+            hooks.append("PREROUTING")
+        if self.clients != "remote" and self.mode == "redirect":
+            hooks.append("OUTPUT")
+        return tuple(hooks)
+
+    def install(self) -> list[Command]:
+        """In an order in which no packet meets half of them."""
+        return [command for family in self.families for command in self._install(family)]
+
+    def release(self) -> list[Command]:
+        """Takes no more connections; those that were taken go on."""
+        return [undone for family in self.families for undone in _undone(self._taking(family))]
+
+    def remove(self) -> list[Command]:
+        """Undoes `install`, last first."""
+        return [undone for command in reversed(self.install()) for undone in _undone(command)]
+
+    def _install(self, family: int) -> Iterator[Command]:
+        chain, route = self.chain, _route(self.listen_port)
+        if self.mode == "tproxy":
+            _, ip = FAMILIES[family]
+            yield (*ip, "rule", "add", "fwmark", hex(route), "lookup", str(route))
+            yield (*ip, "route", "add", "local", "default", "dev", "lo", "table", str(route))
+        yield (*self._table(family), "-N", chain)
+        yield (*self._table(family), "-A", chain, "-m", "mark", "--mark", hex(OWN_MARK), "-j", "RETURN")
+        if self.mode == "tproxy":
+            ours = ("-m", "socket", "--transparent", "-j", "MARK", "--set-mark", hex(route))
+            yield (*self._table(family), "-A", chain, "-p", "tcp", *self._match, *ours)
+        yield self._taking(family)
+        for hook in self.hooks:
+            yield (*self._table(family), "-A", hook, "-p", "tcp", "-j", chain)
+
+    def _table(self, family: int) -> Command:
+        return (FAMILIES[family][0], "-w", "-t", TABLES[self.mode])
+
+    @property
+    def _match(self) -> Command:
+        return ("-m", "multiport", "--dports", ",".join(map(str, self.ports)))
+
+    def _taking(self, family: int) -> Command:
+        """The rule that takes a new connection."""
+        port = str(self.listen_port)
+        if self.mode == "redirect":
+            new: Command = ()  # the nat table sees nothing else
+            target: Command = ("REDIRECT", "--to-ports", port)
+        else:
+            new = ("--syn",)
+            target = ("TPROXY", "--on-port", port, "--tproxy-mark", hex(_route(self.listen_port)))
+        return (*self._table(family), "-A", self.chain, "-p", "tcp", *new, *self._match, "-j", *target)
+
+
+def _route(listen_port: int) -> int:
+    return ROUTE_BASE + listen_port
+
+
+def _undone(command: Command) -> Iterator[Command]:
+    """What takes back a command of `Rules.install`, or what a line of a listing stands for."""
+    if command[0] == "ip":
+        ip, kind, rest = command[:2], command[2], command[4:]
+        yield (*ip, "route", "flush", "table", command[-1]) if kind == "route" else (*ip, "rule", "del", *rest)
+        return
+    at = next(place for place, word in enumerate(command) if word in {"-A", "-N"})
+    before, rest = command[:at], command[at + 1 :]
+    if command[at] == "-A":
+        yield (*before, "-D", *rest)
+    else:
+        yield (*before, "-F", *rest)
+        yield (*before, "-X", *rest)
+
+
+def text(commands: Iterable[Command]) -> str:
+    """Commands as lines of a shell script."""
+    return "".join(f"{shlex.join(command)}\n" for command in commands)
+
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+LISTINGS: tuple[Command, ...] = tuple(
+    command
+    for tables, ip in FAMILIES.values()
+    for command in (*((tables, "-w", "-t", table, "-S") for table in TABLES.values()), (*ip, "rule", "show"))
+)
+"""Commands whose output shows every rule of ours."""
+
+_CHAIN_LINE = re.compile(rf"-(?:N|A \S+ .*-j) {CHAIN}(\d{{1,5}})")
+_ROUTE_LINE = re.compile(r"\d+:\s.*fwmark 0x([0-9a-f]+) lookup (\d+)")
+
+
+def present(listings: Mapping[Command, str]) -> dict[int, list[Command]]:
+    """What relays have installed, from the output of `LISTINGS`: by the relay's port, the commands that remove it."""
+    found: dict[int, list[Command]] = {}
+    for listing, output in listings.items():
+        for line in reversed(output.splitlines()):
+            for port, installed in _installed(listing, line):
+                found.setdefault(port, []).extend(undone for one in installed for undone in _undone(one))
+    return found
+
+
+def _installed(listing: Command, line: str) -> Iterator[tuple[int, list[Command]]]:
+    """(port, commands that install what a line of a listing shows), where that is ours."""
+    if listing[0] == "ip":
+        match = _ROUTE_LINE.fullmatch(line.strip())
+        if match and int(match[1], 16) == int(match[2]) and 0 < int(match[2]) - ROUTE_BASE < 1 << 16:
+            ip, route = listing[:2], int(match[2])
+            add = (*ip, "rule", "add", "fwmark", hex(route), "lookup", str(route))
+            # The rule goes last: it is what shows that there is something to remove.
+            yield route - ROUTE_BASE, [(*ip, "route", "add", "local", "default", "dev", "lo", "table", str(route)), add]
+        return
+    match = _CHAIN_LINE.fullmatch(line.strip())
+    if match:
+        yield int(match[1]), [(*listing[:-1], *shlex.split(line))]
