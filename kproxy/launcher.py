@@ -114,10 +114,15 @@ class RelayProcess:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(self.settings.to_json().encode() + b"\n")
                 process.stdin.flush()
-            line = process.stdout.readline()
+            while True:
+                line = process.stdout.readline()
+                event: Event = json.loads(line) if line else {"event": "failed"}
+                if event["event"] in {"listening", "failed"}:
+                    break
+                self.events.put(event)
+                self._heard.append(event)
         finally:
             timer.cancel()
-        event: Event = json.loads(line) if line else {"event": "failed"}
         if event["event"] != "listening":
             process.kill()
             code = process.wait()

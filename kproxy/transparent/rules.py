@@ -102,15 +102,13 @@ class Rules:
         return ("-m", "multiport", "--dports", ",".join(map(str, self.ports)))
 
     def _taking(self, family: int) -> Command:
-        """The rule that takes a new connection."""
+        """The rule that takes a new connection: the nat table, too, may see one late, when tracking has just begun."""
         port = str(self.listen_port)
         if self.mode == "redirect":
-            new: Command = ()  # the nat table sees nothing else
             target: Command = ("REDIRECT", "--to-ports", port)
         else:
-            new = ("--syn",)
             target = ("TPROXY", "--on-port", port, "--tproxy-mark", hex(_route(self.listen_port)))
-        return (*self._table(family), "-A", self.chain, "-p", "tcp", *new, *self._match, "-j", *target)
+        return (*self._table(family), "-A", self.chain, "-p", "tcp", "--syn", *self._match, "-j", *target)
 
 
 def _route(listen_port: int) -> int:

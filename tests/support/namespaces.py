@@ -1,0 +1,96 @@
+"""Network namespaces: machines of the test's own, joined by cables, each with IPv4 and IPv6."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.require import require, unavailable
+
+CLONE_NEWNET = 0x40000000
+_NUMBERS = itertools.count()
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def require_namespaces() -> None:
+    """Skip (in CI: fail) where no network namespace can be made."""
+    require("ip")
+    if os.geteuid():
+        unavailable("network namespaces need root")
+
+
+def _setns(descriptor: int) -> None:
+    if _libc.setns(descriptor, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Machine:
+    """A network namespace; `run` runs a command there, `inside` moves the calling thread's new sockets there."""
+
+    def __init__(self) -> None:
+        self.name = f"kproxy-{os.getpid()}-{next(_NUMBERS)}"
+        self.enter = ("ip", "netns", "exec", self.name)
+
+    def run(self, *command: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [*self.enter, *command], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
+        assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        there = os.open(Path("/run/netns") / self.name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _setns(there)
+            yield
+        finally:
+            _setns(own)
+            os.close(own)
+            os.close(there)
+
+    def listen(self, host: str, port: int) -> socket.socket:
+        with self.inside():
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, port), family=family, backlog=128)
+
+    def connect(self, host: str, port: int, seconds: float = 20.0) -> socket.socket:
+        with self.inside():
+            return socket.create_connection((host, port), seconds)
+
+
+@contextlib.contextmanager
+def machines(count: int) -> Iterator[list[Machine]]:
+    """So many machines without any cable; processes that still run there keep theirs alive."""
+    made: list[Machine] = []
+    try:
+        for _ in range(count):
+            machine = Machine()
+            subprocess.run(["ip", "netns", "add", machine.name], check=True, timeout=60)
+            made.append(machine)
+            machine.run("ip", "link", "set", "lo", "up")
+        yield made
+    finally:
+        for machine in made:
+            subprocess.run(["ip", "netns", "del", machine.name], check=False, timeout=60)
+
+
+def join(net: int, left: Machine, right: Machine) -> None:
+    """A cable between two machines: 10.9.NET.1 and fd09:NET::1 on the left, .2 and ::2 on the right."""
+    names = (f"to-right-{net}", f"to-left-{net}")
+    subprocess.run(
+        ["ip", "link", "add", names[0], "netns", left.name, "type", "veth", "peer", *(names[1], "netns", right.name)],
+        check=True,
+        timeout=60,
+    )
+    for place, (machine, name) in enumerate(zip((left, right), names, strict=True), 1):
+        machine.run("ip", "addr", "add", f"10.9.{net}.{place}/24", "dev", name)
+        machine.run("ip", "addr", "add", f"fd09:{net}::{place}/64", "dev", name, "nodad")
+        machine.run("ip", "link", "set", name, "up")
