@@ -101,9 +101,11 @@ class Process:
 
     @property
     def bootstrap(self) -> str:
-        """What to paste into a client."""
+        """What to paste into a client; in transparent mode, where nothing is, what the relay listens on."""
         settings = self._settings
         port = 0 if self._relay is None else self._relay.port
+        if settings.transparent is not None:
+            return shown(settings.listen_host, port)
         host = "127.0.0.1" if settings.listen_host in {"*", "0.0.0.0", "::"} else settings.listen_host  # noqa: S104
         if settings.advertise and "{broker}" not in settings.advertise and self._relay is not None:
             return shown(*self._relay.book.advertise.address(-1, port, host))

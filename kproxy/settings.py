@@ -62,8 +62,8 @@ class Settings:
 
     @property
     def shown_upstream(self) -> str:
-        """Where connections go, in words."""
-        return ",".join(shown(host, port) for host, port in self.upstream) or "where each client wants to go"
+        """Where connections of clients go, in words."""
+        return ",".join(shown(host, port) for host, port in self.upstream) or "their brokers"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

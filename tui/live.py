@@ -12,7 +12,7 @@ class RunInfo:
     """A running relay, as told by the command that started it."""
 
     bootstrap: str
-    """What a client puts into bootstrap.servers ("127.0.0.1:19092")."""
+    """What a client puts into bootstrap.servers ("127.0.0.1:19092"); where it puts nothing, what is listened on."""
     upstream: str
     """The brokers behind it, as given ("kafka:9092")."""
     listening: tuple[str, ...] = field(default=())
@@ -23,3 +23,5 @@ class RunInfo:
     """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""
     stopped: Callable[[], str] = field(default=str)
     """Why the recording has stopped ("No space left on device"); empty while it goes on."""
+    taken: str = ""
+    """In transparent mode, which connections of clients end up here."""

@@ -111,6 +111,17 @@ def libpcap() -> Iterator[Fact]:
         yield Fact("libpcap", "ok", name)
 
 
+def transparent_mode() -> Iterator[Fact]:
+    from kproxy.transparent import netfilter
+
+    why = netfilter.lacking("tproxy")
+    if why is None:
+        _, version, _ = netfilter.run(("iptables", "--version"))
+        yield Fact("transparent mode", "ok", version.strip())
+    else:
+        yield Fact("transparent mode", "note", why)
+
+
 def shared_memory() -> Iterator[Fact]:
     try:
         room = os.statvfs(SHARED_MEMORY)
@@ -166,5 +177,6 @@ def places() -> Iterator[Fact]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (
-    python, packages, shadows, event_loop, record_loop, libpcap, shared_memory, open_files, terminal, places,
+    python, packages, shadows, event_loop, record_loop, libpcap, transparent_mode, shared_memory, open_files, terminal,
+    places,
 )  # fmt: skip

@@ -150,7 +150,8 @@ def command(
     """Forward clients to a cluster and watch what passes.
 
     Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
-    Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
+    With --transparent clients are not changed at all: rules of iptables lead their connections here, and nothing is
+    replaced. Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
 
     \b
     kproxy run --upstream kafka-1:9092,kafka-2:9092
@@ -178,7 +179,7 @@ def command(
         **recording,
     )
     chosen = intercepting(chosen, **transparent)
-    if check:
+    if check and chosen.upstream:
         _check(chosen)
     as_json = cli.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
@@ -355,6 +356,7 @@ def _show(
                     recording=None if chosen.record_to is None else relay.recording,
                     notes=tuple(messages.warnings),
                     stopped=lambda: messages.stopped,
+                    taken="" if chosen.transparent is None else greeting(chosen, relay.bootstrap),
                 ),
                 filter_text=filter_text,
                 release=release,

@@ -68,6 +68,8 @@ def intercepting(
     """The settings with these options in them; prints the rules and ends where that was asked. Raises Failure."""
     import dataclasses
 
+    from click.core import ParameterSource
+
     from kproxy.settings import LISTEN_HOST
     from kproxy.transparent import netfilter
     from kproxy.transparent.rules import Rules
@@ -78,8 +80,10 @@ def intercepting(
         if not chosen.upstream:
             raise Failure("say where the cluster is with --upstream, or use --transparent", Exit.USAGE)
         return chosen
-    if chosen.upstream:
-        raise Failure("--upstream and --transparent exclude each other", Exit.USAGE)
+    context = click.get_current_context()
+    for name in ("upstream", "check"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise Failure(f"--{name} and --transparent exclude each other: each client names its broker", Exit.USAGE)
     if chosen.listen_host not in {LISTEN_HOST, "*"}:
         raise Failure("with --transparent the relay listens on every address: --listen takes a port alone", Exit.USAGE)
     if transparent == "tproxy" and clients == "all":
@@ -90,11 +94,18 @@ def intercepting(
         raise Failure(str(error), Exit.USAGE) from None
     if print_rules:
         _print(rules)
-        click.get_current_context().exit(Exit.OK)
+        context.exit(Exit.OK)
     if setup and (why := netfilter.lacking(transparent)) is not None:
         raise Failure(why, Exit.PERMISSION)
     return dataclasses.replace(
-        chosen, listen_host="*", transparent=transparent, ports=ports, clients=clients, setup=setup, probe=False
+        chosen,
+        upstream=(),
+        listen_host="*",
+        transparent=transparent,
+        ports=ports,
+        clients=clients,
+        setup=setup,
+        probe=False,
     )
 
 

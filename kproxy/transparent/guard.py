@@ -33,6 +33,7 @@ class Guard:
         self._claim: socket.socket | None = None
         self._guardian: Process | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._listening = asyncio.Lock()
 
     async def install(self) -> list[int]:
         """Returns the ports of dead relays whose rules were removed. Raises RulesError."""
@@ -57,11 +58,12 @@ class Guard:
 
     async def remove(self) -> None:
         """Raises RulesError where rules stay."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
         guardian, claimed = self._guardian, self._claim
         if guardian is None or claimed is None:
             return
-        if self._watch is not None:
-            self._watch.cancel()
         if guardian.returncode is not None:
             guardian = await self._start(claimed, install=False)
             await self._answer(guardian)
@@ -69,6 +71,7 @@ class Guard:
         guardian.stdin.close()
         try:
             await self._answer(guardian)
+            await guardian.wait()
         finally:
             claimed.close()
 
@@ -90,7 +93,7 @@ class Guard:
     async def _answer(self, guardian: Process) -> dict[str, Any]:
         assert guardian.stdout is not None  # noqa: S101 (asked for)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS), self._listening:
                 line = await guardian.stdout.readline()
         except TimeoutError:
             raise RulesError(f"the guardian of the rules does not answer within {ANSWER_SECONDS:g} seconds") from None

@@ -137,6 +137,9 @@ class Relay:
     def text(self) -> str:
         return self.said.read_text()
 
+    def await_word(self, word: str) -> None:
+        eventually(lambda: word in self.text, f"it says {word!r}")
+
     def member(self, module: str) -> psutil.Process:
         (found,) = (one for one in psutil.Process(self.process.pid).children(recursive=True) if module in one.cmdline())
         return found
@@ -264,7 +267,7 @@ def test_another_guardian_takes_a_killed_one_s_place(net: Net, tmp_path: Path) -
     with Relay(net.gateway, tmp_path / "relay", "--transparent", "redirect", "--setup") as relay:
         first = relay.guardian
         first.kill()
-        eventually(lambda: "another one takes its place" in relay.text, "it is noticed")
+        relay.await_word("another one takes its place")
         eventually(lambda: relay.guardian.pid != first.pid, "there is another")
         talk(net, net.client, 6)
         relay.relay.kill()
@@ -281,7 +284,7 @@ def test_what_everybody_killed_left_is_removed_by_the_next(net: Net, tmp_path: P
         first.process.wait(SECONDS)
         assert rules_of(net.gateway)
     with Relay(net.gateway, tmp_path / "alive", "--transparent", "redirect", "--setup", "--ports", "9999") as alive:
-        eventually(lambda: "removed the rules that a dead relay on port 19000 had left" in alive.text, alive.text)
+        alive.await_word("removed the rules that a dead relay on port 19000 had left")
         assert not [line for line in rules_of(net.gateway) if "19000" in line]
         with Relay(net.gateway, tmp_path / "next", "--transparent", mode, "--setup", "--listen", "19001") as another:
             assert "dead relay" not in another.text
@@ -313,7 +316,7 @@ def test_who_connects_to_the_relay_itself_is_refused(net: Net, tmp_path: Path, f
         with Relay(net.gateway, tmp_path / mode, "--transparent", mode, "--setup") as relay:
             with pytest.raises(ConnectionResetError), net.client.connect(gateway, RELAY_PORT) as client:
                 client.recv(1)
-            eventually(lambda relay=relay: "in transparent mode clients connect to their brokers" in relay.text, "said")
+            relay.await_word("in transparent mode clients connect to their brokers")
             relay.stop()
 
 
@@ -325,7 +328,7 @@ def test_a_loop_is_broken(net: Net, tmp_path: Path, family: int) -> None:
     with Relay(net.client, tmp_path / "relay", "--transparent", "redirect", "--clients", "local") as relay:
         with pytest.raises(ConnectionResetError), net.client.connect(BROKER[family], BROKER_PORT) as client:
             client.recv(1)
-        eventually(lambda: "which came back to it" in relay.text, "said")
+        relay.await_word("which came back to it")
         relay.stop()
     assert not net.brokers[family].peers
 
@@ -335,7 +338,7 @@ def test_a_broker_that_refuses_is_recorded_and_named(net: Net, tmp_path: Path) -
     with Relay(net.gateway, tmp_path / "relay", "--transparent", "redirect", "--setup") as relay:
         with pytest.raises(ConnectionResetError), net.client.connect(BROKER[4], BROKER_PORT) as client:
             client.recv(1)
-        eventually(lambda: "upstream 10.9.2.2:9092 refused the connection" in relay.text, "it is named")
+        relay.await_word("upstream 10.9.2.2:9092 refused the connection")
         relay.stop()
 
 

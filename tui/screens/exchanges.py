@@ -524,11 +524,12 @@ class ExchangesScreen(Screen[None]):
         if self._index is not None and self._index.count and self.filtered:
             return ["", f"0 of {self._index.count:,} match.   f edits the filter, ctrl+x clears it."]
         if self._live is not None:
+            paste = f"bootstrap.servers={self._live.bootstrap}"
             return [
                 "",
-                "No client has sent anything yet. Point one here:",
+                "No client has sent anything yet." + ("" if self._live.taken else " Point one here:"),
                 "",
-                f"    bootstrap.servers={self._live.bootstrap}",
+                f"    {self._live.taken or paste}",
                 "",
                 f"upstream   {self._live.upstream}",
                 *(f"listening  {address}" for address in self._live.listening),
