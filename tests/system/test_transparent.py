@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -28,12 +28,14 @@ from tests.support.require import require
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
+ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 BROKER_PORT, RELAY_PORT = 9092, 19092
 CLIENT = {4: "10.9.1.1", 6: "fd09:1::1"}
 BROKER = {4: "10.9.2.2", 6: "fd09:2::2"}
 METADATA, HEARTBEAT = 3, 12
 FAMILIES = pytest.mark.parametrize("family", [4, 6])
+UNPRIVILEGED = ("setpriv", "--bounding-set", "-net_admin,-net_raw", "--inh-caps", "-net_admin,-net_raw")
 COMMAND = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "run"]
 
 
@@ -111,7 +113,8 @@ def net() -> Iterator[Net]:
 class Relay:
     """`kproxy run --transparent` on a machine; killed at the end of the `with` block."""
 
-    def __init__(self, machine: Machine, directory: Path, *arguments: str) -> None:
+    def __init__(self, machine: Machine, directory: Path, *arguments: str, before: Sequence[str] = ()) -> None:
+        """`before` is a command that runs kproxy."""
         directory.mkdir(exist_ok=True)
         self.machine = machine
         self.directory = directory
@@ -119,7 +122,7 @@ class Relay:
         self.said = directory / "said"
         self._log = self.said.open("wb")
         self.process = subprocess.Popen(
-            [*machine.enter, *COMMAND, "--headless", "-w", str(self.recording), *arguments],
+            [*machine.enter, *before, *COMMAND, "--headless", "-w", str(self.recording), *arguments],
             env=environment(directory),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
@@ -295,11 +298,15 @@ def test_what_everybody_killed_left_is_removed_by_the_next(net: Net, tmp_path: P
         assert {name for line in rules_of(net.gateway) for name in re.findall(r"KPROXY_\d+", line)} == {"KPROXY_19092"}
 
 
-@pytest.mark.parametrize("mode", ["redirect", "tproxy"])
-def test_printed_rules_do_the_same(net: Net, tmp_path: Path, mode: str) -> None:
-    rules = net.gateway.run(*COMMAND, "--transparent", mode, "--print-rules")
+@pytest.mark.parametrize(
+    ("options", "before"),
+    [(("redirect",), ()), (("tproxy",), ()), (("redirect", "--clients", "remote"), UNPRIVILEGED)],
+    ids=["redirect", "tproxy", "redirect without privileges"],
+)
+def test_printed_rules_do_the_same(net: Net, tmp_path: Path, options: tuple[str, ...], before: tuple[str, ...]) -> None:
+    rules = net.gateway.run(*COMMAND, "--transparent", *options, "--print-rules")
     net.gateway.run("sh", "-ec", rules)
-    with Relay(net.gateway, tmp_path / "relay", "--transparent", mode) as relay:
+    with Relay(net.gateway, tmp_path / "relay", "--transparent", *options, before=before) as relay:
         for family in BROKER:
             talk(net, net.client, family)
         relay.stop()
@@ -343,9 +350,8 @@ def test_a_broker_that_refuses_is_recorded_and_named(net: Net, tmp_path: Path) -
 
 
 def unprivileged(machine: Machine, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    dropped = "-net_admin,-net_raw"
     return subprocess.run(
-        [*machine.enter, "setpriv", "--bounding-set", dropped, "--inh-caps", dropped, *COMMAND, *arguments],
+        [*machine.enter, *UNPRIVILEGED, *COMMAND, *arguments],
         env=environment(directory),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -384,3 +390,38 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     )
     assert run.returncode == 5, run.stderr
     assert "iptables and ip6tables not found: install iptables" in run.stderr
+
+
+def test_a_librdkafka_client_notices_nothing(net: Net, tmp_path: Path) -> None:
+    """Three brokers and a client on one machine, all on loopback."""
+    program = subprocess.Popen(
+        [*net.host.enter, sys.executable, "-m", "tests.system.clients.mocked"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    with program:
+        try:
+            ports = program.stdout.readline().split()
+            options = ("--clients", "local", "--ports", ",".join(ports), "--setup")
+            with Relay(net.host, tmp_path / "relay", "--transparent", "redirect", *options) as relay:
+                program.stdin.write("\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == "done\n"
+                assert program.wait(SECONDS) == 0
+                relay.stop()
+        finally:
+            program.kill()
+    lines = export(relay.recording, relay.directory)
+    sent = [line for line in lines if line.get("api") == "Produce"]
+    assert {line["broker"].rpartition(":")[2] for line in lines if "broker" in line} == set(ports)
+    assert sum(batch for line in sent for batch in records_in(line)) == 500
+
+
+def records_in(produce: dict[str, Any]) -> Iterator[int]:
+    for topic in produce["request"]["body"]["topicData"]:
+        for partition in topic["partitionData"]:
+            yield from (batch["recordCount"] for batch in partition["records"]["batches"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from tests.kproxy.transparent.kernel import Kernel
 pytestmark = pytest.mark.timeout(60)
 
 SECONDS = 20.0
+PORT = 20000 + os.getpid() % 10000 * 4
+"""The first of a few whose claims no other run of these tests holds."""
 RULES = Rules("tproxy", 19092, clients="remote")
 PLACES = {"ip -4 rule", "ip -4 route", "ip -6 rule", "ip -6 route", "iptables mangle", "ip6tables mangle"}
 
@@ -125,26 +128,27 @@ def test_a_failure_leaves_nothing_and_is_explained(kernel: Kernel) -> None:
 
 
 def test_what_nobody_is_responsible_for_is_removed(kernel: Kernel) -> None:
-    for port in (1, 2):
+    first, second = PORT, PORT + 1
+    for port in (first, second):
         netfilter.install(Rules("redirect", port))
-    alive = netfilter.claim(2)
+    alive = netfilter.claim(second)
     assert alive is not None
     with alive:
-        assert netfilter.claim(2) is None
+        assert netfilter.claim(second) is None
         guardian = Guardian()
-        assert guardian.hear() == {"installed": [1]}
-        assert "KPROXY_2" in str(kernel.rules)
-        assert "KPROXY_1 " not in str(kernel.rules)
+        assert guardian.hear() == {"installed": [first]}
+        assert f"KPROXY_{second}" in str(kernel.rules)
+        assert f"KPROXY_{first}" not in str(kernel.rules)
         guardian.let_go()
         assert guardian.hear() == {"removed": True}
         guardian.close()
-    assert netfilter.remove_leftovers() == [2]
+    assert netfilter.remove_leftovers() == [second]
     assert kernel.rules == {}
 
 
 async def test_a_guard_starts_another_where_one_is_killed(kernel: Kernel) -> None:
     warned: list[str] = []
-    guard = Guard(Rules("redirect", 19093), lambda topic, _: warned.append(topic))
+    guard = Guard(Rules("redirect", PORT + 2), lambda topic, _: warned.append(topic))
     assert await guard.install() == []
     first = guard._guardian
     assert first is not None
@@ -154,10 +158,10 @@ async def test_a_guard_starts_another_where_one_is_killed(kernel: Kernel) -> Non
         while guard._guardian is first:  # noqa: ASYNC110 (nothing tells)
             await asyncio.sleep(0.01)
     assert warned == ["guardian"]
-    assert "KPROXY_19093" in str(kernel.rules)
+    assert f"KPROXY_{PORT + 2}" in str(kernel.rules)
     await guard.remove()
     assert kernel.rules == {}
-    with netfilter.claim(19093) or pytest.fail("the claim is still held"):
+    with netfilter.claim(PORT + 2) or pytest.fail("the claim is still held"):
         pass
 
 
@@ -168,7 +172,7 @@ def test_a_killed_holder_is_noticed(kernel: Kernel) -> None:
         "from kproxy.transparent.guard import Guard\n"
         "from kproxy.transparent.rules import Rules\n"
         "async def main():\n"
-        "    await Guard(Rules('redirect', 19094), print).install()\n"
+        f"    await Guard(Rules('redirect', {PORT + 3}), print).install()\n"
         "    print('there', flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -176,6 +180,6 @@ def test_a_killed_holder_is_noticed(kernel: Kernel) -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "there\n"
-        assert "KPROXY_19094" in str(kernel.rules)
+        assert f"KPROXY_{PORT + 3}" in str(kernel.rules)
         holder.kill()
     assert wait_until(lambda: kernel.rules == {}, SECONDS)
