@@ -58,8 +58,12 @@ class Machine:
 
     def listen(self, host: str, port: int) -> socket.socket:
         with self.inside():
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, port), family=family, backlog=128)
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = socket.socket(family, kind, protocol)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
+            return listener
 
     def connect(self, host: str, port: int, seconds: float = 20.0) -> socket.socket:
         with self.inside():

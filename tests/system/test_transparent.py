@@ -425,3 +425,22 @@ def records_in(produce: dict[str, Any]) -> Iterator[int]:
     for topic in produce["request"]["body"]["topicData"]:
         for partition in topic["partitionData"]:
             yield from (batch["recordCount"] for batch in partition["records"]["batches"])
+
+
+@pytest.mark.parametrize("mode", ["redirect", "tproxy"])
+def test_link_local_addresses_keep_their_zone(net: Net, tmp_path: Path, mode: str) -> None:
+    """A broker on the gateway, which its neighbour reaches by an address that means nothing without the interface."""
+    shows = net.gateway.run("ip", "-6", "-o", "addr", "show", "dev", "to-left-1", "scope", "link")
+    host = shows.split()[3].partition("/")[0]
+    eventually(lambda: "tentative" not in net.gateway.run("ip", "-6", "addr", "show", "dev", "to-left-1"), "an address")
+    broker = Broker(net.gateway, f"{host}%to-left-1")
+    try:
+        with Relay(net.gateway, tmp_path / "relay", "--transparent", mode, "--clients", "remote", "--setup") as relay:
+            with net.client.connect(f"{host}%to-right-1", BROKER_PORT) as client:
+                client.sendall(heartbeat(1, 100))
+                assert exactly(client, 114) == heartbeat(1, 100)
+            relay.stop()
+        lines = export(relay.recording, relay.directory)
+        assert {line["broker"] for line in lines if "broker" in line} == {shown(host, BROKER_PORT)}
+    finally:
+        broker.close()
