@@ -97,4 +97,5 @@ def join(net: int, left: Machine, right: Machine) -> None:
     for place, (machine, name) in enumerate(zip((left, right), names, strict=True), 1):
         machine.run("ip", "addr", "add", f"10.9.{net}.{place}/24", "dev", name)
         machine.run("ip", "addr", "add", f"fd09:{net}::{place}/64", "dev", name, "nodad")
+        machine.run("sysctl", "-qw", f"net.ipv6.conf.{name}.accept_dad=0")  # addresses are usable at once
         machine.run("ip", "link", "set", name, "up")
