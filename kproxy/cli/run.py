@@ -14,8 +14,8 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.options_recording import recording
+from kproxy.cli.options_transparent import greeting, intercepting, transparent_options
 from kproxy.cli.terminal import can_paint
-from kproxy.cli.transparent import greeting, intercepting, transparent_options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
