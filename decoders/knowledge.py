@@ -64,6 +64,15 @@ class Knowledge:
         if self._tell is not None:
             self._tell(fact, about, known)
 
+    @property
+    def facts(self) -> dict[Fact, dict[str, str]]:
+        """All that is known: of each kind what is known about whom. A copy; setting it tells nobody."""
+        return {fact: dict(known) for fact, known in self._known.items()}
+
+    @facts.setter
+    def facts(self, facts: Mapping[Fact, Mapping[str, str]]) -> None:
+        self._known = {fact: dict(facts[fact]) for fact in Fact}
+
     def learn_topic(self, topic_id: Buffer, name: str) -> None:
         if name and topic_id != _NO_ID:
             self.take(Fact.TOPIC, topic_id.hex(), name)

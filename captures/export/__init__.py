@@ -26,7 +26,12 @@ class Reading(Protocol):
 
 
 class Lines(Protocol):
-    """Turns the items of a reading into UTF-8, in order."""
+    """Turns the items of a reading into UTF-8, in order.
+
+    `problems` counts what is wrong in them where the text does not say it.
+    """
+
+    problems: int
 
     def begin(self) -> bytes: ...
 

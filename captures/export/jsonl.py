@@ -16,6 +16,7 @@ class JsonLines:
     """One object a line: exchanges and problems as they come, health last."""
 
     def __init__(self, reader: Reading, view: View | None = None) -> None:
+        self.problems = 0
         self._reader = reader
         self._view = view or View()
 
@@ -45,20 +46,13 @@ class JsonLines:
 
 
 class JsonArray(JsonLines):
-    """The same objects as one array."""
-
-    _first = True
+    """The same objects as one array; health ends it."""
 
     def begin(self) -> bytes:
-        return b"["
+        return b"[\n"
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        text = b",\n".join([encode(self.line(item)) for item in items])
-        if not text:
-            return b""
-        lead = b"\n" if self._first else b",\n"
-        self._first = False
-        return lead + text
+        return b"".join([encode(self.line(item)) + (b"\n" if isinstance(item, Health) else b",\n") for item in items])
 
     def end(self) -> bytes:
-        return b"\n]\n"
+        return b"]\n"

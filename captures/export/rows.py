@@ -61,6 +61,7 @@ class CsvLines:
 
     def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS) -> None:
         self.columns = tuple(columns)
+        self.problems = 0
         self._reader = reader
         self._precision = 6
         self._lines = _writer(self.columns)

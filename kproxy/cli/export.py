@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "json", "csv", "records")
 AT_ONCE = 512
 """Exchanges turned to text at a time, so that a reading does not become one string."""
+SMALL = 16 << 20
+"""Bytes of captures below which further processes would cost more than they save."""
 
 
 @click.command()
@@ -52,6 +55,12 @@ AT_ONCE = 512
     help="Do not open record batches of more than this, decompressed.",
 )
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that decode at once (as many as there are cores, up to 8, where captures are large).",
+)
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
 @defining
@@ -64,6 +73,7 @@ def command(
     form: str,
     batch_limit: int,
     columns: str | None,
+    jobs: int | None,
     ports: tuple[range, ...] | None,
     release: str | None,
     given: tuple[str, ...],
@@ -92,7 +102,6 @@ def command(
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.definitions import definitions
-    from captures.export.records import RecordLines
     from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.source import open_source
@@ -108,10 +117,11 @@ def command(
         with _output(output, source) as out, few_collections():
             view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
             lines = _lines(reader, form, chosen, view)
-            _write(reader, lines, selection, None if form == "csv" else view.knowledge, out)
+            export = _Export(reader, lines, selection, None if form == "csv" else view.knowledge)
+            export.write(out, _jobs(jobs, source, out, selection, viewing))
         if selection.note:
             settings.warn(selection.note)
-        if isinstance(lines, RecordLines) and lines.problems:
+        if lines.problems:
             settings.warn(f"{lines.problems} problems in messages with records; --format jsonl names them")
         if reader.error is not None:
             raise reader.error
@@ -158,39 +168,85 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> L
     return kind(reader, view)
 
 
-def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge | None, out: BinaryIO) -> None:
-    """Write what is selected, batch by batch, so that a reader of a live stream sees it at once."""
-    out.write(lines.begin())
-    for batch in _selected(reader, selection, knowledge):
-        out.writelines(lines.lines(batch[start : start + AT_ONCE]) for start in range(0, len(batch), AT_ONCE))
-        if batch:
-            out.flush()
-    out.write(lines.lines([reader.health]) + lines.end())
-    out.flush()
+@dataclass(slots=True)
+class _Export:
+    """What is made of a reading (captures.export.parallel.Work)."""
+
+    reader: Reader
+    lines: Lines
+    selection: Selection
+    knowledge: Knowledge | None
+
+    def write(self, out: BinaryIO, jobs: int) -> None:
+        from captures.export import parallel
+
+        out.write(self.lines.begin())
+        if jobs > 1:
+            parallel.write(self, self.reader.batches(), out, jobs)
+        else:
+            self._write(out)
+        out.write(self.lines.lines([self.reader.health]) + self.lines.end())
+        out.flush()
+
+    def _write(self, out: BinaryIO) -> None:
+        """Batch by batch, so that a reader of a live stream sees it at once."""
+        for batch in self.reader.batches():
+            out.writelines(self.texts(batch))
+            if batch:
+                out.flush()
+            if self.selection.done:
+                return
+
+    def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
+        """The text of those that are selected."""
+        reader = self.reader
+        if not self.selection.everything:
+            items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
+        return (self.lines.lines(items[start : start + AT_ONCE]) for start in range(0, len(items), AT_ONCE))
+
+    def learn(self, items: Sequence[Exchange | StreamProblem]) -> None:
+        from decoders.exchange import Exchange
+        from decoders.learning import learn
+
+        if self.knowledge is None:
+            return
+        for item in items:
+            if isinstance(item, Exchange):
+                learn(item, self.reader.source, self.reader.definitions, self.knowledge)
+
+    @property
+    def counts(self) -> list[int]:
+        return [self.reader.health.undecoded, self.selection.unknown, self.lines.problems]
+
+    @counts.setter
+    def counts(self, counts: list[int]) -> None:
+        self.reader.health.undecoded, self.selection.unknown, self.lines.problems = counts
 
 
-def _selected(
-    reader: Reader, selection: Selection, knowledge: Knowledge | None
-) -> Iterator[list[Exchange | StreamProblem]]:
-    """What the selection leaves of each batch of a reading."""
-    if selection == Selection():
-        yield from reader.batches()
-        return
-    held: list[Exchange | StreamProblem] = []
-    for item in selection.of(_stepwise(reader), reader.source, reader.definitions, knowledge):
-        if item is not None:
-            held.append(item)
-            continue
-        yield held
-        held = []
-    yield held
+def _jobs(wanted: int | None, source: FileSource, out: BinaryIO, selection: Selection, viewing: Viewing) -> int:
+    """How many processes make the text; one where several would not help, or could not do the same."""
+    from captures.export import parallel
+    from captures.source import SpoolSource
+
+    alone = (
+        isinstance(source, SpoolSource)  # what comes is written at once
+        or selection.count is not None  # what is selected depends on all before it
+        or viewing.registry is not None  # a thread asks the registry
+        or not _has_descriptor(out)
+    )
+    if alone:
+        return 1
+    if wanted is None:
+        return min(parallel.usable_cores(), parallel.MOST_JOBS) if source.size >= SMALL else 1
+    return wanted
 
 
-def _stepwise(reader: Reader) -> Iterator[Any]:
-    """Everything of a reading, None after each batch."""
-    for batch in reader.batches():
-        yield from batch
-        yield None
+def _has_descriptor(out: BinaryIO) -> bool:
+    try:
+        out.fileno()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

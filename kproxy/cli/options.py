@@ -334,11 +334,13 @@ class Selection:
     since: int | None = None
     until: int | None = None
     unknown: int = 0
+    taken: int = 0
+    """Exchanges that were selected so far."""
 
     def of(
         self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
     ) -> Iterator[T]:
-        """The selected exchanges of a reading, everything that is no exchange passed on; ends after `count`.
+        """The selected exchanges of a reading or its next part, what is no exchange passed on; ends after `count`.
 
         What is left out still teaches `knowledge`.
         """
@@ -347,9 +349,8 @@ class Selection:
         from decoders.learning import learn
 
         matches = None if self.expression is None else self.expression.compile()
-        left = self.count
         for item in items:
-            if left is not None and left <= 0:
+            if self.done:
                 return
             if not isinstance(item, Exchange):
                 yield item
@@ -365,8 +366,7 @@ class Selection:
                 if knowledge is not None:
                     learn(item, source, definitions, knowledge)
                 continue
-            if left is not None:
-                left -= 1
+            self.taken += 1
             yield item
 
     def in_time(self, exchange: Exchange) -> bool:
@@ -374,6 +374,11 @@ class Selection:
         if frame is None:
             return True
         return (self.since is None or frame.time >= self.since) and (self.until is None or frame.time < self.until)
+
+    @property
+    def done(self) -> bool:
+        """Whether `count` exchanges were selected."""
+        return self.count is not None and self.taken >= self.count
 
     @property
     def everything(self) -> bool:
