@@ -15,6 +15,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import signal
 import traceback
 from collections import deque
@@ -25,11 +26,16 @@ from typing import Any, BinaryIO, Final, NoReturn, Protocol
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
 
-CHUNK_ITEMS: Final = 2048
-CHUNK_BYTES: Final = 4 << 20
+CHUNK_ITEMS: Final = 4096
+CHUNK_BYTES: Final = 8 << 20
 """A chunk ends with the item that reaches either: items, or bytes of their frames."""
+WAITING: Final = 2
+"""Processes that there are for each one that may make text at a time: the text of the others waits for its turn."""
 MOST_JOBS: Final = 8
 """Reading is one process's, so that more do not help."""
+
+MADE: Final = b"\n"
+"""What a process says when its text is made: a space of the JSON that follows, so that it may be said again."""
 
 Item = Exchange | StreamProblem
 
@@ -103,12 +109,14 @@ def chunks(batch: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield batch[start:]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Child:
-    """A forked process; `report` is the pipe in which it says how it went."""
+    """A forked process; `report` is the pipe in which it says that its text is made, and then how it went."""
 
     pid: int
     report: int
+    busy: bool = True
+    """Its text is not made yet."""
 
 
 class _Relay:
@@ -124,8 +132,7 @@ class _Relay:
 
     def start(self, items: Sequence[Item]) -> None:
         """Fork a process for the next items."""
-        if len(self._children) >= self._jobs:
-            self._end_first()
+        self._make_room()
         self._out.flush()  # else the text would be there twice
         turn, (next_turn, pass_on), (report, tell) = self._turn, os.pipe(), os.pipe()
         parent = os.getpid()
@@ -140,6 +147,16 @@ class _Relay:
             if used is not None:
                 os.close(used)
         self._turn = next_turn
+
+    def _make_room(self) -> None:
+        """Wait until fewer than `jobs` processes make text, and few hold text that waits for its turn."""
+        while len(self._children) >= WAITING * self._jobs:
+            self._end_first()
+        while sum(child.busy for child in self._children) >= self._jobs:
+            busy = {child.report: child for child in self._children if child.busy}
+            for report in select.select(busy, [], [])[0]:
+                _made(report)
+                busy[report].busy = False
 
     def finish(self) -> None:
         """Wait for all of them. Raises what went wrong in the first that failed."""
@@ -167,6 +184,8 @@ class _Relay:
     def _end_first(self) -> None:
         """Wait for the first of them, and take up what it learnt and counted."""
         child = self._children[0]
+        if child.busy:
+            _made(child.report)
         report = _receive(os.dup(child.report))
         _, status = os.waitpid(child.pid, 0)
         os.close(self._children.popleft().report)
@@ -201,7 +220,7 @@ class _Relay:
             gc.disable()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            report = self._run(items, turn, pass_on, parent)
+            report = self._run(items, turn, pass_on, tell, parent)
         except OSError as error:
             report = {"os_error": [error.errno, error.strerror, error.filename]}
         except BaseException as error:  # noqa: BLE001 (whatever it is, it ends here and is told)
@@ -209,15 +228,17 @@ class _Relay:
         finally:
             try:
                 if report is not None:
+                    os.write(tell, MADE)
                     _send(tell, report)
             finally:
                 os._exit(report is None)
 
-    def _run(self, items: Sequence[Item], turn: int | None, pass_on: int, parent: int) -> Any:
+    def _run(self, items: Sequence[Item], turn: int | None, pass_on: int, tell: int, parent: int) -> Any:
         """Make the text, write it, pass the turn on; None where the turn does not come."""
         work = self._work
         counted, assumed = work.counts, self._facts()
         texts = list(work.texts(items))
+        os.write(tell, MADE)
         if turn is not None:
             truth = _receive(turn)
             if truth is None:
@@ -238,6 +259,11 @@ class _Relay:
 
     def _facts(self) -> dict[Any, dict[str, str]]:
         return {} if self._work.knowledge is None else dict(self._work.knowledge.facts)
+
+
+def _made(report: int) -> None:
+    """Wait until a process has made its text, or ended."""
+    os.read(report, len(MADE))
 
 
 def _send(pipe: int, what: Any) -> None:

@@ -10,6 +10,9 @@ from decoders.primitives import text_as_java
 from decoders.records.record import Record
 
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
+_PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])
+_LONG: Final = 64
+"""Bytes from which on deleting all that is plain, to see whether anything is left, is quicker than other ways."""
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
@@ -20,6 +23,8 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
         text = data.decode()
     except UnicodeDecodeError:
         return in_base64(data)
+    if len(data) >= _LONG and not data.translate(None, _PLAIN):
+        return text
     if text.isprintable() or not _CONTROL(text):
         return text
     return in_base64(data)
