@@ -15,8 +15,9 @@ from decoders.view import View
 class JsonLines:
     """One object a line: exchanges and problems as they come, health last."""
 
+    problems = 0
+
     def __init__(self, reader: Reading, view: View | None = None) -> None:
-        self.problems = 0
         self._reader = reader
         self._view = view or View()
 

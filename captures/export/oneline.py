@@ -61,6 +61,8 @@ def result_text(status: Status, codes: Sequence[int], exchange: Exchange, defini
 class OneLine:
     """Turns the items of a reading into lines; a problem that belongs to no exchange is one too, health is none."""
 
+    problems = 0
+
     def __init__(self, reader: Reading, knowledge: Knowledge | None = None) -> None:
         self._definitions = reader.definitions
         self._health = reader.health

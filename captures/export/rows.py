@@ -59,9 +59,10 @@ def quoted(text: str | None) -> str:
 class CsvLines:
     """Writes exchanges as lines of the chosen columns; problems and health have none."""
 
+    problems = 0
+
     def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS) -> None:
         self.columns = tuple(columns)
-        self.problems = 0
         self._reader = reader
         self._precision = 6
         self._lines = _writer(self.columns)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from decoders.view import View
 
 FORMATS = ("jsonl", "json", "csv", "records")
-AT_ONCE = 32
+AT_ONCE = 512
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 SMALL = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""

@@ -1,0 +1,324 @@
+"""The text of a reading made by several processes: the same bytes as one process writes, or an error."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from click.testing import CliRunner
+
+from captures.export import parallel
+from captures.export.parallel import Item, WorkerError, chunks, write
+from captures.source import open_source
+from decoders.conversation.stream import Side
+from decoders.exchange import Connection, Exchange, Frame
+from decoders.knowledge import Fact, Knowledge
+from kproxy.cli import export
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
+from kproxy.cli.options import Selection, Viewing
+from tests.captures import traffic
+from tests.support.multiply import multiply
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
+CONNECTION = Connection(1, "client:1", "broker:2", 0)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 20)
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that were forked."""
+    forked: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        pid = fork()
+        forked.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", counted)
+    return forked
+
+
+def run(out: Path, jobs: int, *arguments: str) -> tuple[int, str, bytes]:
+    """Exit code, standard error, and what was written."""
+    result = CliRunner().invoke(main, ["export", "--jobs", str(jobs), "-o", str(out), *arguments])
+    return result.exit_code, result.stderr, out.read_bytes()
+
+
+def twice(capture: Path, out: Path) -> str:
+    """A capture one after the other with other addresses, so that its exchanges fill several batches."""
+    multiply(capture, 2, out)
+    return str(out)
+
+
+def damaged(out: Path) -> str:
+    """A capture with bytes changed in every ninth packet that has more than a few, and cut in its last packet."""
+    taken = []
+    for index, (time, packet) in enumerate(traffic.packets(traffic.LIBRDKAFKA)):
+        start = len(packet) - traffic.payload(packet)
+        hurt = index % 9 == 0 and len(packet) > start + 60
+        taken.append((time, packet[: start + 30] + b"\xff\xff" + packet[start + 32 :] if hurt else packet))
+    out.write_bytes(traffic.pcapng(taken)[:-5])
+    return str(out)
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 4])
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_any_number_of_processes_writes_the_same(jobs: int, form: str, tmp_path: Path, forks: list[int]) -> None:
+    capture = twice(traffic.LIBRDKAFKA, tmp_path / "capture")
+    alone = run(tmp_path / "alone", 1, "--format", form, capture)
+    assert not forks
+    assert alone[0] == Exit.OK
+    assert alone == run(tmp_path / "several", jobs, "--format", form, capture)
+    assert len(forks) > 2 * parallel.WAITING * jobs
+
+
+@pytest.mark.parametrize("capture", [traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA])
+@pytest.mark.parametrize("size", [1, 7])
+def test_wherever_chunks_end(capture: Path, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_ITEMS", size)
+    assert run(tmp_path / "alone", 1, str(capture)) == run(tmp_path / "several", 3, str(capture))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-Y", "api == Fetch"],
+        ["-Y", "error or latency > 20ms", "--format", "json"],
+        ["-Y", "api == Fetch", "--format", "records"],
+        ["-Y", "not api", "--format", "json"],
+        ["--until", "2020-01-01", "--format", "csv"],
+        ["-Y", "api == Fetch", "-c", "30"],
+    ],
+)
+def test_what_is_selected_is_the_same(options: list[str], tmp_path: Path) -> None:
+    capture = twice(traffic.LIBRDKAFKA, tmp_path / "capture")
+    alone = run(tmp_path / "alone", 1, capture, *options)
+    assert alone[0] == Exit.OK
+    assert alone == run(tmp_path / "several", 3, capture, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], ""),
+        (["--format", "json"], ""),
+        (["--format", "records"], "problems in messages with records"),
+        (["-Y", "error", "--format", "csv"], "left out: the filter cannot tell"),
+    ],
+)
+def test_damage_is_told_and_counted_the_same(options: list[str], told: str, tmp_path: Path) -> None:
+    capture = damaged(tmp_path / "capture")
+    code, error, text = run(tmp_path / "alone", 1, capture, *options)
+    assert code == Exit.INPUT
+    assert "cut in a" in error
+    assert told in error
+    assert options or b'"undecoded":0,' not in text.splitlines()[-1]
+    assert (code, error, text) == run(tmp_path / "several", 3, capture, *options)
+
+
+def exchange(number: int) -> Exchange:
+    return Exchange(number, CONNECTION, 3, 12, number, "client")
+
+
+class Numbers:
+    """Writes exchanges' numbers and what number was learnt last; `act` is done with each number before."""
+
+    def __init__(self) -> None:
+        self.knowledge: Knowledge | None = Knowledge()
+        self.counts = [0, 0]
+        self.learns = True
+
+    def act(self, number: int) -> None:
+        pass
+
+    def texts(self, items: Sequence[Item]) -> Iterator[bytes]:
+        for item in items:
+            assert isinstance(item, Exchange)
+            self.act(item.number)
+            assert self.knowledge is not None
+            last = self.knowledge.protocol("last")
+            yield f"{item.number} after {last} of {self.knowledge.protocol('first')}\n".encode()
+            self.counts = [self.counts[0] + 1, self.counts[1] + item.number]
+            self._learn(item.number)
+
+    def learn(self, items: Sequence[Item]) -> None:
+        for item in items if self.learns else ():
+            assert isinstance(item, Exchange)
+            self._learn(item.number)
+
+    def _learn(self, number: int) -> None:
+        assert self.knowledge is not None
+        if self.knowledge.protocol("first") is None:
+            self.knowledge.take(Fact.PROTOCOL, "first", str(number))
+        if not number % 10:
+            self.knowledge.take(Fact.PROTOCOL, "last", str(number))
+
+
+def numbers(work: Numbers, path: Path, jobs: int) -> str:
+    batches = [[exchange(number) for number in range(start, start + 50)] for start in range(0, 500, 50)]
+    with path.open("wb") as out:
+        if jobs == 1:
+            out.writelines(text for batch in batches for text in work.texts(batch))
+        else:
+            write(work, batches, out, jobs)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_text_is_made_of_what_was_learnt_before_it(learns: bool, tmp_path: Path) -> None:
+    alone, several = Numbers(), Numbers()
+    several.learns = learns
+    assert numbers(several, tmp_path / "several", 4) == numbers(alone, tmp_path / "alone", 1)
+    assert several.counts == alone.counts == [500, sum(range(500))]
+
+
+def test_what_only_text_teaches_is_made_again_only_until_it_is_known(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    class Once(Numbers):
+        def act(self, number: int) -> None:
+            with made.open("a") as file:
+                file.write(f"{number}\n")
+            if number == 25 and self.knowledge is not None:
+                self.knowledge.take(Fact.TOPIC, "0" * 32, "inside")
+
+    assert len(numbers(Once(), tmp_path / "several", 2).splitlines()) == 500
+    again = len(made.read_text().splitlines()) - 500
+    assert 0 < again <= 20 * parallel.WAITING * 2
+
+
+def test_a_process_that_is_killed_is_an_error(tmp_path: Path) -> None:
+    class Killed(Numbers):
+        def act(self, number: int) -> None:
+            if number == 222:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerError, match="signal 9"):
+        numbers(Killed(), tmp_path / "several", 3)
+    lines = (tmp_path / "several").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == [str(number) for number in range(220)]
+    assert_no_children()
+
+
+def test_an_error_in_a_process_is_told(tmp_path: Path) -> None:
+    class Wrong(Numbers):
+        def act(self, number: int) -> None:
+            if number in {222, 333}:
+                raise KeyError(number)
+
+    with pytest.raises(WorkerError, match="KeyError: 222") as raised:
+        numbers(Wrong(), tmp_path / "several", 3)
+    assert any("in act" in note for note in raised.value.__notes__)
+    assert_no_children()
+
+
+def test_an_error_of_the_reading_ends_the_processes(tmp_path: Path) -> None:
+    def batches() -> Iterator[list[Item]]:
+        for start in range(0, 100, 20):
+            yield [exchange(number) for number in range(start, start + 20)]
+        raise ValueError("no more")
+
+    with (tmp_path / "several").open("wb") as out, pytest.raises(ValueError, match="no more"):
+        write(Numbers(), batches(), out, 3)
+    assert_no_children()
+
+
+def test_a_full_disk_is_the_error_that_it_is() -> None:
+    class Long(Numbers):
+        def texts(self, items: Sequence[Item]) -> Iterator[bytes]:
+            assert isinstance(items[0], Exchange)
+            yield b"x" * 100_000 if items[0].number else b""
+
+    with pytest.raises(OSError, match="No space left"), Path("/dev/full").open("wb") as out:
+        write(Long(), [[exchange(number) for number in range(100)]], out, 2)
+    assert_no_children()
+
+
+def assert_no_children() -> None:
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def apart(*arguments: str) -> subprocess.Popen[bytes]:
+    """The command as a process, and a group, of its own."""
+    code = (
+        "import sys; from captures.export import parallel; from kproxy.cli.main import main;"
+        "parallel.CHUNK_ITEMS = 20; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", code, "export", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def assert_gone(group: int) -> None:
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    process = apart("--jobs", "3", twice(traffic.LIBRDKAFKA, tmp_path / "capture"))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=60) == Exit.PIPE
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert_gone(process.pid)
+
+
+@pytest.mark.parametrize("everybody", [True, False])
+def test_an_interrupt(everybody: bool, tmp_path: Path) -> None:
+    process = apart("--jobs", "3", twice(traffic.LIBRDKAFKA, tmp_path / "capture"))
+    assert process.stdout is not None
+    process.stdout.read(200_000)  # more than a pipe holds: the forked ones write, and wait for somebody to read on
+    (os.killpg if everybody else os.kill)(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == Exit.INTERRUPTED
+    process.communicate()
+    assert_gone(process.pid)
+
+
+def frame(size: int) -> Frame:
+    return Frame(Side.CLIENT, 0, size, 0, 0, 0, [])
+
+
+def test_chunks_end_by_items_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 3)
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", 1000)
+    batch = [exchange(number) for number in range(8)]
+    batch[4].request, batch[4].response = frame(400), frame(600)
+    assert [[item.number for item in part if isinstance(item, Exchange)] for part in chunks(batch)] == [
+        [0, 1, 2], [3, 4], [5, 6, 7],
+    ]  # fmt: skip
+    assert list(chunks([])) == []
+
+
+def test_when_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
+
+    def jobs(wanted: int | None, out: BinaryIO, selection: Selection | None = None, registry: str | None = None) -> int:
+        viewing = Viewing(registry=registry)
+        return export._jobs(wanted, source, out, selection or Selection(), viewing)
+
+    source = open_source(traffic.LIBRDKAFKA)
+    with (tmp_path / "out").open("wb") as out:
+        assert jobs(None, out) == 1
+        monkeypatch.setattr(export, "SMALL", source.size)
+        assert jobs(None, out) == 4
+        assert jobs(3, out) == 3
+        assert jobs(3, out, Selection(count=5)) == 1
+        assert jobs(3, out, registry="http://registry") == 1
+        assert jobs(3, io.BytesIO()) == 1
+    source.close()
