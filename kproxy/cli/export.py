@@ -59,7 +59,7 @@ SMALL = 16 << 20
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that decode at once (as many as there are cores, up to 8, where captures are large).",
+    help="Decode in N processes at once (for large files as many as there are cores, up to 8).",
 )
 @click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
 @click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
@@ -88,13 +88,15 @@ def command(
 
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
-    first and the exit code is 3.
+    first and the exit code is 3. The output is the same for any number of --jobs; there is one where standard input is
+    read, exchanges are counted (-c), or a registry is asked.
 
     \b
     kproxy export capture.pcap -o exchanges.jsonl
     kproxy export vendor.pcap --definitions vendor/ -Y 'api == VendorThing'
     kproxy export groups.pcap --dialect coordinator-draft-1
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
+    kproxy export large.pcap -o exchanges.jsonl --jobs 2
     kproxy export capture.pcap --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api

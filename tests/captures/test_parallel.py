@@ -290,6 +290,16 @@ def test_an_interrupt(everybody: bool, tmp_path: Path) -> None:
     assert_gone(process.pid)
 
 
+def test_nobody_goes_on_without_the_process_that_reads(tmp_path: Path) -> None:
+    capture = twice(traffic.LIBRDKAFKA, tmp_path / "capture")
+    process = apart("--jobs", "3", capture)
+    assert process.stdout is not None
+    start = process.stdout.read(200_000)
+    process.kill()
+    rest, _ = process.communicate(timeout=60)
+    assert len(start + rest) < len(run(tmp_path / "alone", 1, capture)[2])
+
+
 def frame(size: int) -> Frame:
     return Frame(Side.CLIENT, 0, size, 0, 0, 0, [])
 
