@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import PORTS, SIZE, Selection, Viewing, defining, selecting, viewing
+from kproxy.cli.terminal import standard_output
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -254,7 +254,7 @@ def _has_descriptor(out: BinaryIO) -> bool:
 @contextlib.contextmanager
 def _output(path: Path | None, source: FileSource) -> Iterator[BinaryIO]:
     if path is None or str(path) == "-":
-        yield sys.stdout.buffer
+        yield standard_output()
         return
     if any(path.exists() and part.path.exists() and path.samefile(part.path) for part in source.parts):
         raise Failure(f"{path}: is the capture that is read", Exit.USAGE)

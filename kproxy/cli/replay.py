@@ -19,7 +19,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import PORTS, RELEASE, Selection, Viewing, defining, selecting, viewing
-from kproxy.cli.terminal import can_paint
+from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -135,7 +135,7 @@ def _print(
 
 def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge, *, health: bool) -> None:
     """Write the lines of what is selected; after each batch they leave, so that a live stream is seen as it passes."""
-    out = sys.stdout.buffer
+    out = standard_output()
     held: list[Exchange | StreamProblem | Health] = []
     for item in selection.of(_stepwise(reader), reader.source, reader.definitions, knowledge):
         if item is not None:
