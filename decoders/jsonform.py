@@ -21,7 +21,7 @@ from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
 from decoders.records.batches import Trouble
-from decoders.records.form import RecordsForm, unaligned_records
+from decoders.records.form import Allowance, RecordsForm, unaligned_records
 from decoders.schema.model import Message
 from decoders.view import PLAIN, View
 
@@ -43,8 +43,10 @@ def body_json(
     if plan.places and view.inside:
         embedded.show(body, values, plan.places, body_json, scope or Scope(view))
     if plan.records is not None and view.open_batches:
-        for place in _forms(body, plan.records, "", ()):
-            place.form.open(body_json, view, _topic(place.around, view.knowledge))
+        found = list(_forms(body, plan.records, "", ()))
+        allowance = Allowance(view, sum(place.form["sizeInBytes"] for place in found))
+        for place in found:
+            place.form.open(body_json, view, _topic(place.around, view.knowledge), allowance)
             if scope is not None and scope.depth:
                 path = f"{scope.path}.{place.path}"
                 scope.found.records += [(f"{path}.{trouble.path}", trouble) for trouble in place.form.troubles]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from decoders import secrets
 from decoders.primitives import Buffer
@@ -12,9 +12,33 @@ from decoders.records import internal
 from decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
 from decoders.records.compiled import in_base64, record_forms, text_or_base64
 from decoders.records.control import ToJson, key_json, type_of, value_json
-from decoders.records.opening import open_batch
+from decoders.records.legacy import RECORD_COSTS
+from decoders.records.opening import Opened, open_batch
 from decoders.records.record import Record, RecordsError
 from decoders.view import PLAIN, Payloads, View
+
+GROWTH: Final = 64
+"""How many times its size the batches of a message may grow to, where that is more than one batch may."""
+
+
+class Allowance:
+    """How many bytes the compressed batches of a message may still come to: many small ones can hold a lot together."""
+
+    def __init__(self, view: View, size: int) -> None:
+        self.most = self.left = max(view.batch_limit, GROWTH * size)
+
+    def open(self, records: Buffer, batch: Batch, limit: int) -> Opened:
+        """Open a batch within what is left, and within a `limit` of its own."""
+        opened = open_batch(records, batch, limit=min(limit, self.left))
+        if batch.header["compression"] == "none":
+            return opened
+        if self.left < limit:
+            text = f"the batches of the message come to more than {self.most} bytes: not opened"
+            beyond = Code.DECOMPRESSION_LIMIT
+            troubles = [replace(one, message=text) if one.code is beyond else one for one in opened.troubles]
+            opened = replace(opened, troubles=troubles)
+        self.left -= min(self.left, max(opened.uncompressed_size or 0, RECORD_COSTS * len(opened.records)))
+        return opened
 
 
 def unaligned_records(records: Buffer) -> RecordsForm:
@@ -42,16 +66,20 @@ class RecordsForm(dict[str, Any]):
         self._records = records[self._start :] if self._start else records
         self._parsed: Batches | None = parsed
 
-    def open(self, to_json: ToJson, view: View = PLAIN, topic: str | None = None) -> None:
+    def open(
+        self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
+    ) -> None:
         """Give every batch its records; what is wrong in them is added to `troubles`. Lets go of the bytes.
 
-        `topic` is the name of the records' topic, None where it is unknown.
+        `topic` is the name of the records' topic, None where it is unknown; `allowance` is the message's, where that
+        may have further fields.
         """
         if self._parsed is None:
             return
+        allowance = allowance or Allowance(view, self["sizeInBytes"])
         troubles = []
         for index, batch in enumerate(self._parsed.batches):
-            found = _open(self._records, batch, to_json, view, topic)
+            found = _open(self._records, batch, to_json, view, topic, allowance)
             path = f"batches[{index}]"
             troubles += [
                 replace(
@@ -66,9 +94,11 @@ class RecordsForm(dict[str, Any]):
         self._records, self._parsed = b"", None
 
 
-def _open(records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str | None) -> list[Trouble]:
+def _open(
+    records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str | None, allowance: Allowance
+) -> list[Trouble]:
     """Complete the header of a batch to its JSON form in place; returns what is wrong inside."""
-    opened = open_batch(records, batch, limit=view.batch_limit)
+    opened = allowance.open(records, batch, view.batch_limit)
     header = batch.header
     troubles = opened.troubles
     bad: list[tuple[int, int]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import struct
 from typing import Any
 
@@ -14,6 +15,7 @@ from decoders.jsonform import body_json
 from decoders.problems import Code
 from decoders.records.form import RecordsForm
 from decoders.records.shown import text_or_base64
+from decoders.view import View
 from tests.decoders.records.support import batch, message, record
 from tests.decoders.test_exchange_json import one
 from tests.support.scripts import Script, request, response
@@ -76,6 +78,31 @@ def test_what_cannot_be_decompressed_has_no_records() -> None:
     form = shown(batch(b"nonsense", 1, attributes=1))
     assert (form["batches"][0]["records"], form["batches"][0]["uncompressedSizeInBytes"]) == (None, None)
     assert [(trouble.code, trouble.path) for trouble in form.troubles] == [(Code.DECOMPRESSION_FAILED, "batches[0]")]
+
+
+def test_many_small_batches_come_to_no_more_than_one_may() -> None:
+    # 100 batches of 1 MiB in some kilobytes: no more are opened than the limit of one batch holds.
+    packed = batch(zstandard.compress(record(0, None, bytes(1 << 20))), 1, attributes=4)
+    plain = batch(record(0, None, b"plain"), 1)
+    partition = {"records": packed * 50 + plain, "partitionIndex": 0}
+    answer = response(1, 11, 1, responses=[{"topic": "t", "partitions": [partition] * 2}])
+    script = Script().client(request(1, 11, 1)).broker(answer)
+    line = one(script, view=View(batch_limit=8 << 20))
+    fields = [each["records"]["batches"] for each in line["response"]["body"]["responses"][0]["partitions"]]
+    assert [sum(found["records"] is not None for found in batches) for batches in fields] == [8, 1]
+    assert [batches[-1]["records"][0]["value"] for batches in fields] == ["plain"] * 2
+    assert {(problem["code"], problem["message"]) for problem in line["problems"]} == {
+        ("decompression_limit", f"the batches of the message come to more than {8 << 20} bytes: not opened")
+    }
+    assert len(line["problems"]) == 93
+
+
+def test_a_large_message_may_grow_as_much() -> None:
+    noise = record(0, None, random.Random(1).randbytes(200_000))
+    data = b"".join(batch(zstandard.compress(noise), 1, attributes=4) for _ in range(3))
+    form = RecordsForm(data)
+    form.open(body_json, View(batch_limit=250_000))
+    assert form.troubles == []
 
 
 def test_a_header_s_key_that_is_not_utf8() -> None:
