@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from decoders import secrets
 from decoders.jsonform import body_json
 from decoders.records import internal
 from decoders.records.compiled import text_or_base64
@@ -102,6 +103,10 @@ class Choices:
             if chosen is None and "decoded" in form:
                 return Read(topic, "its definition", form["decoded"], error)
         return self.viewers.look(topic, part, data, headers, chosen)
+
+    def withholds(self, topic: str | None) -> bool:
+        """Whether what no definition reads of a topic's records is withheld."""
+        return topic in secrets.TOPICS and not self._view.show_secrets
 
     def next(self, topic: str | None, part: str) -> None:
         """Go from the best fitting viewer through all that can be chosen, and back."""

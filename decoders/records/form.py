@@ -114,6 +114,8 @@ def _open(
         troubles = [*troubles, *_internal(batch, opened.records, shown, to_json, view, topic)]
     elif view.payloads is not None:
         _show_payloads(view.payloads, topic, opened.records, shown)
+    if topic in secrets.TOPICS and not view.show_secrets:
+        _withhold_undecoded(opened.records, shown)
     header["uncompressedSizeInBytes"] = opened.uncompressed_size
     header["records"] = None if opened.uncompressed_size is None else shown
     # A header key is text by its type, so that one that is not cannot be shown as it is.
@@ -150,6 +152,16 @@ def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record],
         for (_, content), header in zip(headers, form.get("headers", ()), strict=True):
             if content is not None:
                 header["value"] = show(topic, "header", content, headers)
+
+
+def _withhold_undecoded(records: list[Record], shown: list[dict[str, Any]]) -> None:
+    """Withhold what could not be read of records that can hold a secret: damage moves one to anywhere."""
+    for (_, _, key, value, headers), form in zip(records, shown, strict=True):
+        for part, data in (("key", key), ("value", value)):
+            if not (isinstance(form[part], dict) and "decoded" in form[part]):
+                form[part] = secrets.redacted(data)
+        for (_, content), header in zip(headers, form.get("headers", ()), strict=True):
+            header["value"] = secrets.redacted(content)
 
 
 def _message(record: Record) -> dict[str, Any]:
@@ -209,7 +221,7 @@ def internal_part(
             found = [(problem.code, problem.message, f"{part}.{problem.path}") for problem in odd]
     except RecordsError as error:
         found = [(error.code, error.message, error.part)]
-    hidden = part == "value" and internal.withheld(topic, body, values, view)
+    hidden = internal.withheld(topic, body, values, view)
     form: dict[str, Any] = secrets.redacted(data) if hidden else in_base64(data)
     if body is not None and values is not None:
         form["decoded"], inside = internal.decoded_json(body, data, values, to_json, view)

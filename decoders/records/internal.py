@@ -114,7 +114,7 @@ def decoded_json(
 
 
 def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view: View) -> bool:
-    """Whether the bytes of a value are to be withheld; `values` are None where it cannot be read."""
+    """Whether the bytes of a key or value are to be withheld; `values` are None where it cannot be read."""
     if view.show_secrets:
         return False
     if body is None or values is None:

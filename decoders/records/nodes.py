@@ -12,11 +12,13 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from decoders import secrets
+from decoders import embedded, secrets
+from decoders.embedded import Scope
 from decoders.knowledge import Knowledge
 from decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
 from decoders.problems import Code, Problem
@@ -191,6 +193,14 @@ class _InBatch:
         words.append(self.found.skipped(self.index, offset) or "")
         return "  ".join(filter(None, words))
 
+    def tell(self, key: Node, value: Node, headers: Sequence[Header] = NO_HEADERS) -> None:
+        """Say what the key and value of a record are that is no control record."""
+        topic = self.found.place.topic
+        if topic in internal.TOPICS:
+            _internal(topic, key, value, self.view)
+        else:
+            key.label, value.label = self.payload("key", key, headers), self.payload("value", value, headers)
+
     def payload(self, part: str, node: Node, headers: Sequence[Header] = NO_HEADERS) -> str | None:
         """What a key, value or header value says: as the view's viewers show it, else the beginning of its text."""
         payloads = self.view.payloads
@@ -296,10 +306,9 @@ def _record(
     key, value = fields.bytes("key"), fields.bytes("value")
     if inside.batch.header["isControl"]:
         _control(key, value)
-    elif inside.found.place.topic in internal.TOPICS:
-        _internal(inside.found.place.topic, key, value, inside.view)
+        key.secret = value.secret = inside.secret
     else:
-        key.label, value.label = inside.payload("key", key, carried), inside.payload("value", value, carried)
+        inside.tell(key, value, carried)
     yield key
     yield value
     headers = fields.number("headers")
@@ -316,7 +325,8 @@ def _record(
             name.value = text_as_java(raw)
             name.problem = Problem("", name.start, name.path, "a header's key is not UTF-8", Code.BAD_UTF8)
         content = fields.bytes("value")
-        content.label = inside.payload("header", content, carried)
+        content.secret = inside.secret
+        content.label = None if inside.secret else inside.payload("header", content, carried)
         header.children.extend((name, content))
         header.end = headers.end = at + fields.position
         headers.children.append(header)
@@ -433,13 +443,18 @@ def _internal(topic: str, key: Node, value: Node, view: View) -> None:
         except RecordsError as error:
             at = node.end - len(data)
             node.problem = Problem("", at + error.position, node.path, error.message, error.code)
-        node.secret = node is value and internal.withheld(topic, body, values, view)
+        node.secret = internal.withheld(topic, body, values, view)
         if body is not None:
-            node.later(partial(_internal_fields, body, data))
+            node.later(partial(_internal_fields, body, data, view))
 
 
-def _internal_fields(body: internal.Body, data: bytes, node: Node) -> list[Node]:
+def _internal_fields(body: internal.Body, data: bytes, view: View, node: Node) -> list[Node]:
     found = tree(body.message, body.version, data, body.start, len(data))
+    embedded.attach(found, body.message, body.version, memoryview(data), Scope(view))
+    # What is inside bytes is made with its offsets in `data`, so that it must be there before it is moved.
+    closed = [found]
+    while closed:
+        closed += closed.pop().children
     return _moved(found, node.end - len(data), node)
 
 
@@ -448,6 +463,8 @@ def _moved(found: Node, by: int, parent: Node) -> list[Node]:
     for node in found.walk():
         node.start += by
         node.end += by
+        if node.problem is not None:
+            node.problem = replace(node.problem, offset=node.problem.offset + by)
     for child in found.children:
         child.parent = parent
     return found.children
@@ -505,12 +522,12 @@ class _Message:
                 stamp.label = moment(timestamp)
                 yield stamp
             key = fields.bytes32("key")
-            key.label = self.inside.payload("key", key)
+            key.secret = self.inside.secret
             yield key
             value = fields.bytes32("value")
             codec = compression_name(attributes)
             if codec == "none":
-                value.label = self.inside.payload("value", value)
+                self.inside.tell(key, value)
             else:
                 value.name, value.type, value.elsewhere, value.label = "records", "[]message", True, codec
                 above = timestamp if magic and attributes & 8 else self.append_time
@@ -521,6 +538,7 @@ class _Message:
         except RecordsError as error:
             rest = _bytes("unread", data, min(fields.position, len(data)), len(data), at, node)
             rest.problem = Problem("", at + error.position, node.path, error.message, error.code)
+            rest.secret = self.inside.secret
             yield rest
 
     def _set(
@@ -571,6 +589,7 @@ class _Message:
             start = min(damage.position, len(inner))
             rest = _bytes("unread", view, start, len(inner), 0, node)
             rest.buffer = inner
+            rest.secret = self.inside.secret
             rest.problem = Problem("", damage.position, rest.path, damage.message, damage.code)
             yield rest
         return None

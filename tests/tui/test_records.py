@@ -238,7 +238,7 @@ async def test_credentials_in_the_cluster_s_metadata_are_withheld(
     tmp_path: Path, *, whole: bool, show_secrets: bool
 ) -> None:
     credential = b"\1\x0b\0\3us\1\5SALT\7STORED\7SERVER\0"
-    partition = {"partitionIndex": 0, "records": batch(record(0, None, credential), 1)}
+    partition = {"partitionIndex": 0, "records": batch(record(0, None, credential, [(b"h", b"hunter2")]), 1)}
     answer = response(1, 13, 1, responses=[{"topicId": METADATA_ID, "partitions": [partition]}])[8:]
     builder = IndexBuilder(tmp_path)
     builder.exchange("Fetch", 13, {"topics": []}, raw_response=answer if whole else answer[:-4])
@@ -251,6 +251,9 @@ async def test_credentials_in_the_cluster_s_metadata_are_withheld(
         at = opened.data.index(b"STORED")
         withheld = any(start <= at < at + 6 <= end for start, end in opened.secret)
         assert withheld != show_secrets
+        if whole:
+            await open_tab(pilot, 0)
+            assert ("hunter2" in "\n".join(grid(app))) == show_secrets
 
 
 async def test_fields_lead_into_decompressed_bytes_and_back(records: Path) -> None:

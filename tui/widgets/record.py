@@ -19,7 +19,7 @@ from decoders.records.record import Record, RecordsError
 from tui import actions, look
 from tui.cells import Cells
 from tui.records import SKIPPED, RecordLine, TextLine
-from tui.viewing import HEX, Choices, PlainViewers
+from tui.viewing import HEX, WITHHELD, Choices, PlainViewers
 from tui.widgets.lines import Lines
 from tui.widgets.records import null_text
 
@@ -105,15 +105,17 @@ class RecordPane(Lines):
         yield from self._payload("key", key)
         yield from self._payload("value", value)
         for number, (name, content) in enumerate(headers[:MOST_HEADERS]):
-            text = "null" if content is None else self._header(content)
+            text = "null" if content is None else self._header(content, line.place.topic)
             yield "headers" if number == 0 else "", f"{text_as_java(name)} = {text}", *_PLAIN
         if len(headers) > MOST_HEADERS:
             yield "", f"… {len(headers) - MOST_HEADERS:,} more headers", look.DIM, ""
         yield from _batch(line)
 
-    def _header(self, content: bytes) -> str:
+    def _header(self, content: bytes, topic: str | None) -> str:
         if not content:
             return '""'
+        if self._choices.withholds(topic):
+            return WITHHELD
         seen = PlainViewers().look(None, "header", content[:HEAD], (), None)
         return seen.value if isinstance(seen.value, str) else content[:HEAD].hex(" ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 from base64 import b64decode, b64encode
@@ -17,12 +18,14 @@ from decoders.primitives import write_unsigned_varint
 from decoders.problems import Code
 from decoders.records import internal
 from decoders.records.form import RecordsForm
+from decoders.records.nodes import attach
+from decoders.records.places import Place
 from decoders.records.record import RecordsError
 from decoders.schema import definitions
-from decoders.tree import tree
+from decoders.tree import Node, tree
 from decoders.view import View
 from decoders.writer import write
-from tests.decoders.records.support import batch, record
+from tests.decoders.records.support import batch, message, record
 
 OFFSETS, TRANSACTIONS, CLUSTER = "__consumer_offsets", "__transaction_state", "__cluster_metadata"
 
@@ -190,6 +193,38 @@ def test_secrets_are_withheld_in_what_was_read_and_in_its_bytes() -> None:
     _, config = shown(CLUSTER, None, plain)
     assert b64decode(config["base64"]) == plain
     assert config["decoded"]["data"]["value"] == "5"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        batch(record(0, None, SCRAM), 1, attributes=32),
+        batch(record(0, b"\0\0\0\2", SCRAM), 1, attributes=32),
+        batch(record(0, SCRAM, None), 1),
+        batch(record(0, None, b"x", [(b"h", SCRAM)]), 1),
+        message(1, 0, SCRAM, SCRAM),
+        message(1, 0, None, gzip.compress(message(1, 0, None, SCRAM)), attributes=1),
+    ],
+    ids=["control", "controlled value", "key", "header", "message", "message set"],
+)
+def test_a_secret_that_damage_moved_is_withheld(data: bytes) -> None:
+    for show_secrets in (False, True):
+        view = View(show_secrets=show_secrets)
+        form = RecordsForm(data)
+        form.open(body_json, view, CLUSTER)
+        assert (base64(SCRAM) in json.dumps(form)) is show_secrets
+        field = Node("records", "records", 0)
+        field.end, field.value = len(data), memoryview(data)
+        attach(field, view, [Place("", CLUSTER, None, 0, data)])
+        told = [node for node in leaves(field) if SCRAM in bytes(node.value)]
+        assert told
+        assert all(node.secret is not show_secrets for node in told)
+
+
+def leaves(node: Node) -> list[Node]:
+    """The nodes of bytes below a node, opened."""
+    below = [leaf for child in node.children for leaf in leaves(child)]
+    return below + [child for child in node.children if isinstance(child.value, memoryview)]
 
 
 def test_secrets_are_shown_where_asked_for() -> None:

@@ -25,8 +25,11 @@ from decoders.records.form import RecordsForm
 from decoders.records.nodes import MOST, attach, topic_of
 from decoders.records.places import PLACES, Place, places
 from decoders.schema import definitions
+from decoders.schema.model import Message
 from decoders.tree import Node
 from decoders.view import PLAIN, View
+from decoders.writer import write
+from tests.decoders.embedded.support import structure
 from tests.decoders.records.support import batch, message, record
 from tests.support.golden import DATA
 from tests.support.scripts import response
@@ -271,6 +274,37 @@ def test_records_of_internal_topics_are_read_and_their_secrets_withheld() -> Non
         assert (salt.path, bytes(salt.value)) == ("batches[0].records[0].value.salt", b"ab")
         assert salt.secret
         assert data[salt.start - 7 : salt.end - 7].endswith(b"ab")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("magic", [1, 2])
+def test_what_is_inside_bytes_of_internal_topics_has_its_place(magic: int, *, whole: bool) -> None:
+    subscription = structure("ConsumerProtocolSubscription", 1, topics=["orders"])
+    member = {"memberId": "m", "clientId": "c", "clientHost": "h", "subscription": subscription, "assignment": b""}
+    group = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m", "members": [member]}
+    key = b"\0\2" + write(written("GroupMetadataKey", 0), 0, {"group": "g"})
+    value = b"\0\3" + write(written("GroupMetadataValue", 3), 3, group)
+    if not whole:
+        value = value.replace(b"orders", b"ord\xffrs")
+    data = batch(record(0, key, value), 1) if magic == 2 else message(1, 0, key, value)
+    field = Node("records", "records", 7)
+    field.end, field.value = 7 + len(data), memoryview(data)
+    attach(field, PLAIN, [Place("", "__consumer_offsets", None, 0, data)])
+    outer = child(field, "batches", "[0]")
+    shown = child(outer, "records", "[0]", "value") if magic == 2 else child(outer, "value")
+    assert shown.label == "GroupMetadataValue"
+    inner = child(shown, "members", "[0]", "subscription")
+    assert inner.label == "consumer protocol subscription v1"
+    topic = child(inner, "topics", "[0]")
+    assert data[topic.start - 7 : topic.end - 7] == (b"\0\6orders" if whole else b"\0\6ord\xffrs")
+    assert (topic.problem is None) is whole
+    assert topic.problem is None or data[topic.problem.offset - 7] == 0xFF
+
+
+def written(name: str, version: int) -> Message:
+    message_ = definitions().message(name, version)
+    assert message_ is not None
+    return message_
 
 
 @pytest.mark.parametrize("magic", [0, 1])
