@@ -142,8 +142,10 @@ class _Scan:
             raise self.unexpected("a value")
         try:
             value = json.loads(match[0])
-        except ValueError as error:
-            raise self.error(str(error)) from None
+        except json.JSONDecodeError as error:
+            raise self.error(error.msg) from None
+        except ValueError:
+            raise self.error("a number has too many digits") from None
         self.position = match.end()
         return value
 

@@ -18,6 +18,8 @@ from decoders.schema.reading import PRIMITIVES
 
 KINDS: Final = ("request", "response", "data")
 HIGHEST_KEY: Final = 32767
+MOST_FIELDS: Final = 5_000
+"""Fields of a message, those of a struct counted wherever it is used; Kafka's largest message has some 100."""
 FIELD_REQUIRED: Final = frozenset({"name", "type", "versions"})
 FIELD_OPTIONAL: Final = frozenset(
     {
@@ -99,6 +101,7 @@ class Fields:
         self._shared: dict[str, dict[str, Element]] = {}
         self._open: list[str] = []
         """Names of the shared structs that are being read, the outermost first."""
+        self._count = 0
         for one in shared.items("commonStructs") if shared is not None else ():
             members = one.object("a common struct", ("name", "versions", "fields"), ("about",))
             name = identifier(members["name"], "a struct's name")
@@ -111,11 +114,16 @@ class Fields:
     def read(self, element: Element, around: Versions, owner: str) -> tuple[Field, ...]:
         """The fields of the struct or message `owner` that is present in the versions `around`."""
         fields: list[Field] = []
+        names: set[str] = set()
         tags: set[int] = set()
         for one in element.items("fields"):
+            self._count += 1
+            if self._count > MOST_FIELDS:
+                raise one.error(f"more than {MOST_FIELDS} fields, those of a struct counted wherever it is used")
             field = self.field(one, around)
-            if any(field.name == other.name for other in fields):
+            if field.name in names:
                 raise one.error(f"{owner} has two fields {field.name}")
+            names.add(field.name)
             if field.tag is not None:
                 if field.tag in tags:
                     raise one.value["tag"].error(f"{owner} has two fields with tag {field.tag}")

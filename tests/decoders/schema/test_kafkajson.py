@@ -137,6 +137,23 @@ def test_files_are_checked_against_each_other() -> None:
     assert str(refused(GOOD, RESPONSE, other)) == "2.json:3: API key 10000 is that of VendorThingRequest too (0.json)"
 
 
+def test_a_message_is_not_larger_than_anybody_needs() -> None:
+    """Structs that hold structs many times over would else come to more fields than any machine holds."""
+    inside = ", ".join(f'{{"name": "F{i}", "type": "NEXT", "versions": "0+"}}' for i in range(10))
+    struct = f'{{"name": "THIS", "versions": "0+", "fields": [{inside}]}}'
+    structs = [struct.replace("THIS", f"S{i}").replace("NEXT", f"S{i + 1}") for i in range(12)]
+    structs.append('{"name": "S12", "versions": "0+", "fields": [{"name": "A", "type": "int8", "versions": "0+"}]}')
+    head = '{"type": "data", "name": "Wide", "validVersions": "0", "flexibleVersions": "none",'
+    fields = '"fields": [{"name": "X", "type": "S0", "versions": "0+"}]}'
+    wide = f'{head}\n"commonStructs": [{", ".join(structs)}],\n{fields}'
+    assert "more than 5000 fields" in str(refused(wide))
+
+
+def test_a_number_of_very_many_digits() -> None:
+    wrong = GOOD.replace("10000", "1" * 5000)
+    assert "0.json:3: no JSON: a number has too many digits" in str(refused(wrong, RESPONSE))
+
+
 def test_data_has_no_key() -> None:
     data = '{"type": "data", "name": "Vendor", "validVersions": "0", "flexibleVersions": "none", "fields": []}'
     known = Definitions("4.4.0", read([("a", data)]))
