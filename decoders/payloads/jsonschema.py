@@ -7,7 +7,7 @@ not tried, because one can take forever.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,6 +18,10 @@ from decoders.payloads.viewer import Content
 
 LARGEST: Final = 1 << 20
 """Bytes of a document that is checked; larger ones are only shown."""
+MOST_STEPS: Final = 500_000
+"""Keywords that are tried on one document: schemas that refer to each other many times over come to any number."""
+_COMPARED: Final = 100
+"""Comparisons of two elements that cost as much as a step."""
 
 
 class JsonSchemaViewer(SchemaViewer):
@@ -33,14 +37,16 @@ class JsonSchemaViewer(SchemaViewer):
         return Content(value, reading.schema, self.problem(reading.schema) or _breach(reading.schema, value))
 
     def problem(self, schema: Schema) -> str | None:
-        validator = validator_of(schema)
-        return validator if isinstance(validator, str) else None
+        check = check_of(schema)
+        return check if isinstance(check, str) else None
 
 
 def _breach(schema: Schema, value: Any) -> str | None:
     """Where a document first breaks its schema, and how."""
     try:
-        error = next(validator_of(schema).iter_errors(value), None)
+        error = check_of(schema).first_error(value)
+    except _TooMuchError:
+        return f"more than {MOST_STEPS} steps: not checked to the end against the schema"
     except Exception as wrong:  # noqa: BLE001 (a reference that leads nowhere or round, and the like)
         return f"the schema cannot be followed: {wrong}"
     if error is None:
@@ -49,16 +55,44 @@ def _breach(schema: Schema, value: Any) -> str | None:
     return f"{error.json_path}: {message}"
 
 
+class _TooMuchError(Exception):
+    """MOST_STEPS are done."""
+
+
+class _Check:
+    """Checks documents against one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._left = 0
+        self._validator = _validator(schema, self._counted)
+
+    def first_error(self, value: Any) -> Any:
+        """The first error, None where there is none. Raises _TooMuchError, and what bad references raise."""
+        self._left = MOST_STEPS
+        return next(self._validator.iter_errors(value), None)
+
+    def _counted(self, name: str, check: Any) -> Any:
+        def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+            self._left -= 1
+            if name == "uniqueItems" and isinstance(instance, list):
+                self._left -= len(instance) ** 2 // _COMPARED
+            if self._left < 0:
+                raise _TooMuchError
+            return check(validator, value, instance, schema)
+
+        return checked
+
+
 @lru_cache(maxsize=1000)
-def validator_of(schema: Schema) -> Any:
+def check_of(schema: Schema) -> Any:
     """What checks documents; text where the schema is bad."""
     try:
-        return _validator(schema)
+        return _Check(schema)
     except Exception as error:  # noqa: BLE001 (a bad schema raises errors of many types)
         return f"a bad schema: {getattr(error, 'message', None) or error}"
 
 
-def _validator(schema: Schema) -> Any:
+def _validator(schema: Schema, counted: Callable[[str, Any], Any]) -> Any:
     from jsonschema import validators
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
@@ -71,7 +105,8 @@ def _validator(schema: Schema) -> Any:
     ]
     known: type[Any] = validators.validator_for(contents[-1], default=validators.Draft7Validator)
     known.check_schema(contents[-1])
-    cautious = validators.extend(known, _without_expressions(known))
+    checks = {**known.VALIDATORS, **_without_expressions(known)}
+    cautious = validators.extend(known, {name: counted(name, check) for name, check in checks.items()})
     return cautious(contents[-1], registry=Registry().with_resources(resources))
 
 

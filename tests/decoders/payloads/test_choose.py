@@ -203,6 +203,18 @@ def test_expressions_are_not_tried() -> None:
     assert checked(json_schema(PERSON), hostile).error is None
 
 
+def test_the_steps_of_a_check_are_counted() -> None:
+    """References that double at each level, and elements that must all be compared with each other."""
+    doubling: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 10} for i in range(12)}
+    hostile = {"$ref": "#/definitions/d0", "definitions": doubling | {"d12": {"type": "object"}}}
+    assert "not checked to the end" in str(checked(json_schema(hostile), b'{"a": 1}').error)
+    different = json.dumps({"a": [{"n": n} for n in range(50_000)]}).encode()
+    unique = json_schema({"properties": {"a": {"uniqueItems": True}}})
+    assert "not checked to the end" in str(checked(unique, different).error)
+    assert "non-unique" in str(checked(unique, b'{"a": [1, 2, 1]}').error)
+    assert checked(unique, b'{"a": [1, 2, 3]}').error is None
+
+
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
