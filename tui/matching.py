@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from captures.index import format as layout
-from captures.index.format import Row, State
+from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
 from decoders.filters import Expression, Unavailable
 from decoders.filters.rows import KAFKA
@@ -45,7 +45,7 @@ class RowValues:
             "api_key": lambda row: _or_none(layout.NO_NUMBER, row.api_key),
             "protocol": lambda row: index.protocol(row) or KAFKA,
             "api_version": lambda row: _or_none(layout.NO_NUMBER, row.api_version),
-            "correlation_id": lambda row: row.correlation,
+            "correlation_id": lambda row: None if row.flags & Flag.NO_CORRELATION else row.correlation,
             "client_id": lambda row: index.string(row.client) if row.client else None,
             "status": lambda row: layout.STATUS_OF[State(row.state)].value if row.state else "waiting",
             "error_codes": self._errors,

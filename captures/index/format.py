@@ -99,7 +99,7 @@ STATUS_OF = {state: status for status, state in STATE_OF.items()}
 
 
 class Flag(IntFlag):
-    """Bits of a row. 1 << 10 and above are free for what acts in the path (held, edited, replayed) and for findings."""
+    """Bits of a row. 1 << 11 and above are free for what acts in the path (held, edited, replayed) and for findings."""
 
     PROBLEMS = 1 << 0
     """Something of it could not be decoded, paired or reassembled; the details say what."""
@@ -121,6 +121,8 @@ class Flag(IntFlag):
     """A bare SASL token, which has no Kafka header."""
     CUT_RECORDS = 1 << 9
     """Records end within a batch, as those of a Fetch with a small limit do."""
+    NO_CORRELATION = 1 << 10
+    """There is no correlation id: a bare SASL token, TLS, a dialect without them."""
 
 
 class Row(NamedTuple):
@@ -135,7 +137,7 @@ class Row(NamedTuple):
     response_size: int
     """[20] uint32, bytes."""
     correlation: int
-    """[24] int32: correlation id, 0 where there is none."""
+    """[24] int32: correlation id, 0 where there is none (NO_CORRELATION)."""
     api_key: int
     """[28] int16, NO_NUMBER where not known."""
     api_version: int

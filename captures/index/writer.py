@@ -340,6 +340,8 @@ def _flags(exchange: Exchange, summary: Summary) -> Flag:
         flags |= Flag.PROBLEMS
     if exchange.token:
         flags |= Flag.TOKEN
+    if exchange.correlation_id is None:
+        flags |= Flag.NO_CORRELATION
     for frame in (exchange.request, exchange.response):
         if frame is not None and frame.missing:
             flags |= Flag.PARTIAL

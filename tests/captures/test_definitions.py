@@ -13,6 +13,7 @@ import pytest
 from captures.analysis.summary import Summary
 from captures.definitions import definitions, read
 from captures.export.rows import CsvLines
+from captures.index.format import Flag
 from captures.index.indexer import Indexer
 from captures.index.reader import IndexReader
 from captures.reader import read as read_captures
@@ -25,6 +26,7 @@ from tests.decoders.schema.test_kafkajson import GOOD, RESPONSE
 from tests.support.coordinator import BROKER, DATA, Talk, Wire, framed, string
 from tui.opened import Opener
 from tui.rows import RowText
+from tui.widgets.overview import overview
 
 DRAFT = DATA / "coordinator-draft-2.pcap"
 
@@ -147,6 +149,12 @@ def test_the_index_and_the_terminal_show_a_dialect(tmp_path: Path) -> None:
         assert [name for name, _, _ in shown[5:]] == ["Register", "Ping"]
         assert text.cell("label", 6, index.row(5)) == "g:billing"
         assert text.cell("result", 5, index.row(4)) == "15 COORDINATOR_NOT_AVAILABLE"
+        without = [bool(row.flags & Flag.NO_CORRELATION) for row in index.rows(0, 7)]
+        assert without == [False, False, True, False, True, True, True]
+        consult = index.row(2)
+        lines = {name: value for name, value, _ in overview(3, consult, index.detail(consult), index, text, known)}
+        assert "correlation id" not in lines
+        assert lines["definitions"] == "coordinator-draft-2"
         ping = index.row(6)
         detail = index.detail(ping)
         assert detail.asked_by is Side.BROKER

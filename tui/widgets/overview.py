@@ -108,10 +108,10 @@ def overview(
         ("broker", (f"{node}  " if node else "") + index.string(entry.broker), plain),
         ("connection", str(row.connection), plain),
         ("asked by", "the broker" if detail.asked_by is Side.BROKER else "", plain),
-        ("correlation id", str(row.correlation), plain),
+        ("correlation id", "" if row.flags & Flag.NO_CORRELATION else str(row.correlation), plain),
         ("request", _frame(detail.request), plain),
         ("response", _frame(detail.response), plain),
-        ("definitions", _definitions(row, known), plain),
+        ("definitions", index.protocol(row) or _definitions(row, known), plain),
     ]
     for problem in detail.problems:
         where = f"{problem.where} byte {problem.offset}" + (f" {problem.path}" if problem.path else "")
