@@ -112,7 +112,12 @@ ROWS: Final = (
     Row(
         "DescribeConfigsResponse CreateTopicsResponse", "*.configSource", "Where the value comes from.", CONFIG_SOURCES
     ),
-    Row("DescribeConfigsResponse", "*.source", "Where the value comes from that would hold instead.", CONFIG_SOURCES),
+    Row(
+        "DescribeConfigsResponse",
+        "*.source",
+        "Where this value comes from: the first of the list is in force, each would take the place of the one before.",
+        CONFIG_SOURCES,
+    ),
     Row("DescribeConfigsResponse", "results[].configs[].configType", "What kind of value it takes.", CONFIG_TYPES),
     Row(
         "DescribeConfigsResponse CreateTopicsResponse",

@@ -66,7 +66,7 @@ ROWS: Final = (
         "FetchRequest",
         "replicaId",
         "Who fetches.",
-        {-1: "a consumer", -2: "a debugging tool, which may read up to the log's end"},
+        {-1: "a consumer", -2: "a debugging tool; until Kafka 2.3 it may also read from a follower"},
     ),
     Row(
         "FetchRequest ListOffsetsRequest OffsetForLeaderEpochRequest",
