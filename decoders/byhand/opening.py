@@ -190,7 +190,8 @@ class Opener:
         if readings and not frame.is_cut:
             first, *others = readings
             assert first.message.api_key is not None  # noqa: S101 (responses have keys)
-            return self._response(frame, first.message.api_key, first.version, _guess(first, others), others)
+            opened = self._response(frame, first.message.api_key, first.version, _guess(first, others), others)
+            return self._guarded(opened)
         return self._unfit(frame)
 
     def _fits(self, data: bytes, key: int, version: int) -> bool:
@@ -277,6 +278,23 @@ class Opener:
         asked = self._requests.get(int.from_bytes(response[4:8], "big", signed=True), {})
         return None if key is None or version is None else asked.get((key, version))
 
+    def _guarded(self, opened: Opened) -> Opened:
+        """What was guessed, without its body where another message that fits as well has a secret in these bytes."""
+        if self.view.show_secrets or opened.message is None:
+            return opened
+        name, data = opened.message.name, opened.data
+        other = next((one for one in opened.others if one.message.name != name and _has_secret(one, data)), None)
+        if other is None:
+            return opened
+        opened.guess += f"; withheld, as {other.message.name} v{other.version} fits too and holds a secret"
+        opened.body, opened.problems, opened.may_hold_secrets = None, [], True
+        children = opened.root.children
+        body = next(index for index, node in enumerate(children) if node.name == "body")
+        start = children[body].start
+        del children[body:]
+        _child(opened.root, "unread", "bytes", data, start, len(data))
+        return opened
+
     # what has no header
 
     def _named(self, data: bytes) -> Opened:
@@ -296,7 +314,7 @@ class Opener:
             return self._bare(data, Reading(message, version, 0, starts(message, version, data)[0]), guess, [])
         first, *others = readings
         told = len(asked.names) == 1 and asked.version is not None
-        return self._bare(data, first, "" if told else _guess(first, others), others)
+        return self._guarded(self._bare(data, first, "" if told else _guess(first, others), others))
 
     def _bare(self, data: bytes, reading: Reading, guess: str, others: list[Reading]) -> Opened:
         message, version, start = reading.message, reading.version, reading.start
@@ -406,6 +424,15 @@ def _guess(first: Reading, others: list[Reading]) -> str:
     count = f"{len(others)} other readings fit" if len(others) > 1 else "1 other reading fits"
     alike = sum(one.score >= first.score for one in others)
     return count + (f", {alike} of them as likely" if alike else ", less likely")
+
+
+def _has_secret(reading: Reading, data: bytes) -> bool:
+    """Whether a field of a reading is secret, and has more than nothing in it."""
+    message = reading.message
+    if message.name not in {*secrets.ALWAYS, *secrets.BY_FLAG, *secrets.BY_NAME}:
+        return False
+    root = tree(message, reading.version, data, reading.start, len(data))
+    return any(node.secret and not node.null and len(node.value) for node in root.walk())
 
 
 def _tells_secrets(message: Message) -> bool:

@@ -113,6 +113,20 @@ def test_secrets() -> None:
         assert secret in shown
 
 
+def test_a_guess_shows_no_secret_of_another_message_that_fits() -> None:
+    """The token of an authentication is written as a list of small numbers is, which is the likelier reading."""
+    data = "07 736563726574 00"
+    for form, secret in (("tree", "73 65 63 72"), ("tree", "115"), ("json", "115"), ("hex", "73 65 63 72")):
+        hidden = run("--body", "--request", "--format", form, data)
+        assert secret not in hidden.stdout
+        assert "withheld, as SaslAuthenticateRequest v2 fits too and holds a secret" in hidden.stdout
+    line = json.loads(run("--body", "--request", "--json", data).stdout)
+    assert (line["message"], line["body"]) == ("ListConfigResourcesRequest", None)
+    assert line["raw"] == {"redacted": True, "sizeInBytes": 8}
+    assert "115" in run("--body", "--request", "--show-secrets", "--json", data).stdout
+    assert "115" in run("--api", "ListConfigResourcesRequest", "--body", "--version", "1", "--json", data).stdout
+
+
 @pytest.mark.parametrize(
     ("args", "message", "code"),
     [
