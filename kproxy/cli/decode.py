@@ -13,7 +13,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import RELEASE, SIZE, Viewing, viewing
+from kproxy.cli.options import RELEASE, SIZE, Viewing, defining, viewing
 
 if TYPE_CHECKING:
     from captures.export.nodes import Style
@@ -50,6 +50,7 @@ READINGS = 10
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@defining
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
 @click.pass_context
 @viewing
@@ -67,6 +68,7 @@ def command(
     depth: int | None,
     batch_limit: int,
     release: str | None,
+    given: tuple[str, ...],
     show_secrets: bool,
     viewing: Viewing,
 ) -> None:
@@ -87,12 +89,13 @@ def command(
     tcpdump -X -r capture.pcap | kproxy decode - --json | jq .body
     kproxy decode @batch.bin --records --view '*=json'
     kproxy decode --api ConsumerProtocolSubscription 000000000001000474657374ffffffff
+    kproxy decode @thing.bin --api VendorThing --response --definitions vendor/
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.definitions import definitions
     from decoders.byhand import Opener
-    from decoders.schema import definitions
     from decoders.view import View
 
-    known = definitions(release)
+    known = definitions(release, given)
     asked = _asked(api, version, side, known, body=body, records=records)
     view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=viewing.payloads())
     opener = Opener(known, asked, view)

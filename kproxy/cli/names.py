@@ -33,17 +33,20 @@ class Named:
         ]
 
 
-def message_names() -> list[str]:
+def definitions_of(ctx: click.Context | None) -> Definitions:
+    """What names are looked up in: Kafka's definitions, and what --definitions beside them gives."""
+    from captures.definitions import definitions
+
+    return definitions(None, (ctx.params.get("given") or ()) if ctx is not None else ())
+
+
+def message_names(known: Definitions) -> list[str]:
     """Names of all messages that belong to no API."""
-    from decoders.schema import definitions
-
-    return sorted({one.name for one in definitions().messages() if one.kind not in {"request", "response"}})
+    return sorted({one.name for one in known.messages() if one.kind not in {"request", "response"}})
 
 
-def api_names() -> list[str]:
-    from decoders.schema.apis import all_apis
-
-    return [api.name for api in all_apis().values()]
+def api_names(known: Definitions) -> list[str]:
+    return [api.name for api in known.apis.values()]
 
 
 class NameType(click.ParamType["Named"]):
@@ -55,28 +58,33 @@ class NameType(click.ParamType["Named"]):
         if isinstance(value, Named):
             return value
         from decoders.schema import apis
-        from decoders.schema.names import folded
+        from decoders.schema.names import folded, lookup
 
+        definitions = definitions_of(ctx)
         text = str(value)
-        if text.isdecimal() and int(text) in apis.all_apis():
+        if text.isdecimal() and len(text) < 6 and int(text) in definitions.apis:
             return Named(int(text), None)
-        names = message_names()
+        names = message_names(definitions)
         for name in names:
             if folded(name) == folded(text):
                 return Named(None, None, name)
         key = apis.by_name(text)
+        if key is None:
+            given = {folded(one.name): one.key for one in definitions.apis.values()}
+            key = lookup(given, text, ("request", "response"))
         if key is not None:
             kind = next((kind for kind in ("request", "response") if folded(text).endswith(kind)), None)
             return Named(key, kind)
-        known = {folded(name): name for name in (*api_names(), *names)}
+        known = {folded(name): name for name in (*api_names(definitions), *names)}
         near = settings.nearest(folded(text), known)
         hint = f"; did you mean {known[near]}?" if near else " (kproxy schema list shows all)"
         return self.fail(f"no API and no message is called {text!r}{hint}", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del ctx, param
-        start = incomplete.lower()
-        return [CompletionItem(name) for name in (*api_names(), *message_names()) if name.lower().startswith(start)]
+        del param
+        known, start = definitions_of(ctx), incomplete.lower()
+        names = (*api_names(known), *message_names(known))
+        return [CompletionItem(name) for name in names if name.lower().startswith(start)]
 
 
 def by_version(messages: list[Message], known: Definitions) -> dict[int, Message]:
@@ -105,16 +113,15 @@ class VersionType(click.ParamType[int]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
-        from decoders.schema import definitions
-
         named = ctx.params.get("api") or ctx.params.get("named")
         if isinstance(named, str):
             named = NAME.convert(named, None, ctx)
         if not isinstance(named, Named):
             return []
+        known = definitions_of(ctx)
         return [
             CompletionItem(str(version))
-            for version in by_version(named.messages(definitions())[0], definitions())
+            for version in by_version(named.messages(known)[0], known)
             if str(version).startswith(incomplete)
         ]
 

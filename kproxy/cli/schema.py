@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import RELEASE
+from kproxy.cli.options import RELEASE, defining
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def _print_json(schema: str, facts: dict[str, Any]) -> None:
 
 @command.command("list")
 @release_option
-def list_(release: str | None) -> None:
+@defining
+def list_(release: str | None, given: tuple[str, ...]) -> None:
     """List the APIs and their versions.
 
     One a line: key, name, class, versions, the release that first spoke it, older names. Versions are those that the
@@ -73,9 +74,9 @@ def list_(release: str | None) -> None:
     kproxy schema list --release 3.9
     kproxy schema list --json | jq -r 'select(.class == "group") | .name'
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.schema import definitions
+    from captures.definitions import definitions
 
-    known = definitions(release)
+    known = definitions(release, given)
     if settings.current().json:
         for api in known.apis.values():
             _print_json("kproxy.api/1", _api_json(api, known))
@@ -86,7 +87,7 @@ def list_(release: str | None) -> None:
             api.name,
             api.klass,
             _spoken(api, known.release),
-            api.releases[0],
+            api.releases[0] or "-",
             _later(api),
         )
         for key, api in known.apis.items()
@@ -128,7 +129,7 @@ def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
         "versions": None if spoken is None else [spoken.low, spoken.high],
         "stable": api.stable,
         "unstable_versions": None if api.stable else str(api.unstable),
-        "first_release": api.releases[0],
+        "first_release": api.releases[0] or None,
         "last_release": api.releases[1],
         "listeners": list(api.listeners),
         "spoken": {release: [one.low, one.high] for release, one in api.spoken.items()},
@@ -148,7 +149,16 @@ def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
 @request_option
 @response_option
 @release_option
-def show(named: Named, version: int | None, form: str, explain: bool, side: str | None, release: str | None) -> None:
+@defining
+def show(
+    named: Named,
+    version: int | None,
+    form: str,
+    explain: bool,
+    side: str | None,
+    release: str | None,
+    given: tuple[str, ...],
+) -> None:
     """Show the fields of a message.
 
     Of one VERSION, or of all with the versions that have each.
@@ -163,9 +173,9 @@ def show(named: Named, version: int | None, form: str, explain: bool, side: str 
     kproxy schema show Metadata 12 --response --explain
     kproxy schema show ConsumerProtocolSubscription
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.schema import definitions
+    from captures.definitions import definitions
 
-    known = definitions(release)
+    known = definitions(release, given)
     form = "json" if settings.current().json else form
     blocks = []
     for messages in _messages(named, side, known):
@@ -201,11 +211,14 @@ def _at(messages: list[Message], version: int | None, known: Definitions) -> dic
 
 
 def _api_lines(api: Api, known: Definitions) -> Iterator[str]:
-    words = [f"{api.name}, API key {api.key}, {api.klass}", f"since {api.releases[0]}"]
+    words = [f"{api.name}, API key {api.key}, {api.klass}"]
+    if api.releases[0]:
+        words.append(f"since {api.releases[0]}")
     if later := _later(api):
         words.append(later)
     yield ", ".join(words)
-    yield "spoken by " + "; ".join(f"{release}: {spoken}" for release, spoken in api.spoken.items())
+    if api.spoken:
+        yield "spoken by " + "; ".join(f"{release}: {spoken}" for release, spoken in api.spoken.items())
     if not api.stable:
         yield f"unstable in {known.release}: {api.unstable}"
 
@@ -259,7 +272,7 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
         older = known.older(message.name, version)
         if older is not None:
             yield f"laid out otherwise in {older.release} (--release)"
-        if message.release != known.release:
+        if message.release and message.release != known.release:
             yield f"as {message.release} defines it"
     if message.topic is not None:
         yield f"type {message.record_type} in {message.topic}"
@@ -327,7 +340,8 @@ def _message_json(at: dict[int, Message], version: int | None, known: Definition
 @request_option
 @response_option
 @release_option
-def diff(named: Named, before: int, after: int, side: str | None, release: str | None) -> None:
+@defining
+def diff(named: Named, before: int, after: int, side: str | None, release: str | None, given: tuple[str, ...]) -> None:
     """Show what two versions of a message differ in.
 
     "+" is a field that was added, "-" one that was removed, "~" one that is written otherwise. Ends with 1 where they
@@ -337,10 +351,10 @@ def diff(named: Named, before: int, after: int, side: str | None, release: str |
     kproxy schema diff Fetch 12 13
     kproxy schema diff Metadata 0 12 --response
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.schema import definitions
+    from captures.definitions import definitions
     from decoders.schema.described import differences
 
-    known = definitions(release)
+    known = definitions(release, given)
     different = False
     for messages in _messages(named, side, known):
         every = _at(messages, None, known)

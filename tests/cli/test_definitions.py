@@ -71,3 +71,25 @@ def test_files_are_read_together(tmp_path: Path) -> None:
     result = run("stats", DRAFT, *one)
     assert result.exit_code == Exit.USAGE
     assert "a.json:3: VendorThingRequest has no response" in result.stderr.replace("\n", " ")
+
+
+def test_schema_and_decode_know_what_is_given(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(GOOD)
+    (tmp_path / "b.json").write_text(RESPONSE)
+    given = ("--definitions", tmp_path)
+    for name in ("VendorThing", "vendor_thing", "10000", "VendorThingRequest"):
+        shown = run("schema", "show", name, "2", *given)
+        assert shown.exit_code == Exit.OK, shown.stderr
+        assert "VendorThingRequest v2: flexible, header v2\n" in shown.stdout
+        assert "tenantId" in shown.stdout
+    assert "VendorThingRequest v0 to v1" in run("schema", "diff", "VendorThing", "0", "1", *given).stdout
+    api = [json.loads(line) for line in run("schema", "list", "--json", *given).stdout.splitlines()][-1]
+    assert (api["key"], api["name"], api["class"], api["first_release"]) == (10000, "VendorThing", "given", None)
+    assert "VendorThing" in run("schema", "list", *given).stdout
+    request = "00000014 2710 0000 00000007 ffff 0002 6162 00000000"
+    line = json.loads(run("decode", "--json", request, *given).stdout.splitlines()[0])
+    assert (line["message"], line["api"]) == ("VendorThingRequest", "VendorThing")
+    assert line["body"]["tenantId"] == "ab"
+    unknown = run("schema", "show", "VendorThing")
+    assert unknown.exit_code == Exit.USAGE
+    assert "no API and no message is called 'VendorThing'" in unknown.stderr.replace("\n", " ")
