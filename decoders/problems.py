@@ -7,7 +7,10 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """The closed list of problem codes of the exchange JSON."""
+    """The closed list of problem codes of the exchange JSON.
+
+    address_leaked: kproxy says that a broker's own address in this response reached the client.
+    """
 
     TRUNCATED = "truncated"
     TRAILING_BYTES = "trailing_bytes"
@@ -29,6 +32,7 @@ class Code(StrEnum):
     DECOMPRESSION_LIMIT = "decompression_limit"
     DECOMPRESSION_FAILED = "decompression_failed"
     LATE = "late"
+    ADDRESS_LEAKED = "address_leaked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,10 @@ class StartError(Exception):
 class RelayProcess:
     """A running relay. Use it as a context manager, or call `stop`.
 
-    `bootstrap` is what clients connect to, `recording` the pcapng file or the ring's directory (None without one),
-    `run_dir` holds run.json and control.sock, `index_dir` is an empty directory for the index. `events` gets every
-    later event of the relay ("broker", "warning", "stopped"; see `kproxy.relay`).
+    `bootstrap` is what clients connect to, `clusters` the same for each cluster by its name ("" where it is the only
+    one), `recording` the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
+    control.sock, `index_dir` is an empty directory for the index. `events` gets every later event of the relay
+    ("broker", "warning", "stopped"; see `kproxy.relay`).
     """
 
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
@@ -76,6 +77,7 @@ class RelayProcess:
             raise
         self.pid = self._process.pid
         self.bootstrap: str = first["bootstrap"]
+        self.clusters: dict[str, str] = first["clusters"]
         self.recording = None if first["recording"] is None else Path(first["recording"])
         self._reader = threading.Thread(target=self._read_events, name="relay-events", daemon=True)
         self._reader.start()

@@ -8,6 +8,7 @@ import ssl
 
 from decoders.schema import definitions
 from decoders.writer import write
+from kproxy.tunnel import Tunnel, way
 
 _CORRELATION_ID = 0x6B707278
 
@@ -28,7 +29,7 @@ def _request(api_key: int, body: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-async def problem(host: str, port: int, seconds: float = 3.0) -> str | None:
+async def problem(host: str, port: int, seconds: float = 3.0, *, through: Tunnel | None = None) -> str | None:
     """What is wrong with an upstream ("refused the connection"), or None where a Kafka broker answers.
 
     ApiVersions is asked first, at last Metadata v0, which brokers before 0.10 know; where ApiVersions is not answered,
@@ -42,7 +43,7 @@ async def problem(host: str, port: int, seconds: float = 3.0) -> str | None:
     )
     try:
         for request, patience in asked:
-            answer = await _ask(host, port, request, patience)
+            answer = await _ask(host, port, request, patience, through)
             if answer[4:8] == _CORRELATION_ID.to_bytes(4, "big"):
                 return None
             if other := _other(answer):
@@ -63,13 +64,13 @@ def _other(answer: bytes) -> str | None:
     return None
 
 
-async def _ask(host: str, port: int, request: bytes, seconds: float) -> bytes:
+async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tunnel | None) -> bytes:
     """The first bytes of the answer; fewer where the connection was closed or nothing more came in time.
 
     Raises TimeoutError and OSError where no connection can be had.
     """
     async with asyncio.timeout(seconds):
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(**await way(through, host, port))
     got = bytearray()
     try:
         writer.write(request)

@@ -21,6 +21,7 @@ from typing import Any
 
 from captures.errors import CaptureError
 from kproxy import scratch
+from kproxy.clusters import Relays
 from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
 from kproxy.server import Event, Relay
@@ -46,7 +47,7 @@ class FailedError(Exception):
 
 
 class Process:
-    """One relay with its recorder, its run state and its control socket."""
+    """The relays with their recorder, their run state and their control socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -55,7 +56,7 @@ class Process:
         self._stop = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._alone = False
-        self._relay: Relay | None = None
+        self._relays: Relays | None = None
         self._holds: list[int] = []
         os.set_blocking(sys.stdout.fileno(), False)
 
@@ -72,20 +73,21 @@ class Process:
             os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
     def _save(self) -> None:
-        if self._run_dir is None or self._relay is None:
+        if self._run_dir is None or self._relays is None:
             return
-        relay, settings = self._relay, self._settings
+        relays, settings = self._relays, self._settings
         state = {
             "format": 1,
             "pid": os.getpid(),
             "launcher": os.getppid(),
             "started": self._started,
-            "listen": shown(settings.listen_host, relay.port),
+            "listen": shown(settings.listen_host, relays.first.port),
             "bootstrap": self.bootstrap,
+            "clusters": relays.bootstrap,
             "upstream": [shown(host, port) for host, port in settings.upstream],
             "recording": self.recording,
             "scratch": settings.scratch_dir,
-            "brokers": relay.status()["brokers"],
+            "brokers": relays.status()["brokers"],
             "warnings": self._warnings,
         }
         beside = self._run_dir / f"{RUN_FILE}.new"
@@ -101,15 +103,8 @@ class Process:
 
     @property
     def bootstrap(self) -> str:
-        """What to paste into a client; in transparent mode, where nothing is, what the relay listens on."""
-        settings = self._settings
-        port = 0 if self._relay is None else self._relay.port
-        if settings.transparent is not None:
-            return shown(settings.listen_host, port)
-        host = "127.0.0.1" if settings.listen_host in {"*", "0.0.0.0", "::"} else settings.listen_host  # noqa: S104
-        if settings.advertise and "{broker}" not in settings.advertise and self._relay is not None:
-            return shown(*self._relay.book.advertise.address(-1, port, host))
-        return shown(host, port)
+        """What to paste into a client, of the first cluster."""
+        return "" if self._relays is None else self._relays.first.bootstrap
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -119,25 +114,29 @@ class Process:
             self._loop.add_signal_handler(number, self._asked_to_stop)
         try:
             recorder = self._recorder()
-            try:
-                relay = self._relay = Relay(self._settings, recorder, self.tell)
-                await relay.start()
-            except OSError as error:
-                raise _cannot_listen(self._settings, error) from None
+            relays = await self._listening(recorder)
             control = await self._control()
-            guard = await self._set_up(relay)
+            guard = await self._set_up(relays.first)
         except FailedError as failure:
             self.tell({"event": "failed", "message": str(failure), "exit": failure.code})
             return failure.code
         self._watch_launcher()
-        self.tell({"event": "listening", "bootstrap": self.bootstrap, "recording": self.recording, "pid": os.getpid()})
+        self.tell(
+            {
+                "event": "listening",
+                "bootstrap": self.bootstrap,
+                "clusters": relays.bootstrap,
+                "recording": self.recording,
+                "pid": os.getpid(),
+            }
+        )
         if self._settings.probe:
-            relay.spawn(relay.check())
+            relays.first.spawn(relays.check())
         gc.freeze()
         await self._stop.wait()
         if guard is not None:
             await guard.release()
-        await relay.drain()
+        await relays.drain()
         if guard is not None:
             await self._take_down(guard)
         control.close()
@@ -146,6 +145,18 @@ class Process:
         self.tell({"event": "stopped"})
         self._clean_up()
         return 0
+
+    async def _listening(self, recorder: Recorder | None) -> Relays:
+        """The relays, each with its bootstrap listener."""
+        settings = self._settings
+        try:
+            relays = self._relays = Relays(settings, recorder, self.tell)
+            for relay in relays.all:
+                settings = relay.settings
+                await relay.start()
+        except OSError as error:
+            raise _cannot_listen(settings, error) from None
+        return relays
 
     async def _set_up(self, relay: Relay) -> Guard | None:
         """The rules of transparent mode, where they are ours to install."""
@@ -199,8 +210,8 @@ class Process:
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _asked_to_stop(self) -> None:
-        if self._stop.is_set() and self._relay is not None:
-            self._relay.close()
+        if self._stop.is_set() and self._relays is not None:
+            self._relays.close()
         self._stop.set()
 
     def _watch_launcher(self) -> None:
@@ -256,8 +267,8 @@ class Process:
             command = asked.get("command")
         except (ValueError, AttributeError):
             return {"error": "a command is a JSON object"}
-        if command == "status" and self._relay is not None:
-            return {**self._relay.status(), "recording": self.recording, "messages": self._warnings}
+        if command == "status" and self._relays is not None:
+            return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
         if command == "stop":
             self._asked_to_stop()
             return {"stopping": True}

@@ -12,10 +12,11 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from decoders.schema import definitions
-from kproxy import ports, probe
+from kproxy import ports, probe, tunnel
 from kproxy.core.brokers import Advertise, Book, Node
 from kproxy.core.connection import (
     Budget,
@@ -29,6 +30,7 @@ from kproxy.core.connection import (
     ToClient,
 )
 from kproxy.facts import connection_facts
+from kproxy.listeners import Listeners
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
 from kproxy.transparent.intercept import Interception, RefusedError
@@ -45,9 +47,18 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 class Relay:
-    """All listeners and connections; `tell` gets events for the user (see `kproxy.relay`)."""
+    """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay`).
 
-    def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
+    Several may share a `budget`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        recorder: Recorder | None,
+        tell: Callable[[Event], None],
+        budget: Budget | None = None,
+    ) -> None:
         self.settings = settings
         self.recorder = recorder
         self._tell = tell
@@ -55,15 +66,19 @@ class Relay:
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: dict[str, int] = {}
-        self._used: set[int] = set()
         self.port = 0
         self.book = Book(self._open_listener, Advertise(settings.advertise), self._node_changed)
         self.interception = None if settings.transparent is None else Interception(settings)
+        self._listeners: Listeners | None = None
+        self._tunnel = None if settings.upstream_proxy is None else tunnel.Tunnel.parse(settings.upstream_proxy)
         self.shared = Shared(
-            Plans(definitions(settings.release) if self.interception is None else None),
+            Plans(
+                definitions(settings.release) if self.interception is None else None,
+                controllers=settings.controllers is not None,
+            ),
             self.book,
             hold_max=settings.hold_max,
-            budget=Budget(settings.memory_max),
+            budget=Budget(settings.memory_max) if budget is None else budget,
         )
         self.links: set[Link] = set()
         self.connections = 0
@@ -79,28 +94,40 @@ class Relay:
         if self.interception is not None:
             self.interception.prepare(sockets)
         self.port = sockets[0].getsockname()[1]
-        self._used.add(self.port)
+        self._listeners = self._ports_of_nodes()
         for host, port in self.settings.upstream:
             self.book.remember(host, port)
         await self._serve(sockets, None)
 
-    async def _serve(self, sockets: list[socket.socket], node_id: int | None) -> None:
+    async def _serve(self, sockets: list[socket.socket], node: Node | None) -> None:
         for listener in sockets:
-            server = await self._loop.create_server(lambda: Link(self, node_id).client, sock=listener, backlog=1024)
+            server = await self._loop.create_server(lambda: Link(self, node).client, sock=listener, backlog=1024)
             self._servers.append(server)
 
-    def _open_listener(self, node_id: int) -> int:
-        base = self.port + 1 if self.settings.port_base is None else self.settings.port_base
-        port, sockets = ports.bind_next(self.settings.listen_host, base + node_id, base, self._used)
-        self._used.add(port)
-        self.spawn(self._serve(sockets, node_id))
-        return port
+    def _ports_of_nodes(self) -> Listeners:
+        settings = self.settings
+        listeners = Listeners(
+            settings.listen_host,
+            self.port + 1 if settings.port_base is None else settings.port_base,
+            settings.controllers,
+            lambda sockets, node: self.spawn(self._serve(sockets, node)),
+            self.warn,
+            self._loop.call_later,
+            strict=settings.strict_ports,
+        )
+        listeners.reserve({self.port})
+        return listeners
+
+    def _open_listener(self, node: Node) -> int:
+        assert self._listeners is not None  # noqa: S101 (`start` comes before any connection)
+        return self._listeners.open(node)
 
     def _node_changed(self, node: Node) -> None:
         self._tell(
             {
                 "event": "broker",
                 "node": node.node_id,
+                "controller": node.controller,
                 "upstream": shown(node.host, node.port),
                 "listener": shown(self.settings.listen_host, node.listener),
             }
@@ -113,10 +140,21 @@ class Relay:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    @property
+    def bootstrap(self) -> str:
+        """What to paste into a client; in transparent mode, where nothing is, what the relay listens on."""
+        settings = self.settings
+        if settings.transparent is not None:
+            return shown(settings.listen_host, self.port)
+        host = "127.0.0.1" if settings.listen_host in {ports.ANY, "0.0.0.0", "::"} else settings.listen_host  # noqa: S104
+        if not settings.advertise or "{broker}" in settings.advertise or "{host}" in settings.advertise:
+            return shown(host, self.port)
+        return shown(*self.book.advertise.address(Node(-1, host, self.port, self.port), host))
+
     # --- what connections need ---------------------------------------------------------------------------------------
 
     def targets(self, link: Link) -> list[Address]:
-        """Where a client goes: the bootstrap servers in order, one broker, or where it wanted to; [] is nowhere."""
+        """Where a client goes: the bootstrap servers in order, one node, or where it wanted to; [] is nowhere."""
         if self.interception is not None:
             try:
                 return [self.interception.target(link.client.transport)]
@@ -125,17 +163,24 @@ class Relay:
             except OSError:  # the client is gone
                 pass
             return []
-        if link.node_id is None:
-            return list(self.settings.upstream)
-        node = self.book.nodes[link.node_id]
-        return [(node.host, node.port)]
+        return list(self.settings.upstream) if link.node is None else [(link.node.host, link.node.port)]
 
     async def dial(self, broker: asyncio.Protocol, host: str, port: int) -> None:
         """Connects one side of a link. Raises OSError, UnicodeError."""
         if self.interception is None:
-            await self._loop.create_connection(lambda: broker, host, port)
+            way = await tunnel.way(self._tunnel, host, port)
         else:
-            await self._loop.create_connection(lambda: broker, sock=await self.interception.connect(host, port))
+            way = {"sock": await self.interception.connect(host, port)}
+        await self._loop.create_connection(lambda: broker, **way)
+
+    def recorded(self, target: Address, peer: Address | None) -> Address | None:
+        """The broker's address in the recording."""
+        return tunnel.recorded(self._tunnel, target, peer)
+
+    def facts(self, link: Link, *, accepted: bool) -> list[str]:
+        """What the recording says of a connection beside its bytes."""
+        broker = link.broker if accepted else None
+        return connection_facts(link.client, broker, link.target, link.node, self._tunnel, self.settings.name)
 
     def warn(self, topic: str, text: str) -> None:
         """Tells the user once a topic; repetitions are counted in the status."""
@@ -149,7 +194,7 @@ class Relay:
         """Warns of what is wrong with the bootstrap servers, unless one of them is a Kafka broker."""
         wrong = []
         for host, port in self.settings.upstream:
-            why = await probe.problem(host, port)
+            why = await probe.problem(host, port, through=self._tunnel)
             if why is None:
                 return
             wrong.append((host, port, why))
@@ -161,7 +206,6 @@ class Relay:
 
     def status(self) -> Event:
         """Counters for whoever asks through the control socket."""
-        recorded = None if self.recorder is None else self.recorder.counters
         counters = self.shared.counters
         return {
             "connections": len(self.links),
@@ -172,15 +216,11 @@ class Relay:
                 str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
                 for node in self.book.nodes.values()
             },
-            "recorder": None
-            if recorded is None
-            else {
-                "packets": recorded.packets,
-                "bytes": recorded.bytes,
-                "dropped": recorded.dropped,
-                "excluded": recorded.excluded,
-                "failed": recorded.failed,
+            "controllers": {
+                str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
+                for node in self.book.controllers.values()
             },
+            "recorder": None if self.recorder is None else asdict(self.recorder.counters),
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
             "held_bytes": self.shared.budget.held,
             "warnings": dict(self._told),
@@ -210,11 +250,11 @@ class Relay:
 class Link:
     """A client's connection and the one to its broker."""
 
-    __slots__ = ("_core", "_early", "_ended", "_flow", "_relay", "broker", "client", "node_id", "since", "target")
+    __slots__ = ("_core", "_early", "_ended", "_flow", "_relay", "broker", "client", "node", "since", "target")
 
-    def __init__(self, relay: Relay, node_id: int | None) -> None:
+    def __init__(self, relay: Relay, node: Node | None) -> None:
         self._relay = relay
-        self.node_id = node_id
+        self.node = node
         self.client = _Side(self, 0)
         self.broker = _Side(self, 1)
         self._core: Connection | None = None
@@ -268,7 +308,7 @@ class Link:
         """Records a connection that a broker did not accept, where its address is one."""
         if self._relay.recorder is not None and self.client.peer is not None:
             with contextlib.suppress(ValueError):
-                facts = connection_facts(self.client, None, self.target, self.node_id)
+                facts = self._relay.facts(self, accepted=False)
                 self._relay.recorder.connection(self.client.peer, (host, port), accepted=False, facts=facts)
 
     def _begin(self) -> None:
@@ -282,9 +322,10 @@ class Link:
         listen = self._relay.settings.listen_host
         wildcard = listen in {ports.ANY, "0.0.0.0", "::"}  # noqa: S104 (a comparison)
         self._core = Connection(self._relay.shared, own[0] if wildcard else listen)
-        if self._relay.recorder is not None and client.peer is not None and broker.peer is not None:
-            facts = connection_facts(client, broker, self.target, self.node_id)
-            self._flow = self._relay.recorder.connection(client.peer, broker.peer, facts=facts)
+        peer = self._relay.recorded(self.target, broker.peer)
+        if self._relay.recorder is not None and client.peer is not None and peer is not None:
+            facts = self._relay.facts(self, accepted=True)
+            self._flow = self._relay.recorder.connection(client.peer, peer, facts=facts)
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)

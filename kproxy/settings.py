@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from kproxy.core.brokers import split_address
 
@@ -20,6 +22,24 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """What one of several clusters has of its own; the fields are those of `Settings`."""
+
+    name: str
+    upstream: tuple[tuple[str, int], ...]
+    listen_host: str
+    listen_port: int
+    port_base: int | None = None
+    advertise: str = ""
+    controllers: int | None = None
+
+
+def _own(value: Cluster) -> dict[str, Any]:
+    """The fields of a cluster as they are (`asdict` would turn tuples into lists)."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """`upstream` are (host, port) tried in order; sizes are bytes; paths are absolute or None.
 
@@ -31,6 +51,11 @@ class Settings:
 
     `transparent` is a mode of `kproxy.transparent.rules`, whose `ports` and `clients` these are; there is no `upstream`
     then, and with `setup` the relay has the rules installed.
+
+    `controllers` + node id is a controller's port; they are served like brokers where it is None, but not in
+    descriptions of the quorum. With `strict_ports` a node whose port is taken gets no other. `upstream_proxy` is
+    "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
+    of these only `upstream`, where to listen and what clients are told is their own.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -59,11 +84,22 @@ class Settings:
     ports: tuple[int, ...] = (BROKER_PORT,)
     clients: str = "all"
     setup: bool = False
+    controllers: int | None = None
+    strict_ports: bool = False
+    upstream_proxy: str | None = None
+    name: str = ""
+    more: tuple[Cluster, ...] = ()
+
+    def clusters(self) -> tuple[Settings, ...]:
+        """The settings of each cluster that the process serves."""
+        return (replace(self, more=()), *(replace(self, more=(), **_own(one)) for one in self.more))
 
     @property
     def shown_upstream(self) -> str:
         """Where connections of clients go, in words."""
-        return ",".join(shown(host, port) for host, port in self.upstream) or "their brokers"
+        if self.transparent is not None:
+            return "their brokers"
+        return "; ".join(",".join(shown(*address) for address in one.upstream) for one in self.clusters())
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -71,9 +107,14 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Settings:
         values = json.loads(text)
-        values["upstream"] = tuple((host, port) for host, port in values["upstream"])
+        values["upstream"] = _addresses(values["upstream"])
         values["ports"] = tuple(values["ports"])
+        values["more"] = tuple(Cluster(**{**one, "upstream": _addresses(one["upstream"])}) for one in values["more"])
         return cls(**values)
+
+
+def _addresses(pairs: Iterable[Sequence[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple((host, port) for host, port in pairs)
 
 
 def upstream(text: str) -> tuple[tuple[str, int], ...]:
@@ -110,11 +151,18 @@ def _check_host(host: str) -> None:
 def advertise(text: str) -> str:
     """Checks a template of what clients are told (`kproxy.core.brokers.Advertise`). Raises ValueError."""
     if text:
-        host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1"))
+        host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1").replace("{host}", "h"))
         if not host or re.search(r"[\s{}]", host):
-            raise ValueError(f"no host or template in {text!r}; a template knows {{broker}} and {{port}}")
+            raise ValueError(f"no host or template in {text!r}; a template knows {{broker}}, {{port}} and {{host}}")
         _check_host(host)
     return text
+
+
+def proxy(text: str) -> str:
+    """Checks the address of a proxy towards the upstream (`kproxy.tunnel`). Raises ValueError."""
+    from kproxy.tunnel import Tunnel
+
+    return str(Tunnel.parse(text))
 
 
 def size(text: str) -> int:

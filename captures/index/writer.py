@@ -12,13 +12,12 @@ from typing import Any, Self
 
 from captures.index import format as layout
 from captures.index.format import Flag
+from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame, Status
 from decoders.knowledge import Fact
 from decoders.problems import Problem
 
-CHANGED = "changed by kproxy"
-"""How the relay's packet comments on frames that it changed begin."""
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
 

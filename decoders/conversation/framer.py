@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
+from decoders.conversation import comments
 from decoders.conversation.items import PROBLEM, Item
 from decoders.conversation.recognition import Known
 from decoders.conversation.resync import Search
@@ -155,6 +156,7 @@ class Framer:
                 text = self.comments.pop(offset)
                 if offset >= start:
                     frame.comments = (*frame.comments, text)
+                    problems += comments.problems(text, self.where)
         rest = []
         for low, high in self.overlaps:
             if high > start and low < end:

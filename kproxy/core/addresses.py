@@ -1,7 +1,7 @@
 """Which fields of which responses carry addresses of brokers, and where they lie in bytes.
 
-One table names the fields; everything else is read off Kafka's message definitions. ConsumerGroupDescribe,
-StreamsGroupDescribe and their like carry the applications' own endpoints, which are none of ours.
+One table names the fields, another those that look alike and why they are left alone; everything else is read off
+Kafka's message definitions. A test finds every address of every definition in one of the two.
 """
 
 from __future__ import annotations
@@ -17,37 +17,68 @@ from decoders.schema.model import Field, Message
 class Carrier:
     """A response that carries addresses: in `array` ("" where they stand in the message itself).
 
-    `whole` says that it is held until it is whole at any size; others only up to the hold limit.
+    With `listeners` they are a level deeper, in an array of that name in each entry. `whole` says that it is held until
+    it is whole at any size; others only up to the hold limit. They are brokers', or controllers' where `controllers` is
+    True or names a field before the array that is 2.
     """
 
     array: str
     node_id: str
     host: str = "host"
     port: str = "port"
+    listeners: str = ""
     whole: bool = True
+    controllers: bool | str = False
 
 
 CARRIERS: Mapping[str, tuple[Carrier, ...]] = {
     "MetadataResponse": (Carrier("brokers", "nodeId"),),
     "FindCoordinatorResponse": (Carrier("", "nodeId"), Carrier("coordinators", "nodeId")),
-    "DescribeClusterResponse": (Carrier("brokers", "brokerId"),),
+    "DescribeClusterResponse": (Carrier("brokers", "brokerId", controllers="endpointType"),),
     "ProduceResponse": (Carrier("nodeEndpoints", "nodeId", whole=False),),
     "FetchResponse": (Carrier("nodeEndpoints", "nodeId", whole=False),),
     "ShareFetchResponse": (Carrier("nodeEndpoints", "nodeId"),),
     "ShareAcknowledgeResponse": (Carrier("nodeEndpoints", "nodeId"),),
+    "DescribeQuorumResponse": (Carrier("nodes", "nodeId", listeners="listeners", controllers=True),),
 }
 """By message; of several carriers, that whose fields a version has counts."""
+
+ONLY_WHEN_ASKED = frozenset({"DescribeQuorumResponse"})
+"""It describes the controllers' own listeners; no client connects to them because of it."""
+
+LEFT_ALONE: Mapping[str, str] = {
+    "VoteResponse.nodeEndpoints": "between controllers",
+    "BeginQuorumEpochResponse.nodeEndpoints": "between controllers",
+    "EndQuorumEpochResponse.nodeEndpoints": "between controllers",
+    "FetchSnapshotResponse.nodeEndpoints": "between controllers",
+    "UpdateRaftVoterResponse.currentLeader": "between controllers",
+    "StreamsGroupHeartbeatResponse.partitionsByUserEndpoint.userEndpoint": "an application's own endpoint",
+    "StreamsGroupDescribeResponse.groups.members.userEndpoint": "an application's own endpoint",
+    "DescribeGroupsResponse.groups.members.clientHost": "where a client came from",
+    "ConsumerGroupDescribeResponse.groups.members.clientHost": "where a client came from",
+    "ShareGroupDescribeResponse.groups.members.clientHost": "where a client came from",
+    "StreamsGroupDescribeResponse.groups.members.clientHost": "where a client came from",
+    "DescribeAclsResponse.resources.acls.host": "a pattern for clients' addresses",
+    "DeleteAclsResponse.filterResults.matchingAcls.host": "a pattern for clients' addresses",
+}
+"""Hosts in responses that are not rewritten, and why. Requests go to brokers: what they carry reaches no client."""
 
 API_KEYS: Mapping[int, str] = {
     0: "ProduceResponse",
     1: "FetchResponse",
     3: "MetadataResponse",
     10: "FindCoordinatorResponse",
+    55: "DescribeQuorumResponse",
     60: "DescribeClusterResponse",
     78: "ShareFetchResponse",
     79: "ShareAcknowledgeResponse",
 }
 """For telling what a response of an unknown version may hold."""
+
+FRAME_HEAD = 8
+"""Length field and correlation id."""
+CONTROLLERS = 2
+"""DescribeCluster's endpoint type (KIP-919)."""
 
 FIXED = {
     "bool": 1,
@@ -66,7 +97,7 @@ FIXED = {
 class Endpoint:
     """One address as it stands in a frame; offsets count from the start of the bytes that were read.
 
-    The host's span covers its length field, the port's its four bytes. `path` names the entry ("brokers[0].").
+    The host's span covers its length field, the port's its two or four bytes. `path` names the entry ("brokers[0].").
     """
 
     node_id: int
@@ -75,6 +106,7 @@ class Endpoint:
     host_end: int
     port: int
     port_start: int
+    port_end: int
     path: str
 
 
@@ -183,40 +215,61 @@ def _skip_one(reader: Reader, field: Field, version: int) -> None:
             reader.tags()
 
 
-def _endpoint(reader: Reader, fields: tuple[Field, ...], version: int, carried: Carrier, path: str) -> Endpoint | None:
-    """Reads fields that hold an address among others; None where one of its three parts is not there."""
-    node_id = host = port = None
-    host_start = host_end = port_start = 0
+@dataclass(slots=True)
+class _Entry:
+    """What of an address was read so far; a level deeper the node's id is known from outside."""
+
+    node_id: int | None = None
+    host: str | None = None
+    host_span: tuple[int, int] = (0, 0)
+    port: int | None = None
+    port_span: tuple[int, int] = (0, 0)
+
+    def endpoint(self, path: str) -> Endpoint | None:
+        """None where one of its three parts is not there."""
+        if self.node_id is None or self.host is None or self.port is None:
+            return None
+        return Endpoint(self.node_id, self.host, *self.host_span, self.port, *self.port_span, path)
+
+
+def _endpoints(
+    reader: Reader, fields: tuple[Field, ...], version: int, carried: Carrier, path: str, node_id: int | None = None
+) -> list[Endpoint]:
+    """Reads fields that hold an address among others, or an array of such."""
+    entry = _Entry(node_id)
+    found: list[Endpoint] = []
     for field in fields:
         if version not in field.versions or version in field.tagged:
             continue
+        start = reader.position
         if field.name == carried.node_id:
-            node_id = reader.integer(FIXED[field.type])
-        elif field.name == carried.host:
-            host_start = reader.position
+            entry.node_id = reader.integer(FIXED[field.type])
+        elif field.name == carried.host and not field.array:
             size = reader.length(2)
             text = reader.skip(max(size, 0))
-            host_end = reader.position
-            host = bytes(reader.buffer[text:host_end]).decode("utf-8", "replace")
-        elif field.name == carried.port:
-            port_start = reader.position
-            port = reader.integer(FIXED[field.type])
+            entry.host = bytes(reader.buffer[text : reader.position]).decode("utf-8", "replace")
+            entry.host_span = (start, reader.position)
+        elif field.name == carried.port and not field.array:
+            size = FIXED[field.type]
+            entry.port = reader.integer(size) & 0xFFFF if field.type == "uint16" else reader.integer(size)
+            entry.port_span = (start, reader.position)
+        elif field.name == carried.listeners:
+            found += _array(reader, field, version, carried, path, entry.node_id)
         else:
             _skip(reader, field, version)
-    if node_id is None or host is None or port is None:
-        return None
-    return Endpoint(node_id, host, host_start, host_end, port, port_start, path)
+    own = entry.endpoint(path)
+    return found if own is None else [*found, own]
 
 
-def _array(reader: Reader, field: Field, version: int, carried: Carrier) -> list[Endpoint]:
+def _array(
+    reader: Reader, field: Field, version: int, carried: Carrier, path: str = "", node_id: int | None = None
+) -> list[Endpoint]:
     found = []
     fields = field.struct.fields if field.struct is not None else ()
     for index in range(reader.length(4)):
-        endpoint = _endpoint(reader, fields, version, carried, f"{field.name}[{index}].")
+        found += _endpoints(reader, fields, version, carried, f"{path}{field.name}[{index}].", node_id)
         if reader.flexible:
             reader.tags()
-        if endpoint is not None:
-            found.append(endpoint)
     return found
 
 
@@ -240,8 +293,24 @@ def endpoints(message: Message, version: int, data: bytes | memoryview, start: i
         return _array(reader, field, version, carried)
     rest = tuple(field for field in message.fields if version not in field.tagged)
     names = [field.name for field in rest]
-    endpoint = _endpoint(reader, rest[names.index(carried.node_id) :], version, carried, "")
-    return [] if endpoint is None else [endpoint]
+    return _endpoints(reader, rest[names.index(carried.node_id) :], version, carried, "")
+
+
+def names_controllers(message: Message, version: int, header_version: int, data: bytes | memoryview) -> bool:
+    """Whether a whole frame's addresses are controllers'. Raises DecodeError."""
+    found = carrier(message, version)
+    asked = found[0].controllers if found is not None else False
+    if isinstance(asked, bool):
+        return asked
+    reader = Reader(data, FRAME_HEAD, len(data), flexible=version in message.flexible)
+    if header_version >= 1:
+        reader.tags()
+    for field in message.fields:
+        if version in field.versions and version not in field.tagged:
+            if field.name == asked:
+                return reader.integer(FIXED[field.type]) == CONTROLLERS
+            _skip(reader, field, version)
+    return False
 
 
 def tag_section(message: Message, version: int, data: bytes | memoryview, start: int) -> TagSection:

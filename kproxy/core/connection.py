@@ -7,9 +7,12 @@ come, too, except those noted:
 - *held*: nothing of it leaves before it is whole, since its length stands in front and may change; Metadata and its
   like at any size (up to a limit on what all connections hold together), Produce and Fetch up to `hold_max`;
 - *walked*: a longer Produce or Fetch passes while a walker looks for its tagged fields, the last thing in the frame;
-  these are held, and rewritten at equal length.
+  these are held, and rewritten at equal length;
+- *watched*: a response of an API or a version that nobody knows passes as it is, but where it is short it is held until
+  it was looked through for addresses of brokers.
 
 What cannot be read (an unknown version, bytes that do not fit, not Kafka at all) passes untouched, counted and named.
+No address of a broker that is known may leave towards a client: one that does is told of, counted and recorded.
 The bytes of a frame before its correlation id is there wait, too, while a noted request is unanswered.
 """
 
@@ -17,12 +20,23 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 
+from decoders.conversation.comments import CHANGED, LEAKED
 from decoders.problems import DecodeError
 from decoders.schema import Definitions, Message
+from decoders.schema.model import NO_VERSION
 from kproxy.core import rewrite
-from kproxy.core.addresses import API_KEYS, CARRIERS, carrier, endpoints, tag_section
-from kproxy.core.brokers import Book
+from kproxy.core.addresses import (
+    API_KEYS,
+    CARRIERS,
+    ONLY_WHEN_ASKED,
+    carrier,
+    endpoints,
+    names_controllers,
+    tag_section,
+)
+from kproxy.core.brokers import Address, Book
 from kproxy.core.rewrite import Change
 from kproxy.core.walker import Walker, compiled
 
@@ -51,15 +65,18 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A frame was changed. Of the bytes just fed, [start, end) are its last ones."""
+    """A frame was changed, or left with a broker's own address. Of the bytes just fed, [start, end) are its last."""
 
     start: int
     end: int
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    leaked: Address | None = None
 
     @property
     def comment(self) -> str:
-        return "\n".join(["changed by kproxy on the way to the client:", *map(str, self.changes)])
+        changed = [f"{CHANGED} on the way to the client:", *map(str, self.changes)] if self.changes else []
+        leaked = [] if self.leaked is None else [f"{LEAKED} {self.leaked[0]}:{self.leaked[1]}"]
+        return "\n".join(changed + leaked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +125,7 @@ class Counters:
 class Plan:
     """How to treat the responses to one API and version."""
 
-    __slots__ = ("flexible", "message", "name", "tag", "version", "walk", "whole")
+    __slots__ = ("flexible", "header_version", "message", "name", "tag", "version", "walk", "whole")
 
     def __init__(self, message: Message, version: int, header_version: int) -> None:
         found = carrier(message, version)
@@ -116,6 +133,7 @@ class Plan:
         carried, target = found
         self.message = message
         self.version = version
+        self.header_version = header_version
         self.name = f"{message.name.removesuffix('Response')} v{version}"
         self.walk = compiled(message, version, header_version)
         self.flexible = version in message.flexible
@@ -123,18 +141,31 @@ class Plan:
         self.whole = carried.whole or self.tag is None
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Responses that pass as they are, looked through for brokers' addresses where they are no longer than WATCHED.
+
+    `told` are the topic and the text that the user is told, "" where there is nothing to tell.
+    """
+
+    name: str
+    topic: str = ""
+    told: str = ""
+
+
 class Plans:
     """The plan of every API and version, made on first use; None where responses pass untouched.
 
-    Without definitions there is no plan at all: clients are to see the brokers' own addresses.
+    Without definitions there is no plan at all: clients are to see the brokers' own addresses. With `controllers` their
+    addresses in descriptions of the quorum are replaced too.
     """
 
-    def __init__(self, definitions: Definitions | None) -> None:
+    def __init__(self, definitions: Definitions | None, *, controllers: bool = False) -> None:
         self._definitions = definitions
-        self._plans: dict[int, Plan | str | None] = {}
+        self._controllers = controllers
+        self._plans: dict[int, Plan | Watch | None] = {}
 
-    def get(self, api_key: int, version: int) -> Plan | str | None:
-        """A plan, or the name of a carrier of addresses whose version nobody knows, or None."""
+    def get(self, api_key: int, version: int) -> Plan | Watch | None:
         key = api_key << 16 | version & 0xFFFF
         try:
             return self._plans[key]
@@ -144,17 +175,29 @@ class Plans:
             plan = self._plans[key] = self._make(api_key, version)
             return plan
 
-    def _make(self, api_key: int, version: int) -> Plan | str | None:
-        if self._definitions is None or api_key not in API_KEYS:
+    def _make(self, api_key: int, version: int) -> Plan | Watch | None:
+        definitions = self._definitions
+        if definitions is None:
             return None
-        message = self._definitions.response(api_key, version)
+        message = definitions.response(api_key, version)
         if message is None:
-            known = self._definitions.versions(api_key)
-            name = API_KEYS[api_key].removesuffix("Response")
-            return f"{name} v{version} (known: {known})" if version > known.high and version < 1000 else None
+            return _unknown(definitions, api_key, version)
         if message.name not in CARRIERS or carrier(message, version) is None:
             return None
-        return Plan(message, version, self._definitions.response_header_version(api_key, version))
+        if message.name in ONLY_WHEN_ASKED and not self._controllers:
+            name = f"{message.name.removesuffix('Response')} v{version}"
+            return Watch(name, f"controllers-{name}", f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}")
+        return Plan(message, version, definitions.response_header_version(api_key, version))
+
+
+def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | None:
+    """What is newer than our definitions may carry addresses where the known versions have none."""
+    known = definitions.versions(api_key)
+    if not known.high < version < NO_VERSION:
+        return None
+    api = definitions.api(api_key)
+    name = f"API {api_key} v{version}" if api is None else f"{api.name} v{version} (known: {known})"
+    return Watch(name, *_unread(name, UNKNOWN_VERSION) if api_key in API_KEYS else ())
 
 
 @dataclass(slots=True)
@@ -169,15 +212,15 @@ class Shared:
 
 
 class _Frame:
-    """A response that is being held or walked; `size` includes the length field."""
+    """A response that is being held, walked or watched; `size` includes the length field."""
 
     __slots__ = ("got", "pieces", "plan", "size", "tail", "walked", "walker")
 
-    def __init__(self, plan: Plan, size: int, *, walked: bool) -> None:
+    def __init__(self, plan: Plan | Watch, size: int, *, walked: bool) -> None:
         self.plan = plan
         self.size = size
         self.walked = walked
-        self.walker = Walker(plan.walk, size)
+        self.walker = Walker(plan.walk, size) if isinstance(plan, Plan) else None
         self.pieces: list[Data] = []
         self.got = 0
         self.tail = 0
@@ -190,7 +233,7 @@ class Connection:
     def __init__(self, shared: Shared, own_host: str) -> None:
         self._shared = shared
         self._own_host = own_host
-        self._noted: dict[int, list[Plan | str | None]] = {}
+        self._noted: dict[int, list[Plan | Watch | None]] = {}
         self._request_rest = 0
         self._request_head = b""
         self._opaque = [False, False]
@@ -262,7 +305,7 @@ class Connection:
         commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol"))
         return True
 
-    def _note(self, correlation_id: int, plan: Plan | str | None) -> None:
+    def _note(self, correlation_id: int, plan: Plan | Watch | None) -> None:
         noted = self._noted
         waiting = noted.get(correlation_id)
         if waiting is not None:
@@ -332,11 +375,15 @@ class Connection:
         self.responses += 1
         plan = None
         if self._waits and length >= 4:
-            plan = self._answered(int.from_bytes(head[4:], "big", signed=True), commands)
+            plan = self._answered(int.from_bytes(head[4:], "big", signed=True))
+        if isinstance(plan, Watch):
+            self._tell_of(plan, commands)
+            if length > WATCHED:
+                plan = None
         if plan is None:
             self._pass = length
             return position + 4
-        walked = not plan.whole and length + 4 > self._shared.hold_max
+        walked = isinstance(plan, Plan) and not plan.whole and length + 4 > self._shared.hold_max
         if walked:
             self._shared.counters.walked += 1
         else:
@@ -344,7 +391,7 @@ class Connection:
         self._frame = _Frame(plan, length + 4, walked=walked)
         return position
 
-    def _answered(self, correlation_id: int, commands: list[Command]) -> Plan | None:
+    def _answered(self, correlation_id: int) -> Plan | Watch | None:
         """The plan for the response with this id; the oldest request among equals is answered first."""
         waiting = self._noted.get(correlation_id)
         if waiting is None:
@@ -352,16 +399,17 @@ class Connection:
         plan = waiting.pop(0)
         if not waiting:
             del self._noted[correlation_id]
-        if isinstance(plan, Plan):
-            return plan
-        if plan:
-            self._unread(plan, "no definition of this version", commands)
-        return None
+        return plan
+
+    def _tell_of(self, watch: Watch, commands: list[Command]) -> None:
+        if watch.topic.startswith(UNREAD):
+            self._shared.counters.unread += 1
+        if watch.topic:
+            commands.append(Notice(watch.topic, watch.told))
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:
         self._shared.counters.unread += 1
-        text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
-        commands.append(Notice(f"unread-{name}-{reason}", text))
+        commands.append(Notice(*_unread(name, reason)))
 
     def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
         """Takes what `view` has of the frame; returns where that ends. `carried` bytes of the view came earlier."""
@@ -372,9 +420,9 @@ class Connection:
             self._pass = frame.size - frame.got
         elif frame.got == frame.size:
             self._frame = None
-            changes = self._finish(frame, commands)
-            if changes:
-                commands.append(Changed(max(began - carried, 0), end - carried, tuple(changes)))
+            changes, leaked = self._finish(frame, commands)
+            if changes or leaked:
+                commands.append(Changed(max(began - carried, 0), end - carried, tuple(changes), leaked))
         return end
 
     def _take(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
@@ -382,12 +430,12 @@ class Connection:
         start = frame.got
         frame.got += len(piece)
         try:
-            found = frame.walker.feed(piece)
+            found = frame.walker is not None and frame.walker.feed(piece)
         except DecodeError as error:
             self._give_up(frame, piece, error.message, commands)
             return
         keep = piece
-        if frame.walked:
+        if frame.walked and frame.walker is not None:
             at = frame.walker.at if found else None
             border = len(piece) if at is None else max(0, min(at - start, len(piece)))
             if border:
@@ -414,40 +462,52 @@ class Connection:
         frame.pieces = []
         frame.tail = 0
 
-    def _finish(self, frame: _Frame, commands: list[Command]) -> list[Change]:
-        """The frame is whole: rewrites what was kept of it and lets it go."""
-        plan, at = frame.plan, frame.walker.at
-        if at is None:
-            self._release(frame, commands)
-            self._unread(plan.name, "it ends early", commands)
-            return []
-        try:
-            if plan.tag is not None and at == frame.size - 1 and frame.pieces[-1][-1] == 0:
-                self._release(frame, commands)
-                return []
+    def _finish(self, frame: _Frame, commands: list[Command]) -> tuple[list[Change], Address | None]:
+        """The frame is whole: rewrites what was kept of it and lets it go; (changes, address that leaked)."""
+        plan, walker = frame.plan, frame.walker
+        if isinstance(plan, Watch) or walker is None:
             data = b"".join(frame.pieces)
-            if frame.walked:
-                new, changes = self._section(plan, data, 0, same_length=True)
-            elif plan.tag is not None:
-                fields, changes = self._section(plan, data, at, same_length=False)
-                new = rewrite.with_size(data[:at] + fields)
-            else:
-                found = endpoints(plan.message, plan.version, data, at)
-                replacements, changes = rewrite.splices(found, self._ours, flexible=plan.flexible)
-                new = rewrite.with_size(rewrite.spliced(data, 0, len(data), replacements))
-        except (DecodeError, OSError) as error:
-            reason = error.message if isinstance(error, DecodeError) else str(error)
             self._release(frame, commands)
-            self._unread(plan.name, reason, commands)
-            return []
+            return [], self._check(plan, memoryview(data), commands)
+        at = walker.at
+        if at is None:
+            return self._as_it_is(frame, "it ends early", commands)
+        if plan.tag is not None and at == frame.size - 1 and frame.pieces[-1][-1] == 0:
+            self._release(frame, commands)
+            return [], None
+        data = b"".join(frame.pieces)
+        try:
+            new, changes = self._rewritten(plan, data, at, walked=frame.walked)
+        except DecodeError as error:
+            return self._as_it_is(frame, error.message, commands)
+        except OSError as error:
+            return self._as_it_is(frame, str(error), commands)
         if not changes:
             self._release(frame, commands)
         else:
             self._shared.counters.rewritten += 1
             self._shared.budget.give(frame.tail)
             commands.append(ToClient(new))
-        self._check(plan, memoryview(new)[0 if frame.walked or plan.tag is None else at :], commands)
-        return changes
+        return changes, self._check(plan, memoryview(new)[0 if frame.walked or plan.tag is None else at :], commands)
+
+    def _as_it_is(self, frame: _Frame, reason: str, commands: list[Command]) -> tuple[list[Change], Address | None]:
+        data = b"".join(frame.pieces)
+        self._release(frame, commands)
+        self._unread(frame.plan.name, reason, commands)
+        return [], self._check(frame.plan, memoryview(data), commands)
+
+    def _rewritten(self, plan: Plan, data: bytes, at: int, *, walked: bool) -> tuple[bytes, list[Change]]:
+        """What was kept of a frame with addresses of ours. Raises DecodeError, and OSError where no port is free."""
+        if walked:
+            return self._section(plan, data, 0, same_length=True)
+        if plan.tag is not None:
+            fields, changes = self._section(plan, data, at, same_length=False)
+            return rewrite.with_size(data[:at] + fields), changes
+        controllers = names_controllers(plan.message, plan.version, plan.header_version, data)
+        found = endpoints(plan.message, plan.version, data, at)
+        ours = partial(self._ours, controller=controllers)
+        replacements, changes = rewrite.splices(found, ours, flexible=plan.flexible)
+        return rewrite.with_size(rewrite.spliced(data, 0, len(data), replacements)), changes
 
     def _section(self, plan: Plan, data: bytes, at: int, *, same_length: bool) -> tuple[bytes, list[Change]]:
         """The tagged fields from `at` on, rewritten."""
@@ -464,17 +524,18 @@ class Connection:
             new = new if fitting is None else fitting
         return new, changes
 
-    def _ours(self, node_id: int, host: str, port: int) -> tuple[str, int]:
-        return self._shared.book.ours(node_id, host, port, self._own_host)
+    def _ours(self, node_id: int, host: str, port: int, *, controller: bool = False) -> Address:
+        return self._shared.book.ours(node_id, host, port, self._own_host, controller=controller)
 
-    def _check(self, plan: Plan, data: memoryview, commands: list[Command]) -> None:
-        """No address of a broker may leave towards the client."""
+    def _check(self, plan: Plan | Watch, data: memoryview, commands: list[Command]) -> Address | None:
+        """An address of a broker that leaves towards the client, which none may."""
         leaked = self._shared.book.leaked(data[:LEAK_SCAN])
         if leaked is not None:
             self._shared.counters.leaked += 1
             host, port = leaked
             text = f"sent a response to {plan.name} that carries a broker's own address {host}:{port} to a client"
             commands.append(Notice(f"leaked-{plan.name}-{host}:{port}", text))
+        return leaked
 
     def broker_ended(self) -> list[Command]:
         """The broker sends no more: what was waiting for the rest of its frame leaves as it is."""
@@ -497,6 +558,18 @@ class Connection:
 
 LEAK_SCAN = 1 << 18
 """How much of a response is searched for brokers' addresses."""
+WATCHED = 1 << 16
+"""Longest response that is held only to be searched."""
+
+UNREAD = "unread-"
+UNKNOWN_VERSION = "no definition of this version"
+SERVE_CONTROLLERS = "; --controllers serves them through kproxy"
+
+
+def _unread(name: str, reason: str) -> tuple[str, str]:
+    """Topic and text of what passed unread."""
+    text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
+    return f"{UNREAD}{name}-{reason}", text
 
 
 def _forward(commands: list[Command], view: memoryview, start: int, end: int) -> None:

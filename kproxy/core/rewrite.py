@@ -49,20 +49,27 @@ def varint(value: int) -> bytes:
 
 
 def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tuple[list[Splice], list[Change]]:
-    """What to put where, for every endpoint that is a node's (one without a node has host "" and port -1)."""
+    """What to put where, for every endpoint that is a node's (one without a node has host "" and port -1).
+
+    A node that has several in one message is known by the first.
+    """
     found: list[Splice] = []
     changes: list[Change] = []
+    known: dict[int, tuple[str, int]] = {}
     for endpoint in endpoints:
         if not endpoint.host or endpoint.port < 0 or endpoint.node_id < 0:
             continue
-        host, port = ours(endpoint.node_id, endpoint.host, endpoint.port)
+        if endpoint.node_id not in known:
+            known[endpoint.node_id] = ours(endpoint.node_id, endpoint.host, endpoint.port)
+        host, port = known[endpoint.node_id]
         if host != endpoint.host:
             encoded = host.encode()
             size = varint(len(encoded) + 1) if flexible else len(encoded).to_bytes(2, "big")
             found.append(Splice(endpoint.host_start, endpoint.host_end, size + encoded))
             changes.append(Change(endpoint.path + "host", endpoint.host, host))
         if port != endpoint.port:
-            found.append(Splice(endpoint.port_start, endpoint.port_start + 4, port.to_bytes(4, "big")))
+            new = port.to_bytes(endpoint.port_end - endpoint.port_start, "big")
+            found.append(Splice(endpoint.port_start, endpoint.port_end, new))
             changes.append(Change(endpoint.path + "port", endpoint.port, port))
     return found, changes
 

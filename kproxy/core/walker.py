@@ -13,13 +13,10 @@ from typing import Any
 
 from decoders.problems import Code, DecodeError
 from decoders.schema.model import Field, Message, Struct
-from kproxy.core.addresses import FIXED, carrier
+from kproxy.core.addresses import FIXED, FRAME_HEAD, carrier
 
 Window = tuple[bytes | memoryview, int, int, int]
 Walk = Generator[int, Window, int]
-
-_HEAD = 8
-"""Length field and correlation id."""
 
 
 class Walker:
@@ -116,7 +113,7 @@ class _Source:
 
     def generate(self, header_version: int) -> str:
         self._lines = ["def walk(frame):"]
-        self._line(f"b, p, e, o = yield {_HEAD}")
+        self._line(f"b, p, e, o = yield {FRAME_HEAD}")
         if header_version >= 1:
             self._tags()
         found = carrier(self._message, self._version)

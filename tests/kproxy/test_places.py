@@ -12,7 +12,7 @@ import pytest
 
 from decoders.filters.fields import FIELDS, REQUEST
 from kproxy import ports, scratch
-from kproxy.core.brokers import Advertise, Book, split_address
+from kproxy.core.brokers import Advertise, Book, Node, split_address
 from kproxy.core.rewrite import varint
 from kproxy.settings import advertise, listen, record_filter, ring, size, upstream
 
@@ -125,9 +125,9 @@ def test_every_address() -> None:
 def test_a_brokers_address_may_change() -> None:
     opened: list[int] = []
 
-    def listener(node_id: int) -> int:
-        opened.append(node_id)
-        return 20_000 + node_id
+    def listener(node: Node) -> int:
+        opened.append(node.node_id)
+        return 20_000 + node.node_id
 
     book = Book(listener, Advertise(""))
     assert book.ours(1, "old", 9092, "127.0.0.1") == ("127.0.0.1", 20_001)
@@ -157,10 +157,12 @@ def test_a_leak_is_found_whatever_the_length_of_the_host(size: int, flexible: bo
         ("proxy.example", ("proxy.example", 19094)),
         ("{broker}.kafka.local:{port}", ("1.kafka.local", 19094)),
         ("b{broker}.example:443", ("b1.example", 443)),
+        ("{host}.proxied:{port}", ("kafka.proxied", 19094)),
+        ("{host}", ("kafka", 19094)),
     ],
 )
 def test_what_is_advertised(template: str, address: tuple[str, int]) -> None:
-    assert Advertise(template).address(1, 19094, "10.0.0.9") == address
+    assert Advertise(template).address(Node(1, "kafka", 9092, 19094), "10.0.0.9") == address
 
 
 def test_directories_are_private_and_stale_ones_go(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kproxy.core.brokers import Advertise, Book
 from kproxy.core.connection import Changed, Command, Connection, Notice, Plans, Shared, ToBroker, ToClient
 
 DEFINITIONS = definitions()
-PLANS = Plans(DEFINITIONS)
+PLANS = Plans(DEFINITIONS, controllers=True)
 
 
 def framed(data: bytes) -> bytes:
@@ -59,9 +59,17 @@ def with_endpoints(message: Message, version: int, nodes: Iterable[tuple[int, st
     found = carrier(message, version)
     assert found is not None
     carried, field = found
-    entries = [{carried.node_id: node_id, carried.host: host, carried.port: port} for node_id, host, port in nodes]
+    entries: list[dict[str, Any]] = [
+        {carried.node_id: node_id, carried.host: host, carried.port: port} for node_id, host, port in nodes
+    ]
     if field is None:
         return entries[0]
+    if carried.listeners:
+        nested = [{**entry, carried.port: max(entry[carried.port], 0), "name": "CONTROLLER"} for entry in entries]
+        own = [entry.pop(carried.node_id) for entry in nested]
+        entries = [
+            {carried.node_id: node_id, carried.listeners: [entry]} for node_id, entry in zip(own, nested, strict=True)
+        ]
     if message.name == "FindCoordinatorResponse":
         entries = [{"key": f"group-{number}", **entry} for number, entry in enumerate(entries)]
     return {field.name: entries}
@@ -87,7 +95,7 @@ class Relay:
     """A connection with a book whose listeners are 20000 + node id; gathers what it says."""
 
     def __init__(self, *, hold_max: int = 1 << 20, host: str = "127.0.0.1", advertise: str = "") -> None:
-        self.book = Book(lambda node_id: 20_000 + node_id, Advertise(advertise))
+        self.book = Book(lambda node: (30_000 if node.controller else 20_000) + node.node_id, Advertise(advertise))
         self.shared = Shared(PLANS, self.book, hold_max=hold_max)
         self.connection = Connection(self.shared, host)
         self.to_broker = b""

@@ -33,10 +33,12 @@ def expected(values: dict[str, Any], message: Message, version: int, host: str =
     assert found is not None
     carried, field = found
     entries = [values] if field is None else values[field.name]
+    base = 30_000 if carried.controllers is True else 20_000
     for entry in entries:
-        if entry[carried.host]:
-            entry[carried.host] = host
-            entry[carried.port] = 20_000 + entry[carried.node_id]
+        for address in entry[carried.listeners] if carried.listeners else [entry]:
+            if address[carried.host]:
+                address[carried.host] = host
+                address[carried.port] = base + entry[carried.node_id]
     return values
 
 

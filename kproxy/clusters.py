@@ -1,0 +1,61 @@
+"""The relays of one process: one for each cluster, with one recorder and one limit on what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from kproxy.core.connection import Budget
+from kproxy.recorder import Recorder
+from kproxy.server import Event, Relay
+from kproxy.settings import Settings
+
+SHARED = ("recorder", "held_bytes")
+COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers")
+TABLES = ("brokers", "controllers", "warnings")
+"""Members of a relay's status."""
+
+
+class Relays:
+    """What `kproxy.relay` asks of a relay, asked of all of them. `tell` gets each event with its cluster's name."""
+
+    def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
+        budget = Budget(settings.memory_max)
+
+        def teller(name: str) -> Callable[[Event], None]:
+            return lambda event: tell({**event, "cluster": name} if name else event)
+
+        self.all = [Relay(one, recorder, teller(one.name), budget) for one in settings.clusters()]
+        self.first = self.all[0]
+
+    @property
+    def bootstrap(self) -> dict[str, str]:
+        """What to paste into a client, by cluster ("" where it is the only one)."""
+        return {relay.settings.name: relay.bootstrap for relay in self.all}
+
+    async def check(self) -> None:
+        await asyncio.gather(*(relay.check() for relay in self.all))
+
+    async def drain(self) -> None:
+        await asyncio.gather(*(relay.drain() for relay in self.all))
+
+    def close(self) -> None:
+        for relay in self.all:
+            relay.close()
+
+    def status(self) -> Event:
+        """The status of the only relay; of several the sums, what has names as "cluster/name", and each one's own."""
+        if len(self.all) == 1:
+            return self.first.status()
+        each = {relay.settings.name: relay.status() for relay in self.all}
+        shared = self.first.status()
+        return {
+            **{key: shared[key] for key in SHARED},
+            **{key: sum(status[key] for status in each.values()) for key in COUNTS},
+            "responses": {key: sum(one["responses"][key] for one in each.values()) for key in shared["responses"]},
+            **{
+                table: {f"{name}/{key}": value for name, status in each.items() for key, value in status[table].items()}
+                for table in TABLES
+            },
+            "clusters": each,
+        }
