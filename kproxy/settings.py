@@ -34,11 +34,6 @@ class Cluster:
     controllers: int | None = None
 
 
-def _own(value: Cluster) -> dict[str, Any]:
-    """The fields of a cluster as they are (`asdict` would turn tuples into lists)."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`upstream` are (host, port) tried in order; sizes are bytes; paths are absolute or None.
@@ -92,7 +87,7 @@ class Settings:
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""
-        return (replace(self, more=()), *(replace(self, more=(), **_own(one)) for one in self.more))
+        return (replace(self, more=()), *(with_cluster(replace(self, more=()), one) for one in self.more))
 
     @property
     def shown_upstream(self) -> str:
@@ -111,6 +106,11 @@ class Settings:
         values["ports"] = tuple(values["ports"])
         values["more"] = tuple(Cluster(**{**one, "upstream": _addresses(one["upstream"])}) for one in values["more"])
         return cls(**values)
+
+
+def with_cluster(settings: Settings, cluster: Cluster) -> Settings:
+    """The settings for one of several clusters."""
+    return replace(settings, **{field.name: getattr(cluster, field.name) for field in fields(cluster)})
 
 
 def _addresses(pairs: Iterable[Sequence[Any]]) -> tuple[tuple[str, int], ...]:

@@ -55,6 +55,17 @@ _OPTIONS = (
 )
 
 
+_EXCLUDED = {
+    "upstream": "--upstream",
+    "check": "--check",
+    "clusters": "--cluster",
+    "controllers": "--controllers",
+    "strict_ports": "--strict-ports",
+    "upstream_proxy": "--upstream-proxy",
+}
+"""Options by parameter; those in the configuration are for other runs."""
+
+
 def transparent_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options to a command, which gets them as `transparent`, `ports`, `clients`, `setup`, `print_rules`."""
     for option in reversed(_OPTIONS):
@@ -77,13 +88,11 @@ def intercepting(
     if transparent is None:
         if setup or print_rules:
             raise Failure("--setup and --print-rules belong to --transparent redirect or tproxy", Exit.USAGE)
-        if not chosen.upstream:
-            raise Failure("say where the cluster is with --upstream, or use --transparent", Exit.USAGE)
         return chosen
     context = click.get_current_context()
-    for name in ("upstream", "check"):
+    for name, option in _EXCLUDED.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise Failure(f"--{name} and --transparent exclude each other: each client names its broker", Exit.USAGE)
+            raise Failure(f"{option} and --transparent exclude each other: each client names its broker", Exit.USAGE)
     if chosen.listen_host not in {LISTEN_HOST, "*"}:
         raise Failure("with --transparent the relay listens on every address: --listen takes a port alone", Exit.USAGE)
     if transparent == "tproxy" and clients == "all":
@@ -118,10 +127,10 @@ def _print(rules: Any) -> None:
         click.echo(f"# {line}")
 
 
-def greeting(chosen: Settings, bootstrap: str) -> str:
-    """What a user needs to know first: where clients connect, or what is taken."""
+def taken(chosen: Settings, bootstrap: str) -> str:
+    """Which connections of clients are taken, in words; "" where clients connect to the relay."""
     if chosen.transparent is None:
-        return f"bootstrap.servers={bootstrap}"
-    taken = f"connections to port{'s' if len(chosen.ports) > 1 else ''} {', '.join(map(str, chosen.ports))}"
+        return ""
+    which = f"connections to port{'s' if len(chosen.ports) > 1 else ''} {', '.join(map(str, chosen.ports))}"
     how = "are taken" if chosen.setup else "are expected by rules of yours (--print-rules)"
-    return f"{taken} {how} ({chosen.transparent}, on port {bootstrap.rpartition(':')[2]})"
+    return f"{which} {how} ({chosen.transparent}, on port {bootstrap.rpartition(':')[2]})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
-from kproxy.cli.options_transparent import greeting, intercepting, transparent_options
+from kproxy.cli.options_transparent import intercepting, taken, transparent_options
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -92,8 +94,9 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     default="",
     type=_Parsed("template", "advertise"),
     metavar="HOST",
-    help="What clients are told: a host, or a template ({broker}, {port}).",
+    help="What clients are told: a host, or a template ({broker}, {port}, {host}).",
 )
+@addressing
 @click.option(
     "--hold-max",
     default="1M",
@@ -145,6 +148,7 @@ def command(
     given: tuple[str, ...],
     viewing: Viewing,
     recording: dict[str, Any],
+    addresses: Addresses,
     **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
@@ -159,6 +163,7 @@ def command(
     kproxy run --upstream kafka:9092 --headless --json
     kproxy run --upstream kafka:9092 -w recordings --ring 10x100MB,1h --snap 256 --record 'api != Fetch'
     kproxy run --transparent redirect --setup
+    kproxy run --upstream kafka:9092 --upstream-proxy socks5://bastion:1080
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
     from kproxy.settings import Settings
@@ -178,7 +183,7 @@ def command(
         probe=not check,
         **recording,
     )
-    chosen = intercepting(chosen, **transparent)
+    chosen = addresses.applied(intercepting(chosen, **transparent))
     if check and chosen.upstream:
         _check(chosen)
     as_json = cli.current().json
@@ -189,7 +194,8 @@ def command(
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
     relay = _start(chosen, spool_dir)
     try:
-        click.echo(greeting(chosen, relay.bootstrap), err=True)
+        for line in _greeting(chosen, relay):
+            click.echo(line, err=True)
         relay.on_event(messages.take)
         if relay.recording is None:
             _wait(relay)
@@ -214,20 +220,33 @@ def command(
     return Exit.OK
 
 
+def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
+    """What a user needs to know first: where clients connect, or whose connections are taken."""
+    if said := taken(chosen, relay.bootstrap):
+        yield said
+        return
+    for name, bootstrap in relay.clusters.items():
+        yield f"{name}: bootstrap.servers={bootstrap}" if name else f"bootstrap.servers={bootstrap}"
+
+
 def _check(chosen: Settings) -> None:
-    """Raises Failure (exit 4) where no upstream is a Kafka broker."""
+    """Raises Failure (exit 4) where no upstream of a cluster is a Kafka broker."""
     import asyncio
 
     from kproxy import probe
     from kproxy.settings import shown
+    from kproxy.tunnel import Tunnel
 
-    wrong = []
-    for host, port in chosen.upstream:
-        found = asyncio.run(probe.problem(host, port))
-        if found is None:
-            return
-        wrong.append(f"upstream {shown(host, port)} {found}")
-    raise Failure("; ".join(wrong), Exit.CONNECT)
+    through = None if chosen.upstream_proxy is None else Tunnel.parse(chosen.upstream_proxy)
+    for cluster in chosen.clusters():
+        wrong = []
+        for host, port in cluster.upstream:
+            found = asyncio.run(probe.problem(host, port, through=through))
+            if found is None:
+                break
+            wrong.append(f"upstream {shown(host, port)} {found}")
+        else:
+            raise Failure("; ".join(wrong), Exit.CONNECT)
 
 
 def _start(chosen: Settings, spool_dir: Path | None) -> RelayProcess:
@@ -256,9 +275,10 @@ class _Messages:
         if event["event"] == "warning":
             self.warnings.append(event["message"])
             self.stopped = event.get("stopped", self.stopped)
-            self.warn(event["message"])
+            self.warn(_cluster(event) + event["message"])
         elif event["event"] == "broker":
-            self._say(f"broker {event['node']} ({event['upstream']}) is served on {event['listener']}")
+            node = f"{'controller' if event['controller'] else 'broker'} {event['node']}"
+            self._say(f"{_cluster(event)}{node} ({event['upstream']}) is served on {event['listener']}")
 
     def warn(self, text: str) -> None:
         self._say(f"kproxy: warning: {text}")
@@ -279,6 +299,11 @@ class _Messages:
             held, self._held = self._held or [], None
         for line in held:
             self._say(line)
+
+
+def _cluster(event: Event) -> str:
+    """Of several clusters the one that an event is about."""
+    return f"{event['cluster']}: " if "cluster" in event else ""
 
 
 def _wait(relay: RelayProcess) -> None:
@@ -352,11 +377,11 @@ def _show(
                 live=tui.RunInfo(
                     bootstrap=relay.bootstrap,
                     upstream=chosen.shown_upstream,
-                    listening=(relay.bootstrap,),
+                    listening=tuple(relay.clusters.values()),
                     recording=None if chosen.record_to is None else relay.recording,
                     notes=tuple(messages.warnings),
                     stopped=lambda: messages.stopped,
-                    taken="" if chosen.transparent is None else greeting(chosen, relay.bootstrap),
+                    taken=taken(chosen, relay.bootstrap),
                 ),
                 filter_text=filter_text,
                 release=release,

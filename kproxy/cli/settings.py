@@ -19,8 +19,9 @@ import click
 from kproxy.cli.exits import Exit, Failure
 
 PREFIX = "KPROXY_"
-OTHER_TABLES = ("profile", "keymap", "filters")
-"""Tables of the configuration file that are no command: profiles, the UI's keys, named filters."""
+CLUSTERS = "clusters"
+OTHER_TABLES = ("profile", "keymap", "filters", CLUSTERS)
+"""Tables of the configuration file that are no command: profiles, the UI's keys, named filters, clusters."""
 
 
 @dataclass(slots=True)
@@ -271,6 +272,12 @@ def _table(values: Mapping[str, Any], *names: str | None) -> Mapping[str, Any]:
     return values
 
 
+def table(name: str) -> Mapping[str, Any]:
+    """A table of the chosen profile, else of the configuration's top level; {} where there is none."""
+    profile = _table(_settings.file, "profile", _settings.profile) if _settings.profile else {}
+    return _table(profile, name) or _table(_settings.file, name)
+
+
 def read_sources() -> None:
     """Read the configuration file, and from it the global options that no flag gave."""
     _settings.file = read_config(config_path())
@@ -371,7 +378,7 @@ def unknown_keys(
     table("configuration", file, (*OTHER_TABLES, "default-profile"))
     for name, values in _table(file, "profile").items():
         if isinstance(values, dict):
-            table(f"profile {name}", values, ())
+            table(f"profile {name}", values, (CLUSTERS,))
     for key in overrides:
         command, dot, option = key.partition(".")
         if dot and command not in commands:

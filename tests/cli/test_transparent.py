@@ -24,11 +24,13 @@ def test_rules_are_printed_and_nothing_else_happens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "say where the cluster is with --upstream, or use --transparent"),
+        ((), "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configuration, or --transparent"),
         (("--setup", "--upstream", "x"), "--setup and --print-rules belong to --transparent"),
         (("--print-rules",), "--setup and --print-rules belong to --transparent"),
         (("--transparent", "redirect", "--upstream", "x"), "--upstream and --transparent exclude each other"),
         (("--transparent", "redirect", "--check"), "--check and --transparent exclude each other"),
+        (("--transparent", "redirect", "--cluster", "x"), "--cluster and --transparent exclude each other"),
+        (("--transparent", "redirect", "--upstream-proxy", "http://x:1"), "--upstream-proxy and --transparent exclude"),
         (("--transparent", "redirect", "--listen", "10.0.0.1:1"), "listens on every address"),
         (("--transparent", "redirect", "--ports", "19092"), "port 19092 cannot be both"),
         (("--transparent", "redirect", "--ports", "a"), "'a' is no list of ports"),

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decoders.conversation.comments import problems
+from decoders.problems import Code
 from decoders.schema import Message
 from kproxy.core.addresses import carrier
+from kproxy.core.connection import Plans
 from tests.kproxy.core.frames import (
     DEFINITIONS,
     Relay,
     carriers,
     decoded,
+    framed,
     plain,
     request,
     response,
@@ -197,12 +201,123 @@ def test_an_unknown_version_passes_and_is_named() -> None:
     assert len(relay.notices) == 1
 
 
-def test_an_unknown_key_passes_untouched() -> None:
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_unknown_key_passes_untouched(cut: int) -> None:
     relay = Relay()
     relay.client(request(12345, 3, 1))
-    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd")
+    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd", cut)
     assert relay.to_client == b"\0\0\0\x08\0\0\0\x01abcd"
     assert relay.notices == []
+    assert relay.shared.counters.unread == 0
+
+
+ADDRESS = b"\x08kafka-9" + (9092).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(12345, 3), (3, 99), (12, 99), (1, 99)])
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("size", [0, 60_000])
+def test_an_address_in_what_nobody_knows_is_noticed(api_key: int, version: int, cut: int, size: int) -> None:
+    relay = Relay()
+    relay.book.remember("kafka-9", 9092)
+    answer = framed(b"\0\0\0\x01" + bytes(size) + ADDRESS)
+    relay.client(request(api_key, version, 1))
+    relay.broker(answer, cut and cut + size // 10)
+    assert relay.to_client == answer
+    assert relay.shared.counters.leaked == 1
+    assert any(notice.startswith("leaked-") for notice in relay.notices)
+    (changed,) = relay.changed
+    assert changed.leaked == ("kafka-9", 9092)
+    (problem,) = problems(changed.comment, "response")
+    assert (problem.code, problem.message.rpartition(" ")[2]) == (Code.ADDRESS_LEAKED, "kafka-9:9092")
+    assert relay.shared.budget.held == 0
+
+
+def test_what_nobody_knows_is_not_held_where_it_is_long() -> None:
+    relay = Relay()
+    relay.client(request(12345, 3, 1))
+    answer = framed(b"\0\0\0\x01" + bytes(70_000))
+    relay.broker(answer[:100])
+    assert relay.to_client == answer[:100]
+
+
+def test_an_address_that_stays_because_a_response_ends_early_is_noticed() -> None:
+    relay = Relay()
+    relay.book.remember("kafka-1.example.com", 9092)
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    answer = response(3, 9, 1, with_endpoints(message, 9, NODES))
+    short = framed(answer[4:-40])
+    relay.client(request(3, 9, 1))
+    relay.broker(short)
+    assert relay.to_client == short
+    assert (relay.shared.counters.unread, relay.shared.counters.leaked) == (1, 1)
+    (changed,) = relay.changed
+    assert changed.leaked == ("kafka-1.example.com", 9092)
+
+
+def test_a_brokers_address_that_is_advertised_is_no_leak() -> None:
+    relay = Relay(advertise="{host}:9092")
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    answer = response(3, 9, 1, with_endpoints(message, 9, NODES[:1]))
+    relay.client(request(3, 9, 1))
+    relay.broker(answer)
+    assert relay.to_client == answer
+    assert relay.shared.counters.leaked == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("endpoint_type", "base"), [(1, 20_000), (2, 30_000)])
+def test_brokers_and_controllers_are_kept_apart(version: int, endpoint_type: int, base: int) -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(60, version)
+    assert message is not None
+    relay.book.ours(1, "broker", 9092, "x")
+    values = with_endpoints(message, version, [(1, "other", 9093)]) | {"endpointType": endpoint_type}
+    relay.client(request(60, version, 1))
+    relay.broker(response(60, version, 1, values))
+    (told,) = decoded(relay.to_client, 60, version)["brokers"]
+    assert told["port"] == base + 1
+    assert relay.book.nodes[1].port == (9093 if endpoint_type == 1 else 9092)
+    assert set(relay.book.controllers) == (set() if endpoint_type == 1 else {1})
+
+
+def test_a_controller_of_several_listeners_is_one() -> None:
+    relay = Relay()
+    listeners = [{"name": name, "host": name, "port": 9093 + at} for at, name in enumerate(["PLAIN", "TLS"])]
+    answer = response(55, 2, 1, {"nodes": [{"nodeId": 3000, "listeners": listeners}]})
+    relay.client(request(55, 2, 1))
+    relay.broker(answer)
+    (node,) = decoded(relay.to_client, 55, 2)["nodes"]
+    assert [(one["host"], one["port"]) for one in node["listeners"]] == [("127.0.0.1", 33_000)] * 2
+    assert (relay.book.controllers[3000].host, relay.book.controllers[3000].port) == ("PLAIN", 9093)
+
+
+def test_the_quorum_is_left_alone_unless_asked() -> None:
+    relay = Relay()
+    relay.shared.plans = Plans(DEFINITIONS)
+    answer = response(55, 2, 1, {"nodes": [{"nodeId": 1, "listeners": [{"name": "C", "host": "kafka-9", "port": 1}]}]})
+    relay.client(request(55, 2, 1))
+    relay.broker(answer)
+    assert relay.to_client == answer
+    assert relay.notices == ["controllers-DescribeQuorum v2"]
+    relay.book.remember("kafka-9", 1)
+    relay.client(request(55, 2, 1))
+    relay.broker(answer)
+    assert relay.shared.counters.leaked == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200), st.integers(0, 300))
+def test_any_bytes_pass_a_watch(body: bytes, cut: int) -> None:
+    relay = Relay()
+    relay.book.remember("k", 1)
+    answer = framed(b"\0\0\0\x01" + body)
+    relay.client(request(999, 0, 1))
+    relay.broker(answer, cut)
+    assert relay.to_client == answer
+    assert relay.shared.budget.held == 0
 
 
 @pytest.mark.parametrize(

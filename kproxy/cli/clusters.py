@@ -1,0 +1,87 @@
+"""The clusters that a configuration names: tables [clusters.NAME], in a profile or at the top level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from kproxy.settings import Cluster
+
+REQUIRED = ("upstream", "listen")
+
+
+def configured() -> Mapping[str, Any]:
+    """The tables by name; {} where there are none."""
+    cli.read_sources()
+    return cli.table("clusters")
+
+
+def clusters(names: tuple[str, ...], advertise: str = "") -> tuple[Cluster, ...]:
+    """These clusters of the configuration, or all; `advertise` is for those that say nothing. Raises Failure."""
+    tables = configured()
+    for name in names:
+        if name not in tables:
+            near = cli.nearest(name, tables)
+            hint = f"; did you mean {near}?" if near else ""
+            raise Failure(f"no [clusters.{name}] in {cli.config_path()}{hint}", Exit.USAGE)
+    try:
+        return tuple(cluster(name, tables[name], advertise) for name in names or tables)
+    except (TypeError, ValueError) as error:
+        raise Failure(str(error), Exit.USAGE) from None
+
+
+def cluster(name: str, values: object, advertise: str = "") -> Cluster:
+    """One table as what the relay is told. Raises TypeError and ValueError, which name table and key."""
+    from kproxy import settings
+
+    readers: Mapping[str, Callable[[str], Any]] = {
+        "upstream": settings.upstream,
+        "listen": settings.listen,
+        "advertise": settings.advertise,
+        "port-base": _port,
+        "controllers": _port,
+    }
+    if not isinstance(values, dict):
+        raise TypeError(f"clusters: {name!r} is no table")
+    read: dict[str, Any] = {}
+    for key, value in values.items():
+        reader = readers.get(key)
+        if reader is None:
+            near = cli.nearest(key, readers)
+            raise ValueError(f"[clusters.{name}]: unknown key {key!r}" + (f"; did you mean {near}?" if near else ""))
+        try:
+            read[key] = reader(str(value))
+        except ValueError as error:
+            raise ValueError(f"[clusters.{name}]: {key}: {error}") from None
+    for key in REQUIRED:
+        if key not in read:
+            raise ValueError(f"[clusters.{name}]: no {key}")
+    host, port = read["listen"]
+    return settings.Cluster(
+        name=name,
+        upstream=read["upstream"],
+        listen_host=host,
+        listen_port=port,
+        port_base=read.get("port-base"),
+        advertise=read.get("advertise", advertise),
+        controllers=read.get("controllers"),
+    )
+
+
+def unfit() -> Iterator[str]:
+    """What is wrong with the tables, one line each."""
+    for name, values in configured().items():
+        try:
+            cluster(name, values)
+        except (TypeError, ValueError) as error:
+            yield str(error)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 65535:
+        raise ValueError(f"no port: {text!r}")
+    return int(text)

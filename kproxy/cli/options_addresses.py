@@ -1,0 +1,120 @@
+"""Options of `kproxy run` about addresses: which clusters, which ports, which way to the brokers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from kproxy.settings import Settings
+
+Command = Callable[..., Any]
+PORT = click.IntRange(1, 65535)
+
+NO_CLUSTER = "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configuration, or --transparent"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What the options say; `applied` gives the settings that they make."""
+
+    clusters: tuple[str, ...] = ()
+    controllers: int | None = None
+    strict_ports: bool = False
+    upstream_proxy: str | None = None
+
+    def applied(self, settings: Settings) -> Settings:
+        """The settings with these, of the configured clusters where no upstream is given. Raises Failure.
+
+        In transparent mode there is nothing to apply: clients know their brokers' addresses.
+        """
+        from kproxy.cli.clusters import clusters
+        from kproxy.settings import with_cluster
+
+        if settings.transparent is not None:
+            return settings
+        settings = replace(
+            settings,
+            controllers=self.controllers,
+            strict_ports=self.strict_ports,
+            upstream_proxy=self.upstream_proxy,
+        )
+        if settings.upstream and self.clusters:
+            raise Failure("--upstream and --cluster exclude each other", Exit.USAGE)
+        if settings.upstream:
+            return settings
+        if self.controllers is not None:
+            raise Failure("without --upstream, controllers belong into [clusters.NAME]", Exit.USAGE)
+        found = clusters(self.clusters, settings.advertise)
+        if not found:
+            raise Failure(
+                "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configuration, or --transparent", Exit.USAGE
+            )
+        first, *more = found
+        one = with_cluster(settings, first)
+        return replace(one, name=first.name if more else "", more=tuple(more))
+
+
+class _Proxy(click.ParamType[str]):
+    name = "proxy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kproxy import settings
+
+        try:
+            return settings.proxy(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def addressing(command: Command) -> Command:
+    """Add --cluster, --controllers, --strict-ports and --upstream-proxy; the command gets `addresses`."""
+
+    @functools.wraps(command)
+    def addressed(
+        *args: Any,
+        clusters: tuple[str, ...],
+        controllers: int | None,
+        strict_ports: bool,
+        upstream_proxy: str | None,
+        **rest: Any,
+    ) -> Any:
+        return command(*args, addresses=Addresses(clusters, controllers, strict_ports, upstream_proxy), **rest)
+
+    options = [
+        click.option(
+            "--cluster",
+            "clusters",
+            multiple=True,
+            metavar="NAME",
+            help="Serve [clusters.NAME] of the configuration; without this and --upstream all of them.",
+        ),
+        click.option(
+            "--controllers",
+            type=PORT,
+            metavar="PORT",
+            help="Controller N is served on PORT + N, and descriptions of the quorum say so.",
+        ),
+        click.option(
+            "--strict-ports",
+            is_flag=True,
+            help="A broker whose port is taken waits for it; without this it gets the next free one.",
+        ),
+        click.option(
+            "--upstream-proxy",
+            type=_Proxy(),
+            metavar="URL",
+            help="Reach brokers through socks5://HOST:PORT or http://HOST:PORT "
+            "(KPROXY_UPSTREAM_PROXY_USER and _PASSWORD).",
+        ),
+    ]
+    wrapped: Any = addressed
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)

@@ -1,0 +1,110 @@
+"""Which port a node gets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy import ports
+from kproxy.core.brokers import Node
+from kproxy.listeners import LAST, Listeners, mapped
+from tests.support.brokers import free_ports
+
+
+@given(st.integers(1, LAST), st.integers(-(2**31), 2**31 - 1))
+def test_a_port_is_base_plus_id_and_always_a_port(base: int, node_id: int) -> None:
+    port = mapped(base, node_id)
+    assert base <= port <= LAST
+    if 0 <= node_id <= LAST - base:
+        assert port == base + node_id
+
+
+class Opened:
+    """Listeners on loopback, and what they say and want done later."""
+
+    def __init__(self, base: int, *, controllers: int | None = None, strict: bool = False) -> None:
+        self.served: list[tuple[int, Node]] = []
+        self.sockets: list[socket.socket] = []
+        self.warnings: list[str] = []
+        self.later: list[Callable[[], None]] = []
+        self.listeners = Listeners(
+            "127.0.0.1",
+            base,
+            controllers,
+            self._serve,
+            lambda _, text: self.warnings.append(text),
+            lambda _, callback: self.later.append(callback),
+            strict=strict,
+        )
+
+    def _serve(self, sockets: list[socket.socket], node: Node) -> None:
+        self.sockets += sockets
+        self.served.append((sockets[0].getsockname()[1], node))
+
+
+@pytest.fixture
+def base() -> Iterator[int]:
+    yield free_ports(1)[0]
+
+
+def node(node_id: int, *, controller: bool = False) -> Node:
+    return Node(node_id, "kafka", 9092, controller=controller)
+
+
+def test_ports_are_the_same_whatever_comes_first(base: int) -> None:
+    for order in ([1, 2, 70_000], [70_000, 2, 1]):
+        opened = Opened(base)
+        found = {node_id: opened.listeners.open(node(node_id)) for node_id in order}
+        assert found == {node_id: mapped(base, node_id) for node_id in order}
+        assert opened.warnings == []
+        for one in opened.sockets:
+            one.close()
+
+
+def test_controllers_have_a_base_of_their_own(base: int) -> None:
+    opened = Opened(base, controllers=base + 100)
+    assert opened.listeners.open(node(1)) == base + 1
+    assert opened.listeners.open(node(1, controller=True)) == base + 101
+    for one in opened.sockets:
+        one.close()
+
+
+def test_a_taken_port_is_told_of_and_another_taken(base: int) -> None:
+    (other,) = ports.bind("127.0.0.1", base + 1)
+    opened = Opened(base)
+    port = opened.listeners.open(node(1))
+    assert port != base + 1
+    assert opened.served == [(port, node(1))]
+    (warning,) = opened.warnings
+    assert f"port {base + 1} of broker 1 is taken: it is served on {port}" in warning
+    for one in (other, *opened.sockets):
+        one.close()
+
+
+def test_strict_ports_wait_for_the_one(base: int) -> None:
+    (other,) = ports.bind("127.0.0.1", base + 1)
+    opened = Opened(base, strict=True)
+    assert opened.listeners.open(node(1)) == base + 1
+    assert opened.served == []
+    assert len(opened.warnings) == 1
+    opened.later.pop()()
+    assert opened.served == []
+    other.close()
+    opened.later.pop()()
+    assert opened.served == [(base + 1, node(1))]
+    assert opened.later == []
+    for one in opened.sockets:
+        one.close()
+
+
+def test_a_reserved_port_is_nobodys(base: int) -> None:
+    opened = Opened(base)
+    opened.listeners.reserve({base + 1})
+    assert opened.listeners.open(node(1)) != base + 1
+    assert len(opened.warnings) == 1
+    for one in opened.sockets:
+        one.close()
