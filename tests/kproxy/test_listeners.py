@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -47,8 +47,8 @@ class Opened:
 
 
 @pytest.fixture
-def base() -> Iterator[int]:
-    yield free_ports(1)[0]
+def base() -> int:
+    return free_ports(1)[0]
 
 
 def node(node_id: int, *, controller: bool = False) -> Node:

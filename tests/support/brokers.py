@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -105,12 +105,17 @@ class Cluster:
     `bootstrap` is "host:port,…"; `ports` are the clients' ports of the brokers in order of their ids (from 1).
     """
 
-    def __init__(self, release: str, nodes: int, directory: Path) -> None:
+    def __init__(
+        self, release: str, nodes: int, directory: Path, settings: Callable[[int], dict[str, object]] | None = None
+    ) -> None:
+        """`settings(node)` are more of a node's own."""
         self.release = release
         self.nodes = nodes
         self.directory = directory
         self.ports: list[int] = []
+        self.controllers: list[int] = []
         self.processes: list[Process] = []
+        self._more = settings or (lambda _: {})
 
     @property
     def bootstrap(self) -> str:
@@ -170,32 +175,59 @@ class Cluster:
     def _start_kraft(self) -> None:
         ids = range(1, self.nodes + 1)
         ports = free_ports(2 * self.nodes)
-        self.ports, controllers = ports[: self.nodes], ports[self.nodes :]
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in zip(ids, controllers, strict=True))
-        configs = [
-            self._write(
-                f"server-{node}.properties",
-                {
-                    **self._settings(),
-                    "process.roles": "broker,controller",
-                    "node.id": node,
-                    "controller.quorum.voters": voters,
-                    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-                    "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                    "controller.listener.names": "CONTROLLER",
-                    "inter.broker.listener.name": "PLAINTEXT",
-                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-                    "share.coordinator.state.topic.num.partitions": 3,
-                    "share.coordinator.state.topic.replication.factor": min(3, self.nodes),
-                    "share.coordinator.state.topic.min.isr": 1,
-                    "log.dirs": self.directory / f"data-{node}",
-                },
-            )
-            for node, port, controller in zip(ids, self.ports, controllers, strict=True)
-        ]
+        self.ports, self.controllers = ports[: self.nodes], ports[self.nodes :]
+        configs = [self._kraft_config(node) for node in ids]
         self._format(configs)
         for node, config in zip(ids, configs, strict=True):
             self._start(f"kafka-{node}", "kafka.Kafka", str(config))
+
+    def _kraft_config(self, node: int) -> Path:
+        """Of a broker; one that has a port for it is controller as well."""
+        port, voters = self.ports[node - 1], list(enumerate(self.controllers, start=1))
+        own = dict(voters).get(node)
+        plain = f"PLAINTEXT://127.0.0.1:{port}"
+        return self._write(
+            f"server-{node}.properties",
+            {
+                **self._settings(),
+                "process.roles": "broker" if own is None else "broker,controller",
+                "node.id": node,
+                "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{other}" for one, other in voters),
+                "listeners": plain if own is None else f"{plain},CONTROLLER://127.0.0.1:{own}",
+                "advertised.listeners": plain,
+                "controller.listener.names": "CONTROLLER",
+                "inter.broker.listener.name": "PLAINTEXT",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "share.coordinator.state.topic.num.partitions": 3,
+                "share.coordinator.state.topic.replication.factor": min(3, self.nodes),
+                "share.coordinator.state.topic.min.isr": 1,
+                "log.dirs": self.directory / f"data-{node}",
+                **self._more(node),
+            },
+        )
+
+    def stop_node(self, node: int) -> None:
+        """Kill one broker."""
+        self.processes.pop(self._place(node)).kill()
+
+    def start_node(self, node: int, port: int | None = None) -> None:
+        """Start a stopped broker of KRaft again, at another port if one is given."""
+        if port is not None:
+            self.ports[node - 1] = port
+        self._start(f"kafka-{node}", "kafka.Kafka", str(self._kraft_config(node)))
+
+    def join(self) -> int:
+        """Start one more broker of KRaft, which is no controller; returns its id."""
+        node = len(self.ports) + 1
+        self.ports += free_ports(1)
+        data = self.directory / f"data-{node}"
+        data.mkdir()
+        self._identify(self.directory / "data-1" / "meta.properties", data / "meta.properties", node)
+        self.start_node(node)
+        return node
+
+    def _place(self, node: int) -> int:
+        return next(at for at, process in enumerate(self.processes) if process.name == f"kafka-{node}")
 
     def _format(self, configs: list[Path]) -> None:
         """Format the first node's storage with Kafka's tool, and copy it, with their own ids, to the others."""
@@ -213,13 +245,17 @@ class Cluster:
         first = self.directory / "data-1"
         for node in range(2, self.nodes + 1):
             copy = shutil.copytree(first, self.directory / f"data-{node}")
-            changed = {"node.id": str(node), "directory.id": _kafka_uuid()}
-            properties = copy / "meta.properties"
-            lines = []
-            for line in properties.read_text().splitlines():
-                key, equals, value = line.partition("=")
-                lines.append(f"{key}{equals}{changed.get(key, value)}\n")
-            properties.write_text("".join(lines))
+            self._identify(copy / "meta.properties", copy / "meta.properties", node)
+
+    @staticmethod
+    def _identify(source: Path, target: Path, node: int) -> None:
+        """Write one node's meta.properties with what makes it another's."""
+        changed = {"node.id": str(node), "directory.id": _kafka_uuid()}
+        lines = []
+        for line in source.read_text().splitlines():
+            key, equals, value = line.partition("=")
+            lines.append(f"{key}{equals}{changed.get(key, value)}\n")
+        target.write_text("".join(lines))
 
     def _start_with_zookeeper(self) -> None:
         keeper_port, *self.ports = free_ports(1 + self.nodes)
@@ -308,10 +344,10 @@ def _kafka_uuid() -> str:
 
 
 @contextlib.contextmanager
-def cluster(release: str, nodes: int) -> Iterator[Cluster]:
+def cluster(release: str, nodes: int, settings: Callable[[int], dict[str, object]] | None = None) -> Iterator[Cluster]:
     """A running cluster in a directory of its own, which is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory,
-        Cluster(release, nodes, Path(directory)) as running,
+        Cluster(release, nodes, Path(directory), settings) as running,
     ):
         yield running

@@ -52,13 +52,16 @@ def tcp_connections(pid: int) -> list[Any]:
 
 
 class Proxy:
-    """A proxy in front of `upstream` that records into `recording`; killed at the end of the `with` block."""
+    """A proxy in front of `upstream` that records into `recording`; killed at the end of the `with` block.
 
-    def __init__(self, upstream: str, directory: Path, *options: str) -> None:
+    It listens on the port `listen`, or on a free one.
+    """
+
+    def __init__(self, upstream: str, directory: Path, *options: str, listen: int | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.recording = directory / "recording.pcapng"
-        (self.port,) = free_ports(1)
+        self.port = free_ports(1)[0] if listen is None else listen
         self.bootstrap = f"127.0.0.1:{self.port}"
         arguments = ["--upstream", upstream, "--listen", self.bootstrap, "--headless", "-w", str(self.recording)]
         self.out = directory / "kproxy.out"

@@ -1,0 +1,50 @@
+"""A client of our own making that asks a broker one thing at a time, in any version."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Any, Self
+
+from decoders.writer import write
+from tests.kproxy.core.frames import DEFINITIONS, decoded, request
+
+SECONDS = 60.0
+
+
+class Asking:
+    """One connection to "host:port"."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), SECONDS)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def frame(self, api_key: int, version: int, values: dict[str, Any]) -> bytes:
+        """The response as it comes."""
+        message = DEFINITIONS.request(api_key, version)
+        assert message is not None
+        self._correlation_id += 1
+        self._socket.sendall(request(api_key, version, self._correlation_id, write(message, version, values)))
+        head = self._exactly(4)
+        return head + self._exactly(int.from_bytes(head, "big"))
+
+    def ask(self, api_key: int, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        """The response's body."""
+        return decoded(self.frame(api_key, version, values), api_key, version)
+
+    def _exactly(self, size: int) -> bytes:
+        got = bytearray()
+        while len(got) < size:
+            piece = self._socket.recv(size - len(got))
+            assert piece, "the broker ended the connection"
+            got += piece
+        return bytes(got)
