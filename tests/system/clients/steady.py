@@ -73,7 +73,8 @@ class Pair:
 
     def check(self) -> None:
         assert self.failure is None, self.failure
-        assert self.sent == self.delivered == self.read == len(self.offsets), vars(self)
+        counts = {"delivered": self.delivered, "read": self.read, "offsets": len(self.offsets)}
+        assert set(counts.values()) == {self.sent}, f"sent {self.sent}, {counts}"
 
 
 def main() -> None:
