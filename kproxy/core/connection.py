@@ -376,11 +376,7 @@ class Connection:
         plan = None
         if self._waits and length >= 4:
             plan = self._answered(int.from_bytes(head[4:], "big", signed=True))
-        if isinstance(plan, Watch):
-            self._tell_of(plan, commands)
-            if length > WATCHED:
-                plan = None
-        if plan is None:
+        if plan is None or (isinstance(plan, Watch) and not self._watched(plan, length, commands)):
             self._pass = length
             return position + 4
         walked = isinstance(plan, Plan) and not plan.whole and length + 4 > self._shared.hold_max
@@ -401,11 +397,13 @@ class Connection:
             del self._noted[correlation_id]
         return plan
 
-    def _tell_of(self, watch: Watch, commands: list[Command]) -> None:
+    def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
+        """Tells of such a response; whether it is short enough to be searched."""
         if watch.topic.startswith(UNREAD):
             self._shared.counters.unread += 1
         if watch.topic:
             commands.append(Notice(watch.topic, watch.told))
+        return length <= WATCHED
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:
         self._shared.counters.unread += 1

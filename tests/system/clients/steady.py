@@ -81,7 +81,9 @@ def main() -> None:
     task = Task.from_arguments()
     count = int(sys.argv[-1])
     admin = AdminClient({"bootstrap.servers": task.bootstrap, "client.id": "steady-admin"})
-    for future in admin.create_topics([NewTopic(task.name, count, task.copies)]).values():
+    # What was acknowledged then survives each of the brokers.
+    topic = NewTopic(task.name, count, task.copies, config={"min.insync.replicas": "2"})
+    for future in admin.create_topics([topic]).values():
         future.result(30)
     pairs = [Pair(task, number) for number in range(count)]
     for pair in pairs:
