@@ -16,25 +16,28 @@ class Side(Protocol):
     peer: tuple[str, int] | None
 
 
+def listener_in_words(node: Node | None, cluster: str) -> str:
+    """Which listener: a node's, or the bootstrap listener; `cluster` is the name where there are several."""
+    which = "the bootstrap listener" if node is None else f"the listener of {node.name}"
+    return f"{which} of cluster {cluster}" if cluster else which
+
+
 def connection_facts(
     client: Side,
     broker: Side | None,
     target: tuple[str, int],
-    node: Node | None,
+    way: str,
     through: Tunnel | None = None,
-    cluster: str = "",
 ) -> list[str]:
     """How client and broker come together; `broker` is None where it did not accept.
 
-    `target` is what was dialled, `node` the one whose listener the client used, None at the bootstrap listener;
-    `through` is the proxy on the way, `cluster` the name where there are several.
+    `target` is what was dialled, `way` says how the client came ("the bootstrap listener"), `through` is the proxy on
+    the way to the broker.
     """
     facts = []
     if client.peer is not None and client.transport is not None:
         at = client.transport.get_extra_info("sockname")
-        listener = "the bootstrap listener" if node is None else f"the listener of {node.name}"
-        listener += f" of cluster {cluster}" if cluster else ""
-        facts.append(f"client {shown(*client.peer)} came to kproxy at {shown(*at[:2])}, {listener}")
+        facts.append(f"client {shown(*client.peer)} came to kproxy at {shown(*at[:2])}, {way}")
     if broker is None or broker.transport is None or broker.peer is None:
         by = "" if through is None else f" through {through}"
         facts.append(f"kproxy dialled {shown(*target)}{by}, which did not accept")

@@ -29,7 +29,7 @@ from kproxy.core.connection import (
     ToBroker,
     ToClient,
 )
-from kproxy.facts import connection_facts
+from kproxy.facts import connection_facts, listener_in_words
 from kproxy.listeners import Listeners
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
@@ -180,7 +180,11 @@ class Relay:
     def facts(self, link: Link, *, accepted: bool) -> list[str]:
         """What the recording says of a connection beside its bytes."""
         broker = link.broker if accepted else None
-        return connection_facts(link.client, broker, link.target, link.node, self._tunnel, self.settings.name)
+        if self.interception is None:
+            way = listener_in_words(link.node, self.settings.name)
+        else:
+            way = f"on its way to {shown(*link.target)}"
+        return connection_facts(link.client, broker, link.target, way, self._tunnel)
 
     def warn(self, topic: str, text: str) -> None:
         """Tells the user once a topic; repetitions are counted in the status."""

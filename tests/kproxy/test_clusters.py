@@ -96,6 +96,10 @@ def test_two_clusters_have_books_of_their_own_and_one_recording(
     found = {item.connection.broker for item in reader if isinstance(item, Exchange)}
     reader.close()
     assert found == {broker.address, other.address}
+    held = recording.read_bytes()
+    for name in ("east", "west"):
+        assert f"the bootstrap listener of cluster {name}".encode() in held
+        assert f"the listener of broker 1 of cluster {name}".encode() in held
 
 
 def test_a_cluster_that_cannot_listen_is_named(broker: FakeBroker, other: FakeBroker) -> None:

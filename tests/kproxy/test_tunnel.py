@@ -116,6 +116,7 @@ def test_the_recording_has_the_brokers_address(broker: FakeBroker, kind: Kind, t
     found = [item for item in reader if isinstance(item, Exchange)]
     reader.close()
     assert [one.connection.broker for one in found] == [broker.address]
+    assert f"kproxy came to broker {broker.address} through {way.url} as ".encode() in recording.read_bytes()
 
 
 @pytest.mark.parametrize(

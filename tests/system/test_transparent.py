@@ -348,6 +348,7 @@ def test_a_broker_that_refuses_is_recorded_and_named(net: Net, tmp_path: Path) -
             client.recv(1)
         relay.await_word("upstream 10.9.2.2:9092 refused the connection")
         relay.stop()
+    assert b", on its way to 10.9.2.2:9092" in relay.recording.read_bytes()
 
 
 def unprivileged(machine: Machine, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
