@@ -12,6 +12,7 @@ from kproxy.settings import Settings
 
 SHARED = ("recorder", "held_bytes")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers")
+GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
 """Members of a relay's status."""
 
@@ -52,7 +53,9 @@ class Relays:
         return {
             **{key: shared[key] for key in SHARED},
             **{key: sum(status[key] for status in each.values()) for key in COUNTS},
-            "responses": {key: sum(one["responses"][key] for one in each.values()) for key in shared["responses"]},
+            **{
+                group: {key: sum(one[group][key] for one in each.values()) for key in shared[group]} for group in GROUPS
+            },
             **{
                 table: {f"{name}/{key}": value for name, status in each.items() for key, value in status[table].items()}
                 for table in TABLES

@@ -28,8 +28,9 @@ def connection_facts(
     target: tuple[str, int],
     way: str,
     through: Tunnel | None = None,
+    refusal: str = "did not accept",
 ) -> list[str]:
-    """How client and broker come together; `broker` is None where it did not accept.
+    """How client and broker come together, and who spoke TLS; `broker` is None where there was a `refusal`.
 
     `target` is what was dialled, `way` says how the client came ("the bootstrap listener"), `through` is the proxy on
     the way to the broker.
@@ -40,12 +41,18 @@ def connection_facts(
         facts.append(f"client {shown(*client.peer)} came to kproxy at {shown(*at[:2])}, {way}")
     if broker is None or broker.transport is None or broker.peer is None:
         by = "" if through is None else f" through {through}"
-        facts.append(f"kproxy dialled {shown(*target)}{by}, which did not accept")
+        facts.append(f"kproxy dialled {shown(*target)}{by}, which {refusal}")
         return facts
     own = broker.transport.get_extra_info("sockname")
     if through is not None:
-        facts.append(f"kproxy came to broker {shown(*target)} through {through} as {shown(*own[:2])}")
-        return facts
-    dialled = "" if target == broker.peer else f" ({shown(*target)})"
-    facts.append(f"kproxy came to broker {shown(*broker.peer)}{dialled} as {shown(*own[:2])}")
+        reached = f"{shown(*target)} through {through}"
+    elif target == broker.peer:
+        reached = shown(*target)
+    else:
+        reached = f"{shown(*broker.peer)} ({shown(*target)})"
+    facts.append(f"kproxy came to broker {reached} as {shown(*own[:2])}")
+    sides = [None if one.transport is None else one.transport.get_extra_info("tls") for one in (client, broker)]
+    if any(sides):
+        ours, theirs = (side or "plaintext" for side in sides)
+        facts.append(f"TLS terminated here by kproxy: client side {ours}; upstream {theirs}")
     return facts

@@ -6,6 +6,7 @@ import errno
 import socket
 
 ANY = "*"
+ANYWHERE = {ANY, "0.0.0.0", "::"}  # noqa: S104 (for comparison)
 
 
 _NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from typing import Any
 
 from decoders.schema import definitions
 from decoders.writer import write
+from kproxy.core.protocols import other_protocol
+from kproxy.tls.contexts import BrokerSide
+from kproxy.tls.ends import Ends, RefusedError
+from kproxy.tls.layer import Layer
 from kproxy.tunnel import Tunnel, way
 
 _CORRELATION_ID = 0x6B707278
@@ -29,25 +34,36 @@ def _request(api_key: int, body: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-async def problem(host: str, port: int, seconds: float = 3.0, *, through: Tunnel | None = None) -> str | None:
+async def problem(
+    host: str,
+    port: int,
+    seconds: float = 3.0,
+    *,
+    through: Tunnel | None = None,
+    side: BrokerSide | None = None,
+) -> str | None:
     """What is wrong with an upstream ("refused the connection"), or None where a Kafka broker answers.
 
     ApiVersions is asked first, at last Metadata v0, which brokers before 0.10 know; where ApiVersions is not answered,
-    greetings of TLS and HTTP tell whether the port speaks one of these. Takes at most four times `seconds`.
+    greetings of TLS and HTTP tell whether the port speaks one of these. With a `side` all is asked through its TLS, and
+    in plaintext where that fails. Takes at most eight times `seconds`.
     """
     asked = (
         (_request(_API_VERSIONS, b""), seconds / 2),
-        (_tls_greeting(), seconds / 3),
+        *(() if side is not None else ((_tls_greeting(), seconds / 3),)),
         (_HTTP_GREETING, seconds / 3),
         (_request(_METADATA, bytes(4)), seconds),
     )
     try:
         for request, patience in asked:
-            answer = await _ask(host, port, request, patience, through)
+            answer = await _ask(host, port, request, patience, through, Ends(brokers=side))
             if answer[4:8] == _CORRELATION_ID.to_bytes(4, "big"):
                 return None
-            if other := _other(answer):
+            if other := _OTHERS.get(other_protocol(answer)):
                 return other
+    except RefusedError as refused:
+        plain = await problem(host, port, seconds, through=through)
+        return str(refused) if plain is not None else "speaks plaintext Kafka, not TLS: leave out --tls-out"
     except TimeoutError:
         return f"did not accept a connection within {seconds:g} seconds"
     except (OSError, UnicodeError) as error:
@@ -55,34 +71,37 @@ async def problem(host: str, port: int, seconds: float = 3.0, *, through: Tunnel
     return "is no Kafka broker: it does not answer Kafka requests"
 
 
-def _other(answer: bytes) -> str | None:
-    """Which other protocol an answer belongs to."""
-    if answer[:2] in {b"\x15\x03", b"\x16\x03"}:
-        return "speaks TLS, which needs a TLS upstream"
-    if answer[:4] == b"HTTP" or answer[:1] == b"<":
-        return "speaks HTTP, not Kafka"
-    return None
+_OTHERS: dict[str | None, str] = {
+    "TLS": "speaks TLS: --tls-out lets kproxy speak it too",
+    "HTTP": "speaks HTTP, not Kafka",
+}
 
 
-async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tunnel | None) -> bytes:
+async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tunnel | None, ends: Ends) -> bytes:
     """The first bytes of the answer; fewer where the connection was closed or nothing more came in time.
 
-    Raises TimeoutError and OSError where no connection can be had.
+    Raises TimeoutError and OSError where no connection can be had, RefusedError where TLS cannot be spoken.
     """
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    inner = asyncio.StreamReaderProtocol(reader)
+    protocol = ends.towards_broker(inner, host)
     async with asyncio.timeout(seconds):
-        reader, writer = await asyncio.open_connection(**await way(through, host, port))
+        outer, _ = await loop.create_connection(lambda: protocol, **await way(through, host, port))
+        await ends.spoken(protocol)
+    transport: Any = protocol if isinstance(protocol, Layer) else outer
     got = bytearray()
     try:
-        writer.write(request)
+        transport.write(request)
         async with asyncio.timeout(seconds):
             while len(got) < 8 and (piece := await reader.read(8 - len(got))):
                 got += piece
+    except ssl.SSLError as error:
+        raise RefusedError(ends.broken(1, error), None) from None
     except (ConnectionError, TimeoutError):
         pass
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        transport.close()
     return bytes(got)
 
 

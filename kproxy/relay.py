@@ -26,6 +26,7 @@ from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
+from kproxy.tls.contexts import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
@@ -154,6 +155,8 @@ class Process:
             for relay in relays.all:
                 settings = relay.settings
                 await relay.start()
+        except (TlsError, AuthorityError) as error:
+            raise FailedError(str(error), EXIT_USAGE) from None
         except OSError as error:
             raise _cannot_listen(settings, error) from None
         return relays

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +34,8 @@ from kproxy.facts import connection_facts, listener_in_words
 from kproxy.listeners import Listeners
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
+from kproxy.tls import ends
+from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
 
 Event = dict[str, Any]
@@ -49,7 +52,7 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 class Relay:
     """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay`).
 
-    Several may share a `budget`.
+    Several may share a `budget`. Raises TlsError and AuthorityError where TLS cannot be spoken as the settings say.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Relay:
     ) -> None:
         self.settings = settings
         self.recorder = recorder
+        self.tls = ends.Ends.of(settings)
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
@@ -101,8 +105,17 @@ class Relay:
 
     async def _serve(self, sockets: list[socket.socket], node: Node | None) -> None:
         for listener in sockets:
-            server = await self._loop.create_server(lambda: Link(self, node).client, sock=listener, backlog=1024)
+            server = await self._loop.create_server(lambda: self._accept(node), sock=listener, backlog=1024)
             self._servers.append(server)
+
+    def _accept(self, node: Node | None) -> asyncio.Protocol:
+        return self.tls.towards_client(Link(self, node).client, self._client_failed)
+
+    def _client_failed(self, layer: Layer, why: str) -> None:
+        """A client with which TLS cannot be spoken: an attempt at our own address, as no broker was dialled."""
+        client = "a client" if layer.peer is None else f"client {layer.peer[0]}"
+        self.warn(f"tls-{client}-{why}", f"{client} {why}")
+        self.attempt(layer.peer, layer.own, [f"TLS with the client failed: it {why}"])
 
     def _ports_of_nodes(self) -> Listeners:
         settings = self.settings
@@ -146,8 +159,8 @@ class Relay:
         settings = self.settings
         if settings.transparent is not None:
             return shown(settings.listen_host, self.port)
-        host = "127.0.0.1" if settings.listen_host in {ports.ANY, "0.0.0.0", "::"} else settings.listen_host  # noqa: S104
-        if not settings.advertise or "{broker}" in settings.advertise or "{host}" in settings.advertise:
+        host = "127.0.0.1" if settings.listen_host in ports.ANYWHERE else settings.listen_host
+        if not self.book.advertise.same_host:
             return shown(host, self.port)
         return shown(*self.book.advertise.address(Node(-1, host, self.port, self.port), host))
 
@@ -165,26 +178,30 @@ class Relay:
             return []
         return list(self.settings.upstream) if link.node is None else [(link.node.host, link.node.port)]
 
-    async def dial(self, broker: asyncio.Protocol, host: str, port: int) -> None:
-        """Connects one side of a link. Raises OSError, UnicodeError."""
+    async def dial(self, link: Link, host: str, port: int) -> None:
+        """Connects a link to a broker. Raises OSError, UnicodeError, and RefusedError of `kproxy.tls.ends`."""
+        name = host
         if self.interception is None:
             way = await tunnel.way(self._tunnel, host, port)
         else:
             way = {"sock": await self.interception.connect(host, port)}
-        await self._loop.create_connection(lambda: broker, **way)
+            name = link.asked or host
+        protocol = self.tls.towards_broker(link.broker, name)
+        await self._loop.create_connection(lambda: protocol, **way)
+        await self.tls.spoken(protocol)
 
     def recorded(self, target: Address, peer: Address | None) -> Address | None:
         """The broker's address in the recording."""
         return tunnel.recorded(self._tunnel, target, peer)
 
-    def facts(self, link: Link, *, accepted: bool) -> list[str]:
-        """What the recording says of a connection beside its bytes."""
-        broker = link.broker if accepted else None
+    def facts(self, link: Link, *, refusal: str = "") -> list[str]:
+        """What the recording says of a connection beside its bytes, or of an attempt that a broker refused."""
+        broker = None if refusal else link.broker
         if self.interception is None:
             way = listener_in_words(link.node, self.settings.name)
         else:
             way = f"on its way to {shown(*link.target)}"
-        return connection_facts(link.client, broker, link.target, way, self._tunnel)
+        return connection_facts(link.client, broker, link.target, way, self._tunnel, refusal)
 
     def warn(self, topic: str, text: str) -> None:
         """Tells the user once a topic; repetitions are counted in the status."""
@@ -198,7 +215,7 @@ class Relay:
         """Warns of what is wrong with the bootstrap servers, unless one of them is a Kafka broker."""
         wrong = []
         for host, port in self.settings.upstream:
-            why = await probe.problem(host, port, through=self._tunnel)
+            why = await probe.problem(host, port, through=self._tunnel, side=self.tls.brokers)
             if why is None:
                 return
             wrong.append((host, port, why))
@@ -207,6 +224,12 @@ class Relay:
 
     def warn_upstream(self, host: str, port: int, why: str) -> None:
         self.warn(f"upstream-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
+
+    def attempt(self, client: Address | None, target: Address | None, facts: Sequence[str]) -> None:
+        """Records a connection that came to nothing, where both addresses are known and are such."""
+        if self.recorder is not None and client is not None and target is not None:
+            with contextlib.suppress(ValueError):
+                self.recorder.connection(client, target, accepted=False, facts=facts)
 
     def status(self) -> Event:
         """Counters for whoever asks through the control socket."""
@@ -226,6 +249,7 @@ class Relay:
             },
             "recorder": None if self.recorder is None else asdict(self.recorder.counters),
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
+            "tls": self.tls.status(),
             "held_bytes": self.shared.budget.held,
             "warnings": dict(self._told),
         }
@@ -237,6 +261,7 @@ class Relay:
         self.draining = True
         for server in self._servers:
             server.close()
+        self.tls.close()
         deadline = self._loop.time() + DRAIN_SECONDS
         while self.links and self._loop.time() < deadline:
             for link in list(self.links):
@@ -273,6 +298,13 @@ class Link:
     def idle(self) -> bool:
         return self._core is None or self._core.idle
 
+    @property
+    def asked(self) -> str | None:
+        """The server name that the client asked for, where it speaks TLS with us."""
+        transport = self.client.transport
+        name: str | None = None if transport is None else transport.get_extra_info("server_name")
+        return name
+
     def sides(self, side: int) -> tuple[_Side, _Side]:
         """(that side, the other)"""
         return (self.client, self.broker) if side == 0 else (self.broker, self.client)
@@ -294,12 +326,16 @@ class Link:
             self.target = (host, port)
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
-                    await relay.dial(self.broker, host, port)
+                    await relay.dial(self, host, port)
+            except ends.RefusedError as refused:
+                failures.append((host, port, str(refused)))
+                peer = relay.recorded(self.target, refused.peer)
+                relay.attempt(self.client.peer, peer, relay.facts(self, refusal=str(refused)))
             except TimeoutError:
                 failures.append((host, port, f"did not accept within {DIAL_SECONDS:g} seconds"))
             except (OSError, UnicodeError) as error:
                 failures.append((host, port, probe.reason(error)))
-                self._attempt(host, port)
+                relay.attempt(self.client.peer, (host, port), relay.facts(self, refusal="did not accept"))
             else:
                 break
         for host, port, why in failures:
@@ -307,13 +343,6 @@ class Link:
         if self._core is None:
             self.client.reset()
             relay.links.discard(self)
-
-    def _attempt(self, host: str, port: int) -> None:
-        """Records a connection that a broker did not accept, where its address is one."""
-        if self._relay.recorder is not None and self.client.peer is not None:
-            with contextlib.suppress(ValueError):
-                facts = self._relay.facts(self, accepted=False)
-                self._relay.recorder.connection(self.client.peer, (host, port), accepted=False, facts=facts)
 
     def _begin(self) -> None:
         """Both sides are there (called before the broker's first byte can be)."""
@@ -324,12 +353,11 @@ class Link:
             return
         own = client.transport.get_extra_info("sockname")
         listen = self._relay.settings.listen_host
-        wildcard = listen in {ports.ANY, "0.0.0.0", "::"}  # noqa: S104 (a comparison)
+        wildcard = listen in ports.ANYWHERE
         self._core = Connection(self._relay.shared, own[0] if wildcard else listen)
         peer = self._relay.recorded(self.target, broker.peer)
         if self._relay.recorder is not None and client.peer is not None and peer is not None:
-            facts = self._relay.facts(self, accepted=True)
-            self._flow = self._relay.recorder.connection(client.peer, peer, facts=facts)
+            self._flow = self._relay.recorder.connection(client.peer, peer, facts=self._relay.facts(self))
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
@@ -372,13 +400,12 @@ class Link:
             elif isinstance(command, Changed):
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
-                self._notice(command)
+                self._notice(command, 0 if command.topic.startswith("not-kafka-0") else 1)
         return changed
 
-    def _notice(self, notice: Notice) -> None:
-        target = shown(*self.target)
+    def _notice(self, notice: Notice, side: int) -> None:
         client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
-        where = client if notice.topic.startswith("not-kafka-0") else f"upstream {target}"
+        where = client if side == 0 else f"upstream {shown(*self.target)}"
         self._relay.warn(f"{notice.topic}-{where}", f"{where} {notice.text}")
 
     # --- back-pressure and ends --------------------------------------------------------------------------------------
@@ -405,6 +432,9 @@ class Link:
     def lost(self, side: int, error: Exception | None) -> None:
         """A side's connection is gone: the other's goes too, in the same way."""
         _, other = self.sides(side)
+        if isinstance(error, ssl.SSLError):
+            why = self._relay.tls.broken(side, error)
+            self._notice(Notice(f"tls-{side}-{why}", why), side)
         if error is not None:
             if self._flow is not None:
                 self._flow.reset(side)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from kproxy.core.brokers import split_address
 
@@ -32,6 +32,27 @@ class Cluster:
     port_base: int | None = None
     advertise: str = ""
     controllers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """`in_…` is the clients' side, `out…` the brokers'; a certificate is "CERT[,KEY]", files are absolute PEM paths.
+
+    `in_certificate` "auto" takes certificates from kproxy's own CA, "" speaks no TLS; with `in_ca` clients must show
+    one. `out_name` is asked for and verified in place of a broker's host. `password_env` is a variable's name.
+    """
+
+    AUTO: ClassVar[str] = "auto"
+
+    in_certificate: str = ""
+    in_ca: str | None = None
+    out: bool = False
+    out_ca: str | None = None
+    out_certificate: str = ""
+    out_name: str | None = None
+    out_insecure: bool = False
+    keylog: str | None = None
+    password_env: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +105,7 @@ class Settings:
     upstream_proxy: str | None = None
     name: str = ""
     more: tuple[Cluster, ...] = ()
+    tls: TlsSettings = TlsSettings()
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""
@@ -105,6 +127,7 @@ class Settings:
         values["upstream"] = _addresses(values["upstream"])
         values["ports"] = tuple(values["ports"])
         values["more"] = tuple(Cluster(**{**one, "upstream": _addresses(one["upstream"])}) for one in values["more"])
+        values["tls"] = TlsSettings(**values["tls"])
         return cls(**values)
 
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, Entry] = {
     "decode": Entry("kproxy.cli.decode:command", "Decode messages by hand: hex, a file, or standard input."),
     "schema": Entry("kproxy.cli.schema:command", "Look up Kafka's messages, versions, releases and error codes."),
     "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),
+    "ca": Entry("kproxy.cli.ca:command", "Show the CA of kproxy's own certificates, and export it."),
     "config": Entry("kproxy.cli.config:command", "Show where settings come from, and check them."),
     "completion": Entry("kproxy.cli.completion:command", "Print the completion script of a shell."),
     "doctor": Entry("kproxy.cli.doctor:command", "Say what this machine and terminal offer."),

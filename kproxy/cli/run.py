@@ -16,6 +16,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
+from kproxy.cli.options_tls import client_lines, speaking_tls
 from kproxy.cli.options_transparent import intercepting, taken, transparent_options
 from kproxy.cli.terminal import can_paint
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from decoders.payloads.choose import Chooser
     from decoders.view import View
     from kproxy.launcher import Event, RelayProcess
-    from kproxy.settings import Settings
+    from kproxy.settings import Settings, TlsSettings
 
 
 LEAST_SCRATCH = 16 << 20
@@ -119,6 +120,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     metavar="DIR",
     help="Where recording and index go when shared memory has no room.",
 )
+@speaking_tls
 @click.option("--no-record", is_flag=True, help="Record nothing; there is no list then.")
 @click.option("--check", is_flag=True, help="First ask upstream whether it is a Kafka broker; exit 4 if not.")
 @click.option(
@@ -148,6 +150,7 @@ def command(
     given: tuple[str, ...],
     viewing: Viewing,
     recording: dict[str, Any],
+    tls: TlsSettings,
     addresses: Addresses,
     **transparent: Any,
 ) -> int:
@@ -164,6 +167,7 @@ def command(
     kproxy run --upstream kafka:9092 -w recordings --ring 10x100MB,1h --snap 256 --record 'api != Fetch'
     kproxy run --transparent redirect --setup
     kproxy run --upstream kafka:9092 --upstream-proxy socks5://bastion:1080
+    kproxy run --upstream kafka:9093 --tls-out --tls-out-ca ca.pem --tls-in auto
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
     from kproxy.settings import Settings
@@ -182,6 +186,7 @@ def command(
         release=release,
         probe=not check,
         **recording,
+        tls=tls,
     )
     chosen = addresses.applied(intercepting(chosen, **transparent))
     if check and chosen.upstream:
@@ -221,12 +226,13 @@ def command(
 
 
 def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
-    """What a user needs to know first: where clients connect, or whose connections are taken."""
+    """What a user needs to know first: where clients connect, or whose connections are taken; how they speak TLS."""
     if said := taken(chosen, relay.bootstrap):
         yield said
-        return
-    for name, bootstrap in relay.clusters.items():
-        yield f"{name}: bootstrap.servers={bootstrap}" if name else f"bootstrap.servers={bootstrap}"
+    else:
+        for name, bootstrap in relay.clusters.items():
+            yield f"{name}: bootstrap.servers={bootstrap}" if name else f"bootstrap.servers={bootstrap}"
+    yield from client_lines(chosen.tls)
 
 
 def _check(chosen: Settings) -> None:
@@ -235,13 +241,18 @@ def _check(chosen: Settings) -> None:
 
     from kproxy import probe
     from kproxy.settings import shown
+    from kproxy.tls.contexts import TlsError, broker_side
     from kproxy.tunnel import Tunnel
 
+    try:
+        side = broker_side(chosen.tls)
+    except TlsError as error:
+        raise Failure(str(error), Exit.USAGE) from None
     through = None if chosen.upstream_proxy is None else Tunnel.parse(chosen.upstream_proxy)
     for cluster in chosen.clusters():
         wrong = []
         for host, port in cluster.upstream:
-            found = asyncio.run(probe.problem(host, port, through=through))
+            found = asyncio.run(probe.problem(host, port, through=through, side=side))
             if found is None:
                 break
             wrong.append(f"upstream {shown(host, port)} {found}")

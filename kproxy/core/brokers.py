@@ -49,6 +49,11 @@ class Advertise:
 
     template: str = ""
 
+    @property
+    def same_host(self) -> bool:
+        """Whether it is one host for all nodes, known beforehand."""
+        return bool(self.template) and "{broker}" not in self.template and "{host}" not in self.template
+
     def address(self, node: Node, own_host: str) -> Address:
         if not self.template:
             return own_host, node.listener

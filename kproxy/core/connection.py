@@ -37,6 +37,7 @@ from kproxy.core.addresses import (
     tag_section,
 )
 from kproxy.core.brokers import Address, Book
+from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
 from kproxy.core.walker import Walker, compiled
 
@@ -51,6 +52,11 @@ _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
 _SHORTEST_REQUEST = 8
 """Less is no request but a bare SASL token."""
+_ADVICE = {
+    (0, "TLS"): "; it passes unread (--tls-in auto lets clients speak TLS with kproxy)",
+    (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
+}
+"""By side (0 the client, 1 the broker) and protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +294,7 @@ class Connection:
         if position < size:
             self._request_rest = 0
             self._request_head = data[position:]
-            if self._first[0] and _other_protocol(self._request_head):
+            if self._first[0] and other_protocol(self._request_head):
                 self._bad_start(0, self._request_head, 0, commands)
         else:
             self._request_rest = position - size
@@ -302,7 +308,8 @@ class Connection:
             return False
         self._opaque[side] = True
         self._request_head = b""
-        commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol"))
+        advice = _ADVICE.get((side, named), "")
+        commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol{advice}"))
         return True
 
     def _note(self, correlation_id: int, plan: Plan | Watch | None) -> None:
@@ -364,7 +371,7 @@ class Connection:
         wanted = _RESPONSE_HEAD.size if self._waits else 4
         head = data[position : position + wanted]
         length = int.from_bytes(head[:4], "big", signed=True) if len(head) >= 4 else 0
-        if len(head) < 4 and not (self._first[1] and _other_protocol(head)):
+        if len(head) < 4 and not (self._first[1] and other_protocol(head)):
             self._head = head
             return position
         if self._bad_start(1, head, length, commands):
@@ -580,17 +587,8 @@ def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
 
     `first` says that nothing came before it.
     """
-    if first and (named := _other_protocol(start)):
+    if first and (named := other_protocol(start)):
         return named
     if length < 0 or (first and length > _LONGEST_FIRST):
         return f"what is no frame ({start[:4]!r})"
-    return None
-
-
-def _other_protocol(start: bytes) -> str | None:
-    """The name of a protocol that these first bytes of a direction belong to, where it is not Kafka's."""
-    if len(start) >= 2 and start[0] in {0x15, 0x16} and start[1] == 3:
-        return "TLS"
-    if start[:4] in {b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI", b"<!DO", b"<htm", b"<HTM"}:
-        return "HTTP"
     return None

@@ -1,0 +1,78 @@
+"""`kproxy ca`: the CA whose certificates `kproxy run --tls-in auto` shows to clients."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_LEAST_PASSWORD = 6
+"""Java's keytool reads no truststore with a shorter one."""
+
+
+@click.command()
+@click.option(
+    "--export", "pem", type=_FILE, metavar="FILE", help="Write the certificate as PEM (- is standard output)."
+)
+@click.option("--truststore", type=_FILE, metavar="FILE", help="Write a PKCS#12 truststore for Java.")
+@click.option("--password-env", metavar="VARIABLE", help="Environment variable with the truststore's password.")
+@click.option("--renew", is_flag=True, help="Make a new CA; clients must be given it anew.")
+def command(pem: Path | None, truststore: Path | None, password_env: str | None, renew: bool) -> None:
+    """Show kproxy's own certificate authority, and export what clients need to trust it.
+
+    `kproxy run --tls-in auto` shows each client a certificate that this CA made for the host it asked for. The CA is
+    made on first use, its key stays in your data directory and is nobody else's.
+
+    \b
+    kproxy ca
+    kproxy ca --export kproxy-ca.pem
+    TRUST=changeit kproxy ca --truststore kproxy.p12 --password-env TRUST
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.tls.authority import Authority, default_directory
+    from kproxy.tls.contexts import AuthorityError
+
+    password = _password(truststore, password_env)
+    try:
+        authority = (Authority.renew if renew else Authority.open)(default_directory())
+    except AuthorityError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    if pem is not None:
+        _write(pem, authority.pem)
+    if truststore is not None:
+        _write(truststore, authority.truststore(password))
+    facts = {
+        "certificate": str(authority.path),
+        "fingerprint": authority.fingerprint,
+        "expires": f"{authority.expires:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    if settings.current().json:
+        import json
+
+        click.echo(json.dumps(facts))
+    elif pem != Path("-") and truststore != Path("-"):
+        for name, value in facts.items():
+            click.echo(f"{name:12} {value}")
+
+
+def _password(truststore: Path | None, variable: str | None) -> bytes:
+    if truststore is None:
+        return b""
+    if variable is None:
+        raise Failure("--truststore needs --password-env, the variable that holds its password", Exit.USAGE)
+    value = os.environ.get(variable, "")
+    if len(value) < _LEAST_PASSWORD:
+        raise Failure(f"{variable} holds no password of at least {_LEAST_PASSWORD} characters", Exit.USAGE)
+    return value.encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        with click.open_file(str(path), "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror or error}", Exit.USAGE) from None

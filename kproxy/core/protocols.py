@@ -1,0 +1,29 @@
+"""Which protocol the first bytes of a connection's direction belong to."""
+
+from __future__ import annotations
+
+import struct
+
+_HTTP = {b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI", b"<!DO", b"<htm", b"<HTM"}
+_TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
+_REQUEST = struct.Struct(">ihh")
+_LONGEST = 1 << 29
+_MOST_API_KEYS, _MOST_VERSIONS = 1000, 64
+
+
+def other_protocol(start: bytes) -> str | None:
+    """The name of a protocol that is not Kafka's; None where it may be Kafka or is too short to tell."""
+    if len(start) >= 2 and start[0] in {_TLS_ALERT, _TLS_HANDSHAKE} and start[1] == 3:
+        return "TLS"
+    if start[:4] in _HTTP:
+        return "HTTP"
+    return None
+
+
+def is_request(start: bytes) -> bool:
+    """Whether eight bytes or more begin like a request: a length, an API key, a version."""
+    if len(start) < _REQUEST.size:
+        return False
+    length, api_key, version = _REQUEST.unpack_from(start)
+    fits: bool = 0 < length < _LONGEST and 0 <= api_key < _MOST_API_KEYS and 0 <= version < _MOST_VERSIONS
+    return fits

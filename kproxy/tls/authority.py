@@ -1,0 +1,213 @@
+"""kproxy's own certificate authority: made on first use, kept for its owner alone, one certificate for each host.
+
+Its key and certificate are in `ca-key.pem`, which is all that counts; `ca.pem` is a copy of the certificate, for
+clients to trust. Sources: RFC 5280 (certificates), RFC 7292 (PKCS#12).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kproxy.scratch import private
+from kproxy.tls.contexts import AuthorityError
+
+KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
+LIFE = timedelta(days=5 * 365)
+LEAF_LIFE = timedelta(days=7)
+SKEW = timedelta(hours=1)
+"""How far a client's clock may be behind ours."""
+ALIAS = b"kproxy"
+"""The entry's name in a truststore."""
+
+_LONGEST_NAME = 64
+"""Of a common name."""
+
+
+def default_directory() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("kproxy", appauthor=False)) / "ca"
+
+
+class Authority:
+    """A CA with its key, from `open` or `renew`."""
+
+    def __init__(self, directory: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self.path = directory / CERTIFICATE_FILE
+        self.certificate = certificate
+        self._key = key
+        self._leaf_key = ec.generate_private_key(ec.SECP256R1())
+        """One for all leaves: made anew with each process, never written down."""
+
+    @classmethod
+    def open(cls, directory: Path) -> Authority:
+        """The authority in a directory; makes one where there is none. Raises AuthorityError."""
+        with _explained(directory):
+            path = private(directory) / KEY_FILE
+            if not path.exists():
+                _place(path, _new(), replace=False)
+            return cls._read(directory)
+
+    @classmethod
+    def renew(cls, directory: Path) -> Authority:
+        """A new authority in place of the one that there may be. Raises AuthorityError."""
+        with _explained(directory):
+            _place(private(directory) / KEY_FILE, _new(), replace=True)
+            return cls._read(directory)
+
+    @classmethod
+    def _read(cls, directory: Path) -> Authority:
+        path = directory / KEY_FILE
+        path.chmod(0o600)
+        data = path.read_bytes()
+        key = serialization.load_pem_private_key(data, None)
+        certificate = x509.load_pem_x509_certificate(data)
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            raise ValueError(f"key and certificate in {path} do not belong together")
+        made = cls(directory, key, certificate)
+        if not made.path.exists() or made.path.read_bytes() != made.pem:
+            _place(made.path, made.pem, replace=True)
+        return made
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate as PEM, which Kafka clients since 2.7 and everything on OpenSSL take as a truststore."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, as openssl and keytool print it."""
+        return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
+
+    @property
+    def expires(self) -> datetime:
+        return self.certificate.not_valid_after_utc
+
+    def truststore(self, password: bytes) -> bytes:
+        """A PKCS#12 file whose entry Java takes as a trusted certificate."""
+        return pkcs12.serialize_java_truststore(
+            [pkcs12.PKCS12Certificate(self.certificate, ALIAS)], serialization.BestAvailableEncryption(password)
+        )
+
+    def mint(self, hosts: Iterable[str]) -> bytes:
+        """Key and certificate as PEM for names and IP addresses (what is neither is left out); for LEAF_LIFE.
+
+        Raises AuthorityError where the authority has expired.
+        """
+        now = datetime.now(UTC)
+        if now >= self.expires:
+            raise AuthorityError(f"kproxy's CA expired on {self.expires:%Y-%m-%d}: kproxy ca --renew")
+        names = [name for name in map(_name, dict.fromkeys(hosts)) if name is not None]
+        subject = str(names[0].value)[:_LONGEST_NAME] if names else "kproxy"
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+            .issuer_name(self.certificate.subject)
+            .public_key(self._leaf_key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(max(now - SKEW, self.certificate.not_valid_before_utc))
+            .not_valid_after(min(now + LEAF_LIFE, self.expires))
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(digital_signature=True), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._leaf_key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+            .sign(self._key, hashes.SHA256())
+        )  # fmt: skip
+        return _key_pem(self._leaf_key) + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _new() -> bytes:
+    """Key and certificate of a new authority as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "kproxy"),
+            x509.NameAttribute(NameOID.COMMON_NAME, f"kproxy CA made on {now:%Y-%m-%d %H:%M:%S}"),
+        ]
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(host: str) -> x509.GeneralName | None:
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(host.partition("%")[0]))
+    with contextlib.suppress(ValueError):
+        encoded = host.encode("idna").decode()
+        return x509.DNSName(encoded) if encoded else None
+    return None
+
+
+def _place(path: Path, data: bytes, *, replace: bool) -> None:
+    """Writes a file 0600 that is there whole or not at all; without `replace` one that is there already stays."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        if replace:
+            beside.replace(path)
+        else:
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(beside)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _explained(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AuthorityError(f"kproxy's CA in {directory}: {error.strerror or error}") from None
+    except (ValueError, TypeError) as error:
+        raise AuthorityError(f"kproxy's CA in {directory} cannot be read ({error}): kproxy ca --renew") from None

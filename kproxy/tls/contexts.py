@@ -1,0 +1,234 @@
+"""With which certificates and by which rules each side speaks TLS: settings in, `ssl` contexts and sessions out."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kproxy.settings import TlsSettings
+
+if TYPE_CHECKING:
+    from kproxy.tls.authority import Authority
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+MOST_HOSTS = 256
+"""Hosts for which contexts are kept; clients choose the names."""
+
+
+class TlsError(Exception):
+    """A file or setting that TLS cannot work with; says which and why."""
+
+
+class AuthorityError(Exception):
+    """kproxy's CA cannot be read, made or used; says why and where."""
+
+
+class Session(ssl.SSLObject):
+    """One connection's TLS; `asked` is the server name that a client has sent."""
+
+    asked: str | None = None
+
+    @property
+    def described(self) -> str:
+        """Version, cipher, names: "TLSv1.3, TLS_AES_256_GCM_SHA384, server name broker.example"."""
+        cipher = self.cipher()
+        facts = [self.version() or "TLS", cipher[0] if cipher else "no cipher"]
+        name = self.asked if self.server_side else self.server_hostname
+        if name:
+            facts.append(f"server name {name}")
+        certificate: dict[str, Any] = self.getpeercert() or {}
+        if certificate:
+            facts.append(f"{'client' if self.server_side else 'server'} certificate {subject(certificate)}")
+        elif not self.server_side:
+            facts.append("certificate not verified")
+        return ", ".join(facts)
+
+
+def subject(certificate: dict[str, Any]) -> str:
+    """The subject of a certificate in `ssl`'s form as "commonName=a, organizationName=b"."""
+    parts = [f"{name}={value}" for group in certificate.get("subject", ()) for name, value in group]
+    return ", ".join(parts) or "without a subject"
+
+
+class ClientSide:
+    """What clients are shown: a certificate from files, or one for each host from kproxy's own CA.
+
+    `hosts` are the names by which clients may know the relay besides those that they ask for.
+    """
+
+    def __init__(self, settings: TlsSettings, hosts: Sequence[str], authority: Authority | None) -> None:
+        """Raises TlsError, AuthorityError."""
+        self._settings = settings
+        self._hosts = tuple(hosts)
+        self._authority = authority
+        self._minted: dict[str, tuple[ssl.SSLContext, float]] = {}
+        self._fixed = None
+        if authority is None:
+            self._fixed = self._context(*certificate_files(settings.in_certificate))
+        else:
+            self._for_host("")  # what cannot work is said at the start
+
+    @property
+    def minted(self) -> bool:
+        return self._fixed is None
+
+    def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, own_host: str) -> Session:
+        """A connection that came to one of our addresses. Raises AuthorityError where the CA has expired."""
+        context = self._fixed or self._for_host(own_host)
+        session = context.wrap_bio(incoming, outgoing, server_side=True)
+        assert isinstance(session, Session)  # noqa: S101 (asked for in `_context`)
+        return session
+
+    def _for_host(self, host: str) -> ssl.SSLContext:
+        known = self._minted.pop(host, None)
+        if known is None or known[1] < time.monotonic():
+            assert self._authority is not None  # noqa: S101 (callers ask for minted certificates only)
+            from kproxy.tls.authority import LEAF_LIFE
+
+            pem = self._authority.mint([host, *self._hosts, *LOOPBACK])
+            with _temporary(pem) as path:
+                known = self._context(path, None), time.monotonic() + LEAF_LIFE.total_seconds() / 2
+        self._minted[host] = known
+        if len(self._minted) > MOST_HOSTS:
+            del self._minted[next(iter(self._minted))]
+        return known[0]
+
+    def _context(self, certificate: str, key: str | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        _load(context, certificate, key, self._settings)
+        if self._settings.in_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            _trust(context, self._settings.in_ca)
+        context.sni_callback = self._asked
+        return _finished(context, self._settings)
+
+    def _asked(self, session: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        """Takes the certificate of the name that the client asks for."""
+        if isinstance(session, Session) and name:
+            session.asked = name
+            if self._authority is not None:
+                with suppress(Exception):  # the certificate that was chosen before will do
+                    session.context = self._for_host(name)
+
+
+class BrokerSide:
+    """How brokers are spoken to: verified against the system's CAs or given ones, unless told otherwise."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        """Raises TlsError."""
+        self._name = settings.out_name
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if settings.out_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif settings.out_ca is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        else:
+            _trust(context, settings.out_ca)
+        if settings.out_certificate:
+            _load(context, *certificate_files(settings.out_certificate), settings)
+        self.context = _finished(context, settings)
+
+    def server_name(self, host: str) -> str:
+        """The name that a broker is asked for, and that its certificate must have."""
+        return self._name or host.partition("%")[0]
+
+    def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
+        session = self.context.wrap_bio(incoming, outgoing, server_hostname=self.server_name(host))
+        assert isinstance(session, Session)  # noqa: S101 (asked for in `_finished`)
+        return session
+
+
+def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | None:
+    """The clients' side as the settings say. Raises TlsError, AuthorityError."""
+    if not settings.in_certificate:
+        return None
+    if settings.in_certificate != TlsSettings.AUTO:
+        return ClientSide(settings, hosts, None)
+    from kproxy.tls.authority import Authority, default_directory
+
+    return ClientSide(settings, hosts, Authority.open(default_directory()))
+
+
+def broker_side(settings: TlsSettings) -> BrokerSide | None:
+    """The brokers' side as the settings say. Raises TlsError."""
+    return BrokerSide(settings) if settings.out else None
+
+
+def certificate_files(text: str) -> tuple[str, str | None]:
+    """Parts of "CERT[,KEY]"; without KEY the key is in the same file."""
+    certificate, comma, key = text.rpartition(",")
+    return (certificate, key) if comma else (text, None)
+
+
+def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
+    context.sslobject_class = Session
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if settings.keylog is not None:
+        try:
+            descriptor = os.open(settings.keylog, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.fchmod(descriptor, 0o600)
+            finally:
+                os.close(descriptor)
+            context.keylog_filename = settings.keylog
+        except OSError as error:
+            raise TlsError(f"cannot write the key log {settings.keylog}: {error.strerror or error}") from None
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: TlsSettings) -> None:
+    def password() -> str:
+        variable = settings.password_env
+        if variable is None:
+            raise TlsError(f"the key in {key or certificate} has a password: name its variable by --tls-password-env")
+        value = os.environ.get(variable)
+        if value is None:
+            raise TlsError(f"--tls-password-env: there is no variable {variable} in the environment")
+        return value
+
+    _readable(certificate, *(() if key is None else (key,)))
+    try:
+        context.load_cert_chain(certificate, key, password)
+    except (ssl.SSLError, ValueError) as error:
+        where = certificate if key is None else f"{certificate} and {key}"
+        reason = getattr(error, "reason", None) or str(error)
+        if reason == "KEY_VALUES_MISMATCH":
+            why = "the key belongs to another certificate"
+        elif "BAD_DECRYPT" in reason or "password" in reason:
+            why = "the key's password is wrong"
+        else:
+            why = f"no certificate and key as PEM ({reason})"
+        raise TlsError(f"cannot use {where}: {why}") from None
+
+
+def _trust(context: ssl.SSLContext, path: str) -> None:
+    _readable(path)
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise TlsError(f"cannot use {path}: no CA certificates as PEM ({error.reason or error})") from None
+
+
+def _readable(*paths: str) -> None:
+    for path in paths:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise TlsError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _temporary(data: bytes) -> Iterator[str]:
+    """A file (0600) for what `ssl` takes from files only."""
+    with tempfile.NamedTemporaryFile(prefix="kproxy-") as file:
+        file.write(data)
+        file.flush()
+        yield file.name
