@@ -184,7 +184,11 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: TlsSettings) -> None:
+    asked = False
+
     def password() -> str:
+        nonlocal asked
+        asked = True
         variable = settings.password_env
         if variable is None:
             raise TlsError(f"the key in {key or certificate} has a password: name its variable by --tls-password-env")
@@ -201,7 +205,7 @@ def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: 
         reason = getattr(error, "reason", None) or str(error)
         if reason == "KEY_VALUES_MISMATCH":
             why = "the key belongs to another certificate"
-        elif "BAD_DECRYPT" in reason or "password" in reason:
+        elif asked:
             why = "the key's password is wrong"
         else:
             why = f"no certificate and key as PEM ({reason})"

@@ -64,7 +64,7 @@ def test_http_is_named() -> None:
 def test_tls_is_named(alerts: bool) -> None:
     alert = b"\x15\x03\x03\x00\x02\x02\x46"
     with answering(lambda asked: alert if alerts or asked[:2] == b"\x16\x03" else b"") as broker:
-        assert problem(broker) == "speaks TLS, which needs a TLS upstream"
+        assert problem(broker) == "speaks TLS: --tls-out lets kproxy speak it too"
 
 
 def test_something_else_is_no_broker() -> None:
