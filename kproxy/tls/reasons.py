@@ -76,7 +76,9 @@ def of_broker(failure: HandshakeError) -> str:
     if "ALERT" in reason and any(alert in reason for alert in _NOT_TRUSTED):
         return f"refuses the certificate of --tls-out-cert, or that there is none ({_alert(reason)})"
     if any(word in reason for word in _NOTHING_SHARED):
-        return f"and kproxy share no TLS version or cipher, or it wants --tls-out-cert ({_alert(reason)})"
+        return (
+            f"and kproxy share no TLS version or cipher, or it wants a certificate: --tls-out-cert ({_alert(reason)})"
+        )
     return f"fails in TLS: {_alert(reason)}"
 
 

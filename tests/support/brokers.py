@@ -25,6 +25,7 @@ from typing import Self
 
 from tests.support import java
 from tests.support.raw import RawClient
+from tests.support.certificates import TestCa
 
 HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 # Old Kafka and ZooKeeper reach into the platform's classes.
@@ -106,10 +107,20 @@ class Cluster:
     """
 
     def __init__(
-        self, release: str, nodes: int, directory: Path, settings: Callable[[int], dict[str, object]] | None = None
+        self,
+        release: str,
+        nodes: int,
+        directory: Path,
+        settings: Callable[[int], dict[str, object]] | None = None,
+        *,
+        tls: bool = False,
     ) -> None:
-        """`settings(node)` are more of a node's own."""
+        """`settings(node)` are more of a node's own.
+
+        With `tls` clients' listeners (of KRaft) speak TLS and want a certificate; both are of `ca`.
+        """
         self.release = release
+        self.ca = TestCa(directory, "brokers-ca") if tls else None
         self.nodes = nodes
         self.directory = directory
         self.ports: list[int] = []
@@ -185,7 +196,8 @@ class Cluster:
         """Of a broker; one that has a port for it is controller as well."""
         port, voters = self.ports[node - 1], list(enumerate(self.controllers, start=1))
         own = dict(voters).get(node)
-        plain = f"PLAINTEXT://127.0.0.1:{port}"
+        protocol = "SSL" if self.ca else "PLAINTEXT"
+        clients = f"{protocol}://127.0.0.1:{port}"
         return self._write(
             f"server-{node}.properties",
             {
@@ -193,11 +205,12 @@ class Cluster:
                 "process.roles": "broker" if own is None else "broker,controller",
                 "node.id": node,
                 "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{other}" for one, other in voters),
-                "listeners": plain if own is None else f"{plain},CONTROLLER://127.0.0.1:{own}",
-                "advertised.listeners": plain,
+                "listeners": clients if own is None else f"{clients},CONTROLLER://127.0.0.1:{own}",
+                "advertised.listeners": clients,
                 "controller.listener.names": "CONTROLLER",
-                "inter.broker.listener.name": "PLAINTEXT",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": protocol,
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+                **self._tls_settings(node),
                 "share.coordinator.state.topic.num.partitions": 3,
                 "share.coordinator.state.topic.replication.factor": min(3, self.nodes),
                 "share.coordinator.state.topic.min.isr": 1,
@@ -228,6 +241,32 @@ class Cluster:
 
     def _place(self, node: int) -> int:
         return next(at for at, process in enumerate(self.processes) if process.name == f"kafka-{node}")
+
+    def _tls_settings(self, node: int) -> dict[str, object]:
+        if self.ca is None:
+            return {}
+        certificate, key = self.ca.leaf(f"broker-{node}", "localhost", "127.0.0.1")
+        both = self.directory / f"broker-{node}-both.pem"
+        both.write_bytes(key.read_bytes() + certificate.read_bytes())
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": both,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.ca.path,
+            "ssl.client.auth": "required",
+        }
+
+    def _admin_settings(self) -> dict[str, str]:
+        """What librdkafka needs to speak to the brokers."""
+        if self.ca is None:
+            return {}
+        certificate, key = self.ca.leaf("admin")
+        return {
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(self.ca.path),
+            "ssl.certificate.location": str(certificate),
+            "ssl.key.location": str(key),
+        }
 
     def _format(self, configs: list[Path]) -> None:
         """Format the first node's storage with Kafka's tool, and copy it, with their own ids, to the others."""
@@ -295,7 +334,8 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
+        settings = {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        admin = AdminClient({**settings, **self._admin_settings()})
         deadline = time.monotonic() + READY_SECONDS
         state = "no answer"
         while time.monotonic() < deadline:
@@ -340,14 +380,20 @@ class Cluster:
 
 
 def _kafka_uuid() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """As Kafka writes it; none that looks like an option to its tools."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
 
 
 @contextlib.contextmanager
-def cluster(release: str, nodes: int, settings: Callable[[int], dict[str, object]] | None = None) -> Iterator[Cluster]:
+def cluster(
+    release: str, nodes: int, settings: Callable[[int], dict[str, object]] | None = None, *, tls: bool = False
+) -> Iterator[Cluster]:
     """A running cluster in a directory of its own, which is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory,
-        Cluster(release, nodes, Path(directory), settings) as running,
+        Cluster(release, nodes, Path(directory), settings, tls=tls) as running,
     ):
         yield running

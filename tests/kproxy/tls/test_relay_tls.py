@@ -462,12 +462,17 @@ def _answer_http(side: socket.socket) -> None:
     side.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
+def _ask_and_reset(side: socket.socket) -> None:
+    side.recv(4096)
+    reset(side)
+
+
 @pytest.mark.parametrize(
     ("serve", "words"),
     [
         (_answer_http, "speaks HTTP, neither TLS nor Kafka"),
         (lambda side: side.recv(4096), "leave out --tls-out"),
-        (reset, "leave out --tls-out"),
+        (_ask_and_reset, "leave out --tls-out"),
         (lambda side: side.sendall(b"220 smtp.example\r\n"), "does not speak TLS"),
     ],
     ids=["http", "closes", "resets", "greets"],

@@ -1,7 +1,10 @@
 package kproxy.oracle;
 
 import java.io.IOException;
+import java.io.Reader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -10,6 +13,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
@@ -44,13 +48,13 @@ public final class Client {
     private static final Duration POLL = Duration.ofMillis(200);
 
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
-    private final String bootstrap;
+    private final Map<String, Object> common;
     private final String name;
     private final short copies;
     private final boolean modern;
 
-    private Client(String[] args) {
-        bootstrap = args[0];
+    private Client(String[] args) throws IOException {
+        common = common(args[0]);
         name = args[1];
         copies = Short.parseShort(args[2]);
         modern = Set.of(args).contains("modern");
@@ -109,7 +113,7 @@ public final class Client {
     }
 
     private void admin() throws Exception {
-        Admin admin = keep(Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "java-admin")));
+        Admin admin = keep(Admin.create(settings(Map.of("client.id", "java-admin"))));
         check(!admin.describeCluster().nodes().get().isEmpty(), "no nodes");
         admin.createTopics(List.of(new NewTopic(name, 3, copies), new NewTopic(name + "-tx", 2, copies)))
                 .all()
@@ -134,15 +138,34 @@ public final class Client {
                 .get();
     }
 
+    /** What every client gets: the bootstrap servers and the file that -Dkproxy.settings names. */
+    private static Map<String, Object> common(String bootstrap) throws IOException {
+        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", bootstrap));
+        String file = System.getProperty("kproxy.settings");
+        if (file != null) {
+            Properties read = new Properties();
+            try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+                read.load(reader);
+            }
+            read.forEach((key, value) -> settings.put((String) key, value));
+        }
+        return settings;
+    }
+
+    private Map<String, Object> settings(Map<String, Object> more) {
+        Map<String, Object> settings = new HashMap<>(common);
+        settings.putAll(more);
+        return settings;
+    }
+
     private KafkaProducer<byte[], byte[]> producer(String id, Map<String, Object> more) {
-        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "client.id", id));
+        Map<String, Object> settings = settings(Map.of("client.id", id));
         settings.putAll(more);
         return keep(new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer()));
     }
 
     private KafkaConsumer<byte[], byte[]> consumer(String id, String group, Map<String, Object> more) {
-        Map<String, Object> settings = new HashMap<>(Map.of(
-                "bootstrap.servers", bootstrap,
+        Map<String, Object> settings = settings(Map.of(
                 "client.id", id,
                 "group.id", group,
                 "enable.auto.commit", false,
