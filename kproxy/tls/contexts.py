@@ -86,6 +86,7 @@ class ClientSide:
         return session
 
     def _for_host(self, host: str) -> ssl.SSLContext:
+        host = host.lower()
         known = self._minted.pop(host, None)
         if known is None or known[1] < time.monotonic():
             assert self._authority is not None  # noqa: S101 (callers ask for minted certificates only)
@@ -134,6 +135,10 @@ class BrokerSide:
         if settings.out_certificate:
             _load(context, *certificate_files(settings.out_certificate), settings)
         self.context = _finished(context, settings)
+        try:
+            self.session(ssl.MemoryBIO(), ssl.MemoryBIO(), "localhost")
+        except ValueError as error:
+            raise TlsError(f"cannot ask for {settings.out_name!r}: {error}") from None
 
     def server_name(self, host: str) -> str:
         """The name that a broker is asked for, and that its certificate must have."""
@@ -232,7 +237,11 @@ def _readable(*paths: str) -> None:
 @contextmanager
 def _temporary(data: bytes) -> Iterator[str]:
     """A file (0600) for what `ssl` takes from files only."""
-    with tempfile.NamedTemporaryFile(prefix="kproxy-") as file:
+    try:
+        file = tempfile.NamedTemporaryFile(prefix="kproxy-")  # noqa: SIM115 (closed below)
         file.write(data)
         file.flush()
+    except OSError as error:
+        raise TlsError(f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}") from None
+    with file:
         yield file.name

@@ -92,6 +92,9 @@ class Ends:
         except HandshakeError as failure:
             self.counters.brokers_failed += 1
             raise RefusedError(reasons.of_broker(failure), protocol.peer) from None
+        except ValueError as error:
+            self.counters.brokers_failed += 1
+            raise RefusedError(f"has no name that TLS can ask for: {error}", protocol.peer) from None
 
     def broken(self, side: int, error: ssl.SSLError) -> str:
         """What a side (0 the client, 1 the broker) meant that broke off after the handshake.

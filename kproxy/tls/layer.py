@@ -80,8 +80,8 @@ class Layer(asyncio.Protocol):
         self._shake_hands()
 
     def data_received(self, data: bytes) -> None:
-        if self._session is None or self._error is not None or self.ready.cancelled():
-            return
+        if self._session is None or self._error is not None or self._peer_ended or self.ready.cancelled():
+            return  # what nobody will read any more is not kept
         if len(self._first) < FIRST_BYTES:
             self._first += data[: FIRST_BYTES - len(self._first)]
         self._incoming.write(data)
@@ -165,7 +165,7 @@ class Layer(asyncio.Protocol):
         except ssl.SSLError as error:
             self._error = error
         self._flush()
-        if pieces and not self._peer_ended:
+        if pieces:
             self._inner.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if ended:
             self._end_of_peer()

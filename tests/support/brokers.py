@@ -334,8 +334,13 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        settings = {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
-        admin = AdminClient({**settings, **self._admin_settings()})
+        settings: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self.bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+        }
+        settings.update(self._admin_settings())
+        admin = AdminClient(settings)
         deadline = time.monotonic() + READY_SECONDS
         state = "no answer"
         while time.monotonic() < deadline:

@@ -38,17 +38,17 @@ class TlsPeer:
             try:
                 self.session.do_handshake()
             except ssl.SSLWantReadError:
-                self._flush()
+                self.flush()
                 if not self._fill():
                     raise EOFError("ended during the handshake") from None
             except ssl.SSLError:
-                self._flush()
+                self.flush()
                 raise
             else:
-                self._flush()
+                self.flush()
                 return
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         data = self._outgoing.read()
         if self._bytewise:
             for byte in data:
@@ -64,7 +64,7 @@ class TlsPeer:
     def send(self, data: bytes) -> None:
         for start in range(0, len(data), BLOCK):
             self.session.write(data[start : start + BLOCK])
-            self._flush()
+            self.flush()
 
     def receive(self, most: int = BLOCK) -> bytes:
         """Some bytes, none where the other end has ended its direction by close_notify.
@@ -77,7 +77,7 @@ class TlsPeer:
             except ssl.SSLZeroReturnError:
                 return b""
             except ssl.SSLWantReadError:
-                self._flush()
+                self.flush()
                 if not self._fill():
                     raise EOFError("ended without close_notify") from None
 
@@ -91,7 +91,7 @@ class TlsPeer:
         """close_notify and FIN."""
         with contextlib.suppress(ssl.SSLWantReadError):
             self.session.unwrap()
-        self._flush()
+        self.flush()
         self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:

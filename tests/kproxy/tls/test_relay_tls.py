@@ -329,6 +329,33 @@ def test_a_reset_is_one_on_the_other_side(world: World, by_client: bool) -> None
             stays.receive()
 
 
+def test_garbage_after_the_handshake_is_a_reset_and_named(world: World) -> None:
+    with relay(world.broker.address, tls=world.tls()) as process:
+        client = world.client(process)
+        client.send(ASKED)
+        broker = world.server()
+        assert broker.exactly(len(ASKED)) == ASKED
+        client.socket.sendall(b"what is no record")
+        with pytest.raises(ConnectionResetError):
+            broker.receive()
+        hears(process, "client 127.0.0.1 fails in TLS")
+
+
+def test_what_follows_the_end_is_not_kept(world: World) -> None:
+    with relay(world.broker.address, tls=world.tls()) as process:
+        client = world.client(process)
+        broker = world.server()
+        client.send(ASKED)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.session.unwrap()
+        client.flush()
+        assert broker.exactly(len(ASKED)) == ASKED
+        assert broker.receive() == b""
+        client.socket.sendall(bytes(1 << 20))
+        broker.send(ANSWERED)
+        assert client.exactly(len(ANSWERED)) == ANSWERED
+
+
 def test_stopping_ends_connections_that_have_not_shaken_hands(world: World) -> None:
     with relay(world.broker.address, tls=world.tls()) as process:
         client = connect(process.bootstrap)
@@ -526,6 +553,7 @@ def test_the_next_upstream_is_tried(world: World) -> None:
         ({"in_certificate": "{cert},{locked}", "password_env": "UNSET"}, "no variable UNSET"),
         ({"in_certificate": "{locked_cert},{locked}", "password_env": "WRONG"}, "the key's password is wrong"),
         ({"out": True, "out_ca": "{key}"}, "no CA certificates as PEM"),
+        ({"out": True, "out_name": ".example"}, "cannot ask for '.example'"),
         ({"in_certificate": "auto", "keylog": "/nowhere/keys"}, "cannot write the key log /nowhere/keys"),
     ],
 )
