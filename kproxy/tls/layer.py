@@ -17,6 +17,8 @@ from kproxy.tls.contexts import Session
 
 HANDSHAKE_SECONDS = 30.0
 FIRST_BYTES = 8
+_PIECE = 1 << 16
+"""What is encrypted at once: OpenSSL's buffers stay small, and their memory is used again."""
 _RECORD = 16384
 """The longest plaintext of a TLS record: more is never read at once."""
 
@@ -189,12 +191,11 @@ class Layer(asyncio.Protocol):
         view = memoryview(data)
         try:
             while view:
-                view = view[self._session.write(view) :]
+                view = view[self._session.write(view[:_PIECE]) :]
+                self._flush()
         except ssl.SSLError as error:
             self._error = self._error or error
             self.abort()
-            return
-        self._flush()
 
     def write_eof(self) -> None:
         """Ends our direction; the peer's goes on."""
