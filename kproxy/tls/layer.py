@@ -17,6 +17,8 @@ from kproxy.tls.contexts import Session
 
 HANDSHAKE_SECONDS = 30.0
 FIRST_BYTES = 8
+_CONTENT_TYPES = {b"\x14", b"\x15", b"\x16", b"\x17"}
+"""With what a TLS record begins (RFC 8446 section 5.1)."""
 _PIECE = 1 << 16
 """What is encrypted at once: OpenSSL's buffers stay small, and their memory is used again."""
 _RECORD = 16384
@@ -87,6 +89,8 @@ class Layer(asyncio.Protocol):
         if len(self._first) < FIRST_BYTES:
             self._first += data[: FIRST_BYTES - len(self._first)]
         self._incoming.write(data)
+        if len(self._first) < FIRST_BYTES and self._first[:1] not in _CONTENT_TYPES:
+            return  # so much is needed to name what it is instead
         if self._open or self._shake_hands():
             self._read(self._session)
 
