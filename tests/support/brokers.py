@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Self
 
 from tests.support import java
-from tests.support.raw import RawClient
 from tests.support.certificates import TestCa
+from tests.support.raw import RawClient
 
 HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 # Old Kafka and ZooKeeper reach into the platform's classes.
