@@ -6,15 +6,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FUZZ_SECONDS ?= 120
+SOAK_MINUTES ?= 30
 PYTEST ?= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit test-system bench fuzz schema schema-check docs lint types format coverage lock clean
+.PHONY: help demo test unit test-system bench soak fuzz schema schema-check docs lint types format coverage lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "also: unit test-system bench fuzz schema schema-check docs lint types format coverage lock clean"
+	@echo "also: unit test-system bench soak fuzz schema schema-check docs lint types format coverage lock clean"
 
 # --- the environment ---
 
@@ -57,6 +58,10 @@ fuzz: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+# Whether relay and indexer keep their memory at the rate that two cores give; prints the curve.
+soak: $(VENV)/.dev
+	$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The relays of one process: one for each cluster, with one recorder and one limit on what they hold."""
+"""The relays of one process: one for each cluster; recorder and limits are shared."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from kproxy.core.connection import Budget
+from kproxy.limits import Room
 from kproxy.recorder import Recorder
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings
 
-SHARED = ("recorder", "held_bytes")
+SHARED = ("recorder", "held_bytes", "connections_refused")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers")
 GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
@@ -21,12 +22,12 @@ class Relays:
     """What `kproxy.relay` asks of a relay, asked of all of them. `tell` gets each event with its cluster's name."""
 
     def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
-        budget = Budget(settings.memory_max)
+        budget, room = Budget(settings.memory_max), Room.of(settings.max_connections)
 
         def teller(name: str) -> Callable[[Event], None]:
             return lambda event: tell({**event, "cluster": name} if name else event)
 
-        self.all = [Relay(one, recorder, teller(one.name), budget) for one in settings.clusters()]
+        self.all = [Relay(one, recorder, teller(one.name), budget, room) for one in settings.clusters()]
         self.first = self.all[0]
 
     @property

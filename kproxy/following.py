@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from decoders.exchange import Exchange, Health
 from decoders.view import View
@@ -16,20 +18,62 @@ from decoders.view import View
 if TYPE_CHECKING:
     from captures.reader import Reader
     from decoders.filters import Expression
-    from kproxy.launcher import RelayProcess
 
 IDLE_SECONDS = 0.05
+AGAIN_SECONDS = 3.0
+
+
+class Followed(Protocol):
+    """A relay whose recording is followed; `stop` is called when that ends."""
+
+    @property
+    def recording(self) -> Path | None: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def stop(self) -> None: ...
+
+
+class Flag:
+    """Like threading.Event, but a signal handler may set it: it may have interrupted `wait`, and that held a lock."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, seconds: float) -> bool:
+        """Sleeps, however soon it is set meanwhile; whether it is set then."""
+        if not self._set:
+            time.sleep(seconds)
+        return self._set
 
 
 class Stopping:
-    """An event that SIGINT and SIGTERM set; a context manager that puts the old handlers back."""
+    """A flag that SIGINT and SIGTERM set; a context manager that puts the old handlers back.
 
-    def __init__(self) -> None:
-        self.event = threading.Event()
+    With `twice` the first SIGINT only says this, and another within AGAIN_SECONDS sets the flag.
+    """
+
+    def __init__(self, twice: str | None = None) -> None:
+        self.event = Flag()
+        self._twice = twice
+        self._asked = -AGAIN_SECONDS
         self._old: dict[int, Any] = {}
 
     def _set(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
+        now = time.monotonic()
+        if number == signal.SIGINT and self._twice is not None and now - self._asked > AGAIN_SECONDS:
+            self._asked = now
+            with contextlib.suppress(OSError):  # not through sys.stderr, which may be in the middle of writing
+                os.write(2, self._twice.encode() + b"\n")
+            return
         self.event.set()
 
     def __enter__(self) -> Self:
@@ -58,7 +102,7 @@ class Follower:
 
     def __init__(
         self,
-        relay: RelayProcess,
+        relay: Followed,
         out: IO[str],
         *,
         as_json: bool = False,
@@ -94,8 +138,8 @@ class Follower:
         one = OneLine(self.reader, self._view.knowledge)
         return lambda item: one.line(item) + "\n"
 
-    def run(self, stopping: threading.Event) -> None:
-        """Until `stopping` is set or the relay ends; then drains the relay and prints what is left.
+    def run(self, stopping: Flag) -> None:
+        """Until `stopping` is set or the relay ends; then drains a relay of our own and prints what is left.
 
         Raises BrokenPipeError where nobody reads the output any more.
         """
@@ -107,6 +151,8 @@ class Follower:
             if self.reader.idle:
                 stopping.wait(IDLE_SECONDS)
         self._relay.stop()
+        if self._relay.alive:
+            self._print(self.reader.finish())
         while not self.reader.finished:
             self._print(self.reader.poll())
             if self.reader.idle:

@@ -8,19 +8,19 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from kproxy import scratch
-from kproxy.relay import CONTROL, EXIT_CONNECT, LONGEST_SOCKET_PATH, RUN_FILE
+from kproxy.relay import EXIT_CONNECT, LONGEST_SOCKET_PATH
+from kproxy.runs import CONTROL, ask, runs
 from kproxy.settings import Settings, shown
 
 START_SECONDS = 20.0
@@ -73,6 +73,9 @@ class RelayProcess:
             self._hearing = threading.Lock()
             first = self._first_event()
         except BaseException:
+            if hasattr(self, "_process"):
+                self._process.kill()
+                self._process.wait()
             self._clean_up()
             raise
         self.pid = self._process.pid
@@ -136,9 +139,9 @@ class RelayProcess:
     def _taken_by(self, code: int) -> str:
         """Which other run has the port, where one has."""
         where = shown(self.settings.listen_host, self.settings.listen_port)
-        for _, state in runs() if code == EXIT_CONNECT else ():
-            if state["listen"] == where:
-                return f" by kproxy's relay {state['pid']} (kill {state['pid']} ends it)"
+        for run in runs() if code == EXIT_CONNECT else ():
+            if run.state["listen"] == where:
+                return f" by kproxy's relay {run.pid} (kproxy stop {run.pid} ends it)"
         return ""
 
     def _last_words(self, code: int) -> str:
@@ -173,6 +176,19 @@ class RelayProcess:
     def command(self, command: str) -> Event:
         """Asks the relay ("status", "stop"). Raises OSError where it does not answer."""
         return ask(self.run_dir, command)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it has ended because somebody told it to."""
+        return self._process.poll() == 0
+
+    def leave(self) -> None:
+        """Lets the relay run on after this process, which is to end now; it will clean up after itself."""
+        assert self._process.stdin is not None  # noqa: S101 (asked for when it was started)
+        self._process.stdin.close()
+        scratch.remove(self.index_dir.parent)
+        self._own = []
+        self._clean_up()
 
     def stop(self) -> None:
         """Drains and ends the relay; its recording stays until `clean_up`."""
@@ -215,22 +231,6 @@ class RelayProcess:
     ) -> None:
         self.stop()
         self.clean_up()
-
-
-def ask(run_dir: Path, command: str, seconds: float = 5.0) -> Event:
-    """One command to the control socket of a run. Raises OSError where nobody answers."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
-        control.settimeout(seconds)
-        control.connect(str(run_dir / CONTROL))
-        control.sendall(json.dumps({"command": command}).encode() + b"\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            piece = control.recv(1 << 16)
-            if not piece:
-                raise ConnectionError("the relay closed the control socket")
-            answer += piece
-    event: Event = json.loads(answer)
-    return event
 
 
 class Indexer:
@@ -290,13 +290,10 @@ class Indexer:
         self._thread.join(2)
 
 
-def runs() -> Iterator[tuple[Path, Event]]:
-    """The states of this user's living runs, as (run directory, run.json)."""
-    for parent in (scratch.runs_dir(), scratch.temporary()):
-        for state in sorted(parent.glob(f"{scratch.PREFIX}*/{RUN_FILE}")) if parent.is_dir() else ():
-            with contextlib.suppress(OSError, ValueError):
-                if state.stat().st_uid == os.getuid() and scratch.is_live(state.parent):
-                    yield state.parent, json.loads(state.read_text())
+def arguments(release: str | None, given: tuple[str, ...]) -> tuple[str, ...]:
+    """What an indexer that follows a recording for one user is told."""
+    read_with = ("--release", release) if release else ()
+    return ("--follow", "--with-parent", *read_with, *(f"--definitions={one}" for one in given))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

@@ -101,9 +101,9 @@ class Recorder:
             self._thread.start()
 
     def connection(
-        self, client: Address, broker: Address, *, accepted: bool = True, facts: Sequence[str] = ()
+        self, client: Address, broker: Address, *, accepted: bool | None = True, facts: Sequence[str] = ()
     ) -> Flow | SelectedFlow:
-        """Begins a connection: the handshake, or, where the broker did not accept, the attempt.
+        """Begins a connection: the handshake; where the broker refused, the attempt; None where it did not answer.
 
         `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError on a host that is no
         IP address.
@@ -196,7 +196,7 @@ class Flow:
     __slots__ = ("_ended", "_recorder", "_sides", "_unacknowledged")
 
     def __init__(
-        self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool, facts: Sequence[str] = ()
+        self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool | None, facts: Sequence[str] = ()
     ) -> None:
         self._recorder = recorder
         start = random.getrandbits(32)
@@ -210,7 +210,8 @@ class Flow:
             self._add(*down.packet(now, b"", up.sequence, SYN | ACK))
             self._add(*up.packet(now, b"", down.sequence, ACK))
         else:
-            self._add(*down.packet(now, b"", up.sequence, RST | ACK))
+            if accepted is not None:
+                self._add(*down.packet(now, b"", up.sequence, RST | ACK))
             self._ended = [True, True]
 
     def _add(self, before: bytes, after: bytes) -> None:

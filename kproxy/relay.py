@@ -24,6 +24,7 @@ from kproxy import scratch
 from kproxy.clusters import Relays
 from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
+from kproxy.runs import CONTROL, RUN_FILE
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
 from kproxy.tls.contexts import AuthorityError, TlsError
@@ -31,8 +32,6 @@ from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
 
-RUN_FILE = "run.json"
-CONTROL = "control.sock"
 LONGEST_SOCKET_PATH = 100
 KEPT_WARNINGS = 200
 
@@ -80,6 +79,7 @@ class Process:
         state = {
             "format": 1,
             "pid": os.getpid(),
+            "name": settings.run_name,
             "launcher": os.getppid(),
             "started": self._started,
             "listen": shown(settings.listen_host, relays.first.port),
@@ -232,9 +232,11 @@ class Process:
             self._loop.add_reader(0, readable)
 
     def _clean_up(self) -> None:
+        settings = self._settings
+        if self._run_dir is not None:
+            (self._run_dir / RUN_FILE).unlink(missing_ok=True)
         if not self._alone:
             return
-        settings = self._settings
         for directory in (settings.scratch_dir, settings.index_dir, settings.run_dir):
             if directory is not None:
                 scratch.remove(Path(directory))

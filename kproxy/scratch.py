@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (the directories made in it are 0700 and have random names)
@@ -100,6 +101,18 @@ def is_live(directory: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@contextlib.contextmanager
+def place(label: str) -> Iterator[Path]:
+    """A fresh directory in the cache that goes with the block."""
+    made = new(cache_dir(), label)
+    claim = hold(made)
+    try:
+        yield made
+    finally:
+        remove(made)
+        os.close(claim)
 
 
 def remove_stale(parent: Path) -> None:

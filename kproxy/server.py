@@ -31,6 +31,7 @@ from kproxy.core.connection import (
     ToClient,
 )
 from kproxy.facts import connection_facts, listener_in_words
+from kproxy.limits import Room, high_water
 from kproxy.listeners import Listeners
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
@@ -41,8 +42,6 @@ from kproxy.transparent.intercept import Interception, RefusedError
 Event = dict[str, Any]
 Address = tuple[str, int]
 
-HIGH_WATER = 1 << 20
-"""Bytes waiting for a slow reader before the other side is read no more."""
 DIAL_SECONDS = 30.0
 DRAIN_SECONDS = 2.0
 
@@ -61,6 +60,7 @@ class Relay:
         recorder: Recorder | None,
         tell: Callable[[Event], None],
         budget: Budget | None = None,
+        room: Room | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder
@@ -85,6 +85,7 @@ class Relay:
             budget=Budget(settings.memory_max) if budget is None else budget,
         )
         self.links: set[Link] = set()
+        self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
         self.bytes_up = 0
         self.bytes_down = 0
@@ -164,6 +165,21 @@ class Relay:
             return shown(host, self.port)
         return shown(*self.book.advertise.address(Node(-1, host, self.port, self.port), host))
 
+    def admit(self, link: Link) -> bool:
+        """Whether there is room for one more connection; else the user is told."""
+        if not self.room.take():
+            self.warn("room", f"clients are refused: {self.room.most} connections are open ({self.room.reason})")
+            return False
+        self.links.add(link)
+        self.connections += 1
+        return True
+
+    def forget(self, link: Link) -> None:
+        """The connection is gone."""
+        if link in self.links:
+            self.links.remove(link)
+            self.room.give()
+
     # --- what connections need ---------------------------------------------------------------------------------------
 
     def targets(self, link: Link) -> list[Address]:
@@ -225,6 +241,11 @@ class Relay:
     def warn_upstream(self, host: str, port: int, why: str) -> None:
         self.warn(f"upstream-{host}:{port}-{why}", f"upstream {shown(host, port)} {why}")
 
+    @property
+    def tunnelled(self) -> bool:
+        """Whether brokers are reached through a proxy."""
+        return self._tunnel is not None
+
     def attempt(self, client: Address | None, target: Address | None, facts: Sequence[str]) -> None:
         """Records a connection that came to nothing, where both addresses are known and are such."""
         if self.recorder is not None and client is not None and target is not None:
@@ -237,6 +258,7 @@ class Relay:
         return {
             "connections": len(self.links),
             "connections_total": self.connections,
+            "connections_refused": self.room.refused,
             "bytes_from_clients": self.bytes_up,
             "bytes_from_brokers": self.bytes_down,
             "brokers": {
@@ -305,6 +327,11 @@ class Link:
         name: str | None = None if transport is None else transport.get_extra_info("server_name")
         return name
 
+    @property
+    def high_water(self) -> int:
+        """Bytes waiting for a slow reader before the other side is read no more."""
+        return high_water(self._relay.settings.memory_max, self._relay.room.taken)
+
     def sides(self, side: int) -> tuple[_Side, _Side]:
         """(that side, the other)"""
         return (self.client, self.broker) if side == 0 else (self.broker, self.client)
@@ -312,12 +339,12 @@ class Link:
     # --- beginning ---------------------------------------------------------------------------------------------------
 
     def connected(self, side: int) -> None:
-        if side == 0:
-            self._relay.links.add(self)
-            self._relay.connections += 1
+        if side == 1:
+            self._begin()
+        elif self._relay.admit(self):
             self._relay.spawn(self._dial())
         else:
-            self._begin()
+            self.client.reset()
 
     async def _dial(self) -> None:
         relay = self._relay
@@ -333,23 +360,39 @@ class Link:
                 relay.attempt(self.client.peer, peer, relay.facts(self, refusal=str(refused)))
             except TimeoutError:
                 failures.append((host, port, f"did not accept within {DIAL_SECONDS:g} seconds"))
+                await self._attempt(host, port, refused=False)
             except (OSError, UnicodeError) as error:
                 failures.append((host, port, probe.reason(error)))
-                relay.attempt(self.client.peer, (host, port), relay.facts(self, refusal="did not accept"))
+                await self._attempt(host, port, refused=True)
             else:
                 break
         for host, port, why in failures:
             relay.warn_upstream(host, port, why)
         if self._core is None:
             self.client.reset()
-            relay.links.discard(self)
+            relay.forget(self)
+
+    async def _attempt(self, host: str, port: int, *, refused: bool) -> None:
+        """Records a connection that a broker did not accept, at each address that the name has."""
+        relay, client = self._relay, self.client.peer
+        if relay.recorder is None or client is None:
+            return
+        facts = relay.facts(self, refusal="did not accept")
+        if relay.tunnelled:  # where its name is looked up is the proxy's business
+            relay.attempt(client, (host, port), facts)
+            return
+        accepted = False if refused else None
+        with contextlib.suppress(OSError, UnicodeError):
+            for found in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                with contextlib.suppress(ValueError):  # of the other family than the client's
+                    relay.recorder.connection(client, (str(found[4][0]), port), accepted=accepted, facts=facts)
 
     def _begin(self) -> None:
         """Both sides are there (called before the broker's first byte can be)."""
         client, broker = self.client, self.broker
         if client.transport is None or client.transport.is_closing() or broker.transport is None:
             broker.reset()
-            self._relay.links.discard(self)
+            self._relay.forget(self)
             return
         own = client.transport.get_extra_info("sockname")
         listen = self._relay.settings.listen_host
@@ -436,9 +479,11 @@ class Link:
             why = self._relay.tls.broken(side, error)
             self._notice(Notice(f"tls-{side}-{why}", why), side)
         if error is not None:
+            if self._core is not None and side == 1:
+                self._carry_out(self._core.broker_ended())
             if self._flow is not None:
                 self._flow.reset(side)
-            other.reset()
+            asyncio.get_running_loop().call_soon(other.reset)  # after what was written just now has left
         elif not self._ended[side] or other.transport is None:
             other.close()
         if self.client.transport is None and self.broker.transport is None:
@@ -455,7 +500,7 @@ class Link:
             self._flow.end(1)
         if self._core is not None:
             self._core.dropped()
-        self._relay.links.discard(self)
+        self._relay.forget(self)
 
 
 def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Changed]) -> None:
@@ -485,7 +530,10 @@ class _Side(asyncio.Protocol):
         self.transport = transport
         peer = transport.get_extra_info("peername")
         self.peer = None if peer is None else (peer[0], peer[1])
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        transport.set_write_buffer_limits(high=self._link.high_water)
+        raw = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # each side's own keep-alive ends at the relay, so the relay has one
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._link.connected(self._side)
 
     def data_received(self, data: bytes) -> None:

@@ -72,6 +72,8 @@ class Settings:
     descriptions of the quorum. With `strict_ports` a node whose port is taken gets no other. `upstream_proxy` is
     "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
     of these only `upstream`, where to listen and what clients are told is their own.
+
+    `max_connections` None is what file descriptors allow; `run_name` is what `kproxy ps` and others know the run by.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -106,6 +108,8 @@ class Settings:
     name: str = ""
     more: tuple[Cluster, ...] = ()
     tls: TlsSettings = TlsSettings()
+    max_connections: int | None = None
+    run_name: str = ""
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""

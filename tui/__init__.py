@@ -29,17 +29,17 @@ def run(
     viewers: Viewers | None = None,
     arrived: Event | None = None,
     ascii_only: bool | None = None,
-) -> None:
+) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
-    The index need not exist yet: the screen waits for it. `live` is what is known of the running proxy; leaving asks
-    first then, because the caller stops the traffic when this returns. `filter_text` is applied at once. `given` are
+    Returns whether the user wants the traffic of `live`, a running proxy of the caller's, to go on; leaving asks first
+    then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
     """
     from tui.app import KproxyApp
 
-    KproxyApp(
+    answer = KproxyApp(
         Path(index_dir),
         live=live,
         filter_text=filter_text,
@@ -50,3 +50,4 @@ def run(
         arrived=arrived,
         ascii_only=ascii_only,
     ).run()
+    return answer is True

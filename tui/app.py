@@ -17,8 +17,8 @@ from tui.screens.exchanges import ExchangesScreen
 from tui.viewing import Viewers
 
 
-class KproxyApp(App[None]):
-    """kproxy in a terminal, in that terminal's own colours."""
+class KproxyApp(App[bool]):
+    """kproxy in a terminal, in that terminal's own colours; returns whether traffic is to go on."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kproxy"

@@ -19,6 +19,8 @@ class RunInfo:
     """Addresses listened on now; those of brokers that appear later are not among them."""
     recording: Path | None = None
     """The file that `-w` named; None where only the scratch ring records."""
+    ours: bool = True
+    """Whether leaving may stop the traffic; False asks nothing."""
     notes: tuple[str, ...] = field(default=())
     """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""
     stopped: Callable[[], str] = field(default=str)

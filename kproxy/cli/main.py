@@ -29,6 +29,9 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry("kproxy.cli.run:command", "Forward clients to a cluster and watch what passes."),
+    "ps": Entry("kproxy.cli.ps:command", "List the proxies that are running."),
+    "attach": Entry("kproxy.cli.attach:command", "Watch a proxy that is running."),
+    "stop": Entry("kproxy.cli.stop:command", "End a proxy that is running."),
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
     "export": Entry("kproxy.cli.export:command", "Write the exchanges or records of captures as JSON or CSV."),
     "stats": Entry("kproxy.cli.stats:command", "Summarise captures per API: count, errors, latency, bytes."),

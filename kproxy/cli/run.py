@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import signal
 import sys
 import threading
@@ -16,9 +18,10 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
+from kproxy.cli.options_running import Running, running
 from kproxy.cli.options_tls import client_lines, speaking_tls
 from kproxy.cli.options_transparent import intercepting, taken, transparent_options
-from kproxy.cli.terminal import can_paint
+from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from decoders.filters import Expression
     from decoders.payloads.choose import Chooser
     from decoders.view import View
+    from kproxy.following import Flag
     from kproxy.launcher import Event, RelayProcess
     from kproxy.settings import Settings, TlsSettings
 
@@ -131,6 +135,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+@running
 @defining
 @viewing
 @recording
@@ -152,13 +157,15 @@ def command(
     recording: dict[str, Any],
     tls: TlsSettings,
     addresses: Addresses,
+    running: Running,
     **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
 
     Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
     With --transparent clients are not changed at all: rules of iptables lead their connections here, and nothing is
-    replaced. Quitting, SIGINT or SIGTERM let the answers that are due pass and end it.
+    replaced. Quitting and SIGTERM let the answers that are due pass and end it; so does ctrl+c, twice at a terminal. A
+    closed terminal ends nothing: kproxy ps shows what runs, kproxy attach returns to it, kproxy stop ends it.
 
     \b
     kproxy run --upstream kafka-1:9092,kafka-2:9092
@@ -168,8 +175,10 @@ def command(
     kproxy run --transparent redirect --setup
     kproxy run --upstream kafka:9092 --upstream-proxy socks5://bastion:1080
     kproxy run --upstream kafka:9093 --tls-out --tls-out-ca ca.pem --tls-in auto
+    kproxy run --upstream kafka:9092 --detach --name orders
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
+    from kproxy.following import leaving_on
     from kproxy.settings import Settings
 
     context = click.get_current_context()
@@ -187,6 +196,7 @@ def command(
         probe=not check,
         **recording,
         tls=tls,
+        **running.settings,
     )
     chosen = addresses.applied(intercepting(chosen, **transparent))
     if check and chosen.upstream:
@@ -195,33 +205,43 @@ def command(
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
     messages = _Messages()
     viewers, arrived = None, threading.Event()
-    if chosen.record and not headless and not as_json and can_paint():
+    if chosen.record and not headless and not as_json and not running.silent and can_paint():
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
-    relay = _start(chosen, spool_dir)
-    try:
-        for line in _greeting(chosen, relay):
-            click.echo(line, err=True)
-        relay.on_event(messages.take)
-        if relay.recording is None:
-            _wait(relay)
-        elif viewers is None:
-            _follow(relay, expression, release=release, given=given, as_json=as_json, view=view)
-        else:
-            _show(
-                relay,
-                chosen,
-                messages,
-                filter_text,
-                viewers,
-                arrived,
-                release=release,
-                given=given,
-                show_secrets=show_secrets,
-            )
-    finally:
-        relay.stop()
-        messages.release()
-        relay.clean_up()
+    goes_on = running.detach
+    with leaving_on(signal.SIGTERM):
+        relay = _start(chosen, spool_dir)
+        try:
+            for line in _greeting(chosen, relay):
+                click.echo(line, err=True)
+            if goes_on:
+                return Exit.OK
+            relay.on_event(messages.take)
+            if relay.recording is None or running.silent:
+                _wait(relay)
+            elif viewers is None:
+                _follow(relay, expression, release=release, given=given, as_json=as_json, view=view)
+            else:
+                goes_on = _show(
+                    relay,
+                    chosen,
+                    messages,
+                    filter_text,
+                    viewers,
+                    arrived,
+                    release=release,
+                    given=given,
+                    show_secrets=show_secrets,
+                )
+        except OSError as error:
+            goes_on = error.errno == errno.EIO and not chosen.attached  # the terminal is gone
+            raise
+        finally:
+            if goes_on:
+                _leave(relay, chosen)
+            else:
+                relay.stop()
+                messages.release()
+                relay.clean_up()
     return Exit.OK
 
 
@@ -233,6 +253,15 @@ def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
         for name, bootstrap in relay.clusters.items():
             yield f"{name}: bootstrap.servers={bootstrap}" if name else f"bootstrap.servers={bootstrap}"
     yield from client_lines(chosen.tls)
+
+
+def _leave(relay: RelayProcess, chosen: Settings) -> None:
+    """The relay goes on without us."""
+    relay.leave()
+    known = chosen.run_name or relay.pid
+    ways = f"kproxy attach {known} shows it, kproxy stop {known} ends it"
+    with contextlib.suppress(OSError):
+        click.echo(f"process {relay.pid} goes on: {ways}", err=True)
 
 
 def _check(chosen: Settings) -> None:
@@ -320,7 +349,7 @@ def _cluster(event: Event) -> str:
 def _wait(relay: RelayProcess) -> None:
     from kproxy.following import IDLE_SECONDS, Stopping
 
-    with Stopping() as stopping:
+    with Stopping(_twice()) as stopping:
         while relay.alive and not stopping.event.wait(IDLE_SECONDS * 4):
             pass
     _ended(relay, stopping.event)
@@ -337,7 +366,7 @@ def _follow(
 ) -> None:
     from kproxy.following import Follower, Stopping
 
-    with Stopping() as stopping:
+    with Stopping(_twice()) as stopping:
         follower = Follower(
             relay,
             sys.stdout,
@@ -353,8 +382,17 @@ def _follow(
     _ended(relay, stopping.event)
 
 
-def _ended(relay: RelayProcess, stopping: threading.Event) -> None:
-    if not stopping.is_set():
+def _twice() -> str | None:
+    """What the first ctrl+c says, where somebody sits at the keyboard who may press it again."""
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        return None
+    return "traffic goes on; ctrl+c again lets the answers that are due pass and ends it"
+
+
+def _ended(relay: RelayProcess, stopping: Flag) -> None:
+    if relay.was_stopped and not stopping.is_set():
+        click.echo(f"the relay (process {relay.pid}) was stopped", err=True)
+    elif not stopping.is_set():
         raise Failure(f"the relay (process {relay.pid}) has ended", Exit.BUG)
 
 
@@ -369,41 +407,39 @@ def _show(
     release: str | None,
     given: tuple[str, ...],
     show_secrets: bool,
-) -> None:
-    """The terminal UI in this process, the indexer in another; the relay ends when the UI is left."""
+) -> bool:
+    """The terminal UI in this process, the indexer in another; whether the relay is to go on when the UI is left."""
     import tui
-    from kproxy.following import leaving_on
-    from kproxy.launcher import Indexer, wait_until
+    from kproxy.launcher import Indexer, arguments, wait_until
 
     assert relay.recording is not None  # noqa: S101 (the caller asked)
-    arguments = ("--follow", "--with-parent", *(("--release", release) if release else ()))
-    arguments += tuple(f"--definitions={one}" for one in given)
-    indexer = Indexer(relay.recording, relay.index_dir, arguments)
+    indexer = Indexer(relay.recording, relay.index_dir, arguments(release, given))
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
+    end_with_terminal()
     try:
-        with leaving_on(signal.SIGTERM):
-            tui.run(
-                relay.index_dir,
-                live=tui.RunInfo(
-                    bootstrap=relay.bootstrap,
-                    upstream=chosen.shown_upstream,
-                    listening=tuple(relay.clusters.values()),
-                    recording=None if chosen.record_to is None else relay.recording,
-                    notes=tuple(messages.warnings),
-                    stopped=lambda: messages.stopped,
-                    taken=taken(chosen, relay.bootstrap),
-                ),
-                filter_text=filter_text,
-                release=release,
-                given=given,
-                show_secrets=show_secrets,
-                viewers=viewers,
-                arrived=arrived,
-            )
+        return tui.run(
+            relay.index_dir,
+            live=tui.RunInfo(
+                bootstrap=relay.bootstrap,
+                upstream=chosen.shown_upstream,
+                listening=tuple(relay.clusters.values()),
+                recording=None if chosen.record_to is None else relay.recording,
+                notes=tuple(messages.warnings),
+                stopped=lambda: messages.stopped,
+                taken=taken(chosen, relay.bootstrap),
+            ),
+            filter_text=filter_text,
+            release=release,
+            given=given,
+            show_secrets=show_secrets,
+            viewers=viewers,
+            arrived=arrived,
+        )
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()
         cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
         _wait(relay)
+        return False
     finally:
         indexer.stop()

@@ -18,5 +18,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
     ]
 
 
+def size(count: int) -> str:
+    """Bytes as a number and a unit, powers of 1024: "512", "1.5M"."""
+    amount, unit = float(count), ""
+    for larger in "KMGT":
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f}{unit}" if unit else str(count)
+
+
 def milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value < 1000 else f"{value:.0f}"

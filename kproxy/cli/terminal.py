@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from typing import BinaryIO
 
@@ -17,3 +18,8 @@ def standard_output() -> BinaryIO:
     """Standard output for bytes, all of them: unbuffered (python -u), Python's own forgets what one write leaves."""
     out = sys.stdout.buffer
     return open(out.fileno(), "wb", closefd=False) if isinstance(out, io.RawIOBase) else out
+
+
+def end_with_terminal() -> None:
+    """Let a hang-up end this process even where it was started to ignore them (nohup): a UI is nothing without one."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

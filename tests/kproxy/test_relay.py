@@ -16,7 +16,8 @@ import pytest
 
 from captures.reader import read
 from decoders.exchange import Exchange, Health
-from kproxy.launcher import RelayProcess, StartError, ask, wait_until
+from kproxy.launcher import RelayProcess, StartError, wait_until
+from kproxy.runs import ask
 from kproxy.settings import Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay, reset, to_the_end
@@ -253,7 +254,8 @@ def test_a_listen_port_in_use_is_one_clear_line(broker: FakeBroker) -> None:
 def test_a_port_that_another_run_has_names_its_process(broker: FakeBroker) -> None:
     with relay(broker.address) as process:
         port = int(process.bootstrap.rpartition(":")[2])
-        with pytest.raises(StartError, match=rf"in use by kproxy's relay {process.pid} \(kill {process.pid} ends it\)"):
+        words = rf"in use by kproxy's relay {process.pid} \(kproxy stop {process.pid} ends it\)"
+        with pytest.raises(StartError, match=words):
             RelayProcess(Settings(upstream=(("127.0.0.1", 1),), listen_port=port))
 
 

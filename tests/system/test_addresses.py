@@ -58,7 +58,7 @@ def served(proxy: Proxy, topic: str | None = None) -> dict[int, str]:
 def status(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the relay says of itself; its run is found in the places of the test's own."""
     places(monkeypatch, proxy.directory)
-    (run_dir,) = [directory for directory, state in runs() if state["bootstrap"] == proxy.bootstrap]
+    (run_dir,) = [run.run_dir for run in runs() if run.state["bootstrap"] == proxy.bootstrap]
     return ask(run_dir, "status")
 
 

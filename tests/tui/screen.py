@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from textual.app import App
 
@@ -12,7 +13,7 @@ UPDATE = "UPDATE_SNAPSHOTS"
 """Environment variable that writes the snapshots instead of comparing with them."""
 
 
-def grid(app: App[None]) -> list[str]:
+def grid(app: App[Any]) -> list[str]:
     """The lines of what is painted now, without trailing blanks."""
     width, height = app.size
     lines = []
@@ -23,7 +24,7 @@ def grid(app: App[None]) -> list[str]:
     return lines
 
 
-def styled(app: App[None], attribute: str) -> list[str]:
+def styled(app: App[Any], attribute: str) -> list[str]:
     """The texts on screen that are painted with an attribute ("reverse", "underline") or a colour ("red")."""
     found = []
     for strip in app.screen._compositor.render_strips():
@@ -36,7 +37,7 @@ def styled(app: App[None], attribute: str) -> list[str]:
     return found
 
 
-def assert_snapshot(app: App[None], name: str) -> None:
+def assert_snapshot(app: App[Any], name: str) -> None:
     """Compare the grid with tests/tui/snapshots/NAME.txt."""
     seen = "\n".join(grid(app)) + "\n"
     path = SNAPSHOTS / f"{name}.txt"

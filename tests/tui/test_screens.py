@@ -187,6 +187,24 @@ async def test_live_leaving_asks_first(index: Path) -> None:
         assert app._exit
 
 
+@pytest.mark.parametrize(("key", "goes_on"), [("y", False), ("d", True), ("Q", False)])
+async def test_leaving_says_what_becomes_of_the_traffic(index: Path, key: str, *, goes_on: bool) -> None:
+    app = KproxyApp(index, live=LIVE, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("q", key)
+        await pilot.pause()
+        assert app._exit
+    assert (app.return_value is True) is goes_on
+
+
+async def test_leaving_a_run_of_somebody_else_asks_nothing(index: Path) -> None:
+    app = KproxyApp(index, live=replace(LIVE, ours=False), ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("q")
+        await pilot.pause()
+        assert app._exit
+
+
 async def test_a_growing_index_is_followed(tmp_path: Path) -> None:
     builder = IndexBuilder(tmp_path, state="following")
     waiting = builder.exchange(

@@ -37,6 +37,7 @@ from tui.widgets.overview import Line, overview
 if TYPE_CHECKING:
     from captures.index.format import Row
     from tui.cells import Cells
+    from tui.screens.leave import Leave
     from tui.viewing import Viewers
 
 TICK = 0.1
@@ -669,16 +670,16 @@ class ExchangesScreen(Screen[None]):
             self.pane.focus()
             self._lay_out()
             return
-        if self._live is None:
+        if self._live is None or not self._live.ours:
             self.app.exit()
             return
         from tui.screens.leave import LeaveScreen
 
         self.app.push_screen(LeaveScreen(self._cells, self._live.bootstrap), self._answered)
 
-    def _answered(self, leave: bool | None) -> None:
-        if leave:
-            self.app.exit()
+    def _answered(self, answer: Leave | None) -> None:
+        if answer in {"stop", "keep"}:
+            self.app.exit(answer == "keep")
 
     def action_quit_now(self) -> None:
         self.app.exit()

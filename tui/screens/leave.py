@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -12,14 +12,18 @@ from tui import look
 from tui.cells import Cells
 from tui.widgets.chrome import Bar
 
+Leave = Literal["stop", "keep", "stay"]
+"""Stop the proxy and leave, leave and keep it running, or stay."""
 
-class LeaveScreen(ModalScreen[bool]):
-    """True: leave, which stops the proxy."""
+
+class LeaveScreen(ModalScreen[Leave]):
+    """What is to become of the proxy."""
 
     BINDINGS: ClassVar = [
-        Binding("y,enter", "answer(True)", show=False),
-        Binding("n,escape,q", "answer(False)", show=False),
-        Binding("Q,ctrl+c", "answer(True)", show=False),
+        Binding("y,enter", "answer('stop')", show=False),
+        Binding("d", "answer('keep')", show=False),
+        Binding("n,escape,q", "answer('stay')", show=False),
+        Binding("Q,ctrl+c", "answer('stop')", show=False),
     ]
     DEFAULT_CSS = """
     LeaveScreen { background: ansi_default; align: center middle; }
@@ -39,8 +43,18 @@ class LeaveScreen(ModalScreen[bool]):
             ([("Stop the proxy?", look.BOLD)], []),
             ([(f"Clients connected to {self._bootstrap} are cut off.", look.PLAIN)], []),
             ([], []),
-            ([("y", look.KEY), (" stop and leave   ", look.PLAIN), ("n", look.KEY), (" stay", look.PLAIN)], []),
+            (
+                [
+                    ("y", look.KEY),
+                    (" stop and leave   ", look.PLAIN),
+                    ("d", look.KEY),
+                    (" leave it running   ", look.PLAIN),
+                    ("n", look.KEY),
+                    (" stay", look.PLAIN),
+                ],
+                [],
+            ),
         )
 
-    def action_answer(self, leave: bool) -> None:
-        self.dismiss(leave)
+    def action_answer(self, answer: Leave) -> None:
+        self.dismiss(answer)

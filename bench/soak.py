@@ -1,0 +1,238 @@
+"""A relay and its indexer at the rate that two cores give, for long: does their memory stay what it was?
+
+    python -m bench.soak [--minutes 30] [--connections 16] [--rounds 250]
+
+Clients exchange real messages as fast as they are answered and connect anew now and then. Every ten seconds a line of
+the curve: memory that is the process's own (anonymous, MiB), what passed, what was indexed, and what the ring had
+overwritten before the indexer read it. Ends with exit code 1 where memory grew after the warm-up, the first third.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import socket
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from decoders.writer import write
+from kproxy.launcher import Indexer, RelayProcess, arguments
+from kproxy.settings import Settings, upstream
+from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
+from tests.support.peers import DefaultRecordBatchBuilder
+
+EVERY_SECONDS = 10.0
+CORES = 2
+WORKERS = 3
+"""Processes that ask, and as many that answer, so that neither is what limits the rate."""
+ALLOWED_GROWTH = 0.1
+"""Of the level after the warm-up, over the rest of the run; never less than ALLOWED_BYTES."""
+ALLOWED_BYTES = 16 << 20
+
+HEARTBEAT, METADATA, PRODUCE, FETCH = (12, 4), (3, 12), (0, 9), (1, 12)
+ROUND = (PRODUCE, FETCH, PRODUCE, FETCH, HEARTBEAT, PRODUCE, FETCH, METADATA)
+"""What a client asks for, over and over."""
+
+Api = tuple[int, int]
+
+
+def batch(records: int, size: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        batch_size=1 << 20,
+    )  # fmt: skip
+    for number in range(records):
+        builder.append(number, timestamp=1_700_000_000_000 + number, key=b"key", value=bytes(size), headers=[])
+    return bytes(builder.build())
+
+
+def asked(api: Api) -> bytes:
+    message = DEFINITIONS.request(*api)
+    assert message is not None
+    values: dict[str, object] = {}
+    if api == PRODUCE:
+        partition = {"index": 0, "records": batch(16, 1000)}
+        values = {"acks": 1, "timeoutMs": 1000, "topicData": [{"name": "soak", "partitionData": [partition]}]}
+    elif api == HEARTBEAT:
+        values = {"groupId": "soak", "generationId": 1, "memberId": "one"}
+    return request(*api, 0, write(message, api[1], values))
+
+
+def answered(api: Api, port: int) -> bytes:
+    if api == METADATA:
+        message = DEFINITIONS.response(*api)
+        assert message is not None
+        return response(*api, 0, with_endpoints(message, api[1], [(1, "127.0.0.1", port)]))
+    if api == FETCH:
+        partition = {"partitionIndex": 0, "highWatermark": 64, "records": batch(64, 1000)}
+        return response(*api, 0, {"responses": [{"topic": "soak", "partitions": [partition]}]})
+    if api == PRODUCE:
+        partition = {"index": 0, "baseOffset": 1}
+        return response(*api, 0, {"responses": [{"name": "soak", "partitionResponses": [partition]}]})
+    return response(*api, 0, {})
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    data = connection.recv(size, socket.MSG_WAITALL)
+    if len(data) < size:
+        raise ConnectionError("the other side has ended")
+    return data
+
+
+def serve(listener: socket.socket) -> None:
+    """A broker with one answer an API."""
+    answers = {api[0]: answered(api, listener.getsockname()[1]) for api in set(ROUND)}
+
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            while True:
+                frame = exactly(connection, int.from_bytes(exactly(connection, 4), "big"))
+                found = answers[int.from_bytes(frame[:2], "big")]
+                connection.sendall(found[:4] + frame[4:8] + found[8:])
+
+    while True:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+def load(address: tuple[str, int], connections: int, rounds: int) -> None:
+    """Clients that never rest: they send a round at once, then read its answers."""
+    questions = [asked(api) for api in ROUND]
+    whole = b"".join(one[:8] + number.to_bytes(4, "big") + one[12:] for number, one in enumerate(questions))
+
+    def client() -> None:
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(address, 30) as connection:
+                connection.settimeout(None)  # with one, MSG_WAITALL does not wait
+                for _ in range(rounds):
+                    connection.sendall(whole)
+                    for _ in ROUND:
+                        exactly(connection, int.from_bytes(exactly(connection, 4), "big"))
+
+    threads = [threading.Thread(target=client, daemon=True) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def own_memory(pid: int) -> int:
+    """Bytes of a process that no file stands behind: what is mapped of a recording comes and goes with the cache."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) << 10
+    raise ValueError("this kernel does not tell RssAnon")
+
+
+def meta(index: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads((index / "meta.json").read_text())
+        return found
+    return {}
+
+
+def on_disk(directory: Path) -> int:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+
+
+def grown(curve: list[tuple[float, int]]) -> tuple[int, int]:
+    """(level, growth over what follows the warm-up), in bytes, by a straight line through the curve."""
+    settled = curve[len(curve) // 3 :]
+    slope, level = statistics.linear_regression([at for at, _ in settled], [value for _, value in settled])
+    first, last = settled[0][0], settled[-1][0]
+    return round(level + slope * first), round(slope * (last - first))
+
+
+def watch(relay: RelayProcess, indexer: Indexer, minutes: float) -> dict[str, list[tuple[float, int]]]:
+    """Prints the curve; own memory over time, of relay and indexer."""
+    curves: dict[str, list[tuple[float, int]]] = {"relay": [], "indexer": []}
+    print(
+        "seconds  relay  indexer    MB/s  CPU relay  CPU indexer  connections  dropped"
+        "      rows  index MiB   gaps  lost MB"
+    )
+    start = time.monotonic()
+    assert indexer.pid is not None
+    processes = {"relay": psutil.Process(relay.pid), "indexer": psutil.Process(indexer.pid)}
+    before = 0
+    for process in processes.values():
+        process.cpu_percent()
+    while (now := time.monotonic() - start) < minutes * 60:
+        time.sleep(EVERY_SECONDS)
+        status = relay.command("status")
+        passed = status["bytes_from_clients"] + status["bytes_from_brokers"]
+        for name, process in processes.items():
+            curves[name].append((now, own_memory(process.pid)))
+        indexed = meta(relay.index_dir)
+        health = indexed.get("health", {})
+        sizes = [curves[name][-1][1] / (1 << 20) for name in processes]
+        cpu = [process.cpu_percent() for process in processes.values()]
+        print(
+            f"{now + EVERY_SECONDS:7.0f} {sizes[0]:6.1f} {sizes[1]:8.1f} {(passed - before) / EVERY_SECONDS / 1e6:7.1f}"
+            f" {cpu[0]:9.0f}% {cpu[1]:11.0f}% {status['connections_total']:12} {status['recorder']['dropped']:8}"
+            f" {indexed.get('rows', 0):9} {on_disk(relay.index_dir) / (1 << 20):10.1f}"
+            f" {health.get('gaps', 0):6} {health.get('lost', 0) / 1e6:8.0f}",
+            flush=True,
+        )
+        before = passed
+    return curves
+
+
+def soak(given: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=250, help="before a client connects anew")
+    parser.add_argument("--connections", type=int, default=16, help="of each of the clients' processes")
+    options = parser.parse_args(given)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    workers = [multiprocessing.Process(target=serve, args=(listener,), daemon=True) for _ in range(WORKERS)]
+    settings = Settings(upstream=upstream(f"127.0.0.1:{listener.getsockname()[1]}"), listen_port=0, probe=False)
+    with RelayProcess(settings) as relay:
+        assert relay.recording is not None
+        indexer = Indexer(relay.recording, relay.index_dir, arguments(None, ()))
+        assert indexer.pid is not None
+        cores = set(sorted(os.sched_getaffinity(0))[:CORES])
+        os.sched_setaffinity(relay.pid, cores)
+        os.sched_setaffinity(indexer.pid, cores)
+        host, _, port = relay.bootstrap.rpartition(":")
+        address = (host, int(port))
+        workers += [
+            multiprocessing.Process(target=load, args=(address, options.connections, options.rounds), daemon=True)
+            for _ in range(WORKERS)
+        ]
+        for worker in workers:
+            worker.start()
+        try:
+            curves = watch(relay, indexer, options.minutes)
+            died = indexer.starts > 1
+        finally:
+            for worker in workers:
+                worker.terminate()
+            indexer.stop()
+            listener.close()
+    steady = not died
+    for name, curve in curves.items():
+        level, growth = grown(curve)
+        flat = growth <= max(ALLOWED_GROWTH * level, ALLOWED_BYTES)
+        steady &= flat
+        print(
+            f"{name}: {level / (1 << 20):.1f} MiB after the warm-up, {growth / (1 << 20):+.1f} MiB since: "
+            + ("flat" if flat else "it grows")
+        )
+    if died:
+        print(f"the indexer was started {indexer.starts} times")
+    return 0 if steady else 1
+
+
+if __name__ == "__main__":
+    sys.exit(soak(sys.argv[1:]))

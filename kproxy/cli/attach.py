@@ -1,0 +1,128 @@
+"""`kproxy attach`: watches a proxy that is running."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.terminal import can_paint, end_with_terminal
+
+if TYPE_CHECKING:
+    from decoders.filters import Expression
+    from decoders.view import View
+    from kproxy.runs import Run
+
+
+@click.command()
+@click.argument("wanted", required=False, metavar="[PID|NAME]")
+@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
+@click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+@defining
+@viewing
+def command(
+    wanted: str | None,
+    headless: bool,
+    expression: Expression | None,
+    show_secrets: bool,
+    release: str | None,
+    given: tuple[str, ...],
+    viewing: Viewing,
+) -> None:
+    """Watch a proxy that is running, from the start of its recording; leaving does not end it.
+
+    Without PID or NAME it is the only one. Several may watch the same proxy.
+
+    \b
+    kproxy attach
+    kproxy attach orders -Y 'error != NONE'
+    kproxy attach orders --headless --json
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from decoders.view import View
+    from kproxy.runs import NoRunError, find
+
+    try:
+        run = find(wanted)
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    if run.recording is None:
+        raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
+    as_json = cli.current().json
+    if headless or as_json or not can_paint():
+        view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
+        _print(run, expression, release, given, view, as_json=as_json)
+    else:
+        _show(run, str(expression or ""), release, given, viewing, show_secrets=show_secrets)
+
+
+def _print(
+    run: Run,
+    expression: Expression | None,
+    release: str | None,
+    given: tuple[str, ...],
+    view: View,
+    *,
+    as_json: bool,
+) -> None:
+    from kproxy.following import Follower, Stopping
+
+    with Stopping() as stopping:
+        follower = Follower(
+            run, sys.stdout, as_json=as_json, expression=expression, release=release, given=given, view=view
+        )
+        follower.run(stopping.event)
+    if follower.unknown:
+        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+
+
+def _show(
+    run: Run,
+    filter_text: str,
+    release: str | None,
+    given: tuple[str, ...],
+    viewing: Viewing,
+    *,
+    show_secrets: bool,
+) -> None:
+    """The terminal UI on an index of its own, which another process writes and which goes when the UI is left."""
+    import tui
+    from kproxy import scratch
+    from kproxy.launcher import Indexer, arguments
+
+    assert run.recording is not None  # noqa: S101 (the caller asked)
+    arrived = threading.Event()
+    warnings: list[str] = []
+    viewers = viewing.chooser(warn=warnings.append, arrived=arrived.set)
+    end_with_terminal()
+    with scratch.place("index") as directory:
+        indexer = Indexer(run.recording, directory / "index", arguments(release, given))
+        try:
+            tui.run(
+                directory / "index",
+                live=tui.RunInfo(
+                    bootstrap=run.state["bootstrap"],
+                    upstream=",".join(run.state["upstream"]) or "their brokers",
+                    recording=None if run.state["scratch"] else run.recording,
+                    notes=tuple(run.state["warnings"]),
+                    ours=False,
+                ),
+                filter_text=filter_text,
+                release=release,
+                given=given,
+                show_secrets=show_secrets,
+                viewers=viewers,
+                arrived=arrived,
+            )
+        finally:
+            indexer.stop()
+            for warning in warnings:
+                cli.warn(warning)

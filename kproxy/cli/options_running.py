@@ -1,0 +1,98 @@
+"""Options of `kproxy run` about its life: in the background, under a name, after a hang-up, within limits."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import click
+
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import SIZE
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How a relay is to live. `settings` are the fields of `kproxy.settings.Settings` that say so."""
+
+    detach: bool
+    silent: bool
+    settings: dict[str, Any]
+
+
+def _name(ctx: click.Context, param: click.Parameter, given: str) -> str:
+    if given and not re.fullmatch(r"[A-Za-z][\w.-]{0,63}", given):
+        raise click.BadParameter("a name is a letter, then letters, digits, dots, dashes or underscores", ctx, param)
+    return given
+
+
+def running(command: Command) -> Command:
+    """Add the options; the command gets `running`. Raises Failure where they exclude each other or a name is taken."""
+
+    @click.option("--detach", is_flag=True, help="Start in the background and return; kproxy attach shows what passes.")
+    @click.option(
+        "--name", default="", metavar="NAME", callback=_name, help="What kproxy ps, attach and stop know it by."
+    )
+    @click.option(
+        "--on-hangup",
+        type=click.Choice(["keep", "exit"]),
+        default="keep",
+        show_default=True,
+        help="Whether traffic goes on when the terminal closes or the UI dies.",
+    )
+    @click.option("--no-lines", is_flag=True, help="Print no exchanges, only warnings: for services.")
+    @click.option(
+        "--max-connections",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Refuse clients beyond so many (what open files allow unless given).",
+    )
+    @click.option(
+        "--memory",
+        "memory_max",
+        type=SIZE,
+        default="256M",
+        show_default=True,
+        metavar="SIZE",
+        help="For responses that are held and for bytes that wait for slow readers.",
+    )
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        detach: bool,
+        name: str,
+        on_hangup: str,
+        no_lines: bool,
+        max_connections: int | None,
+        memory_max: int,
+        **rest: Any,
+    ) -> Any:
+        if detach and on_hangup == "exit":
+            raise Failure("--detach and --on-hangup exit exclude each other", Exit.USAGE)
+        _refuse_taken(name)
+        settings = {
+            "run_name": name,
+            "attached": on_hangup == "exit",
+            "max_connections": max_connections,
+            "memory_max": memory_max,
+        }
+        return command(*args, running=Running(detach, no_lines, settings), **rest)
+
+    return cast("Command", wrapped)
+
+
+def _refuse_taken(name: str) -> None:
+    if not name:
+        return
+    from kproxy.runs import NoRunError, find
+
+    try:
+        run = find(name)
+    except NoRunError:
+        return
+    raise Failure(f"a run of that name is process {run.pid} (kproxy stop {name} ends it)", Exit.USAGE)

@@ -1,0 +1,49 @@
+"""`kproxy stop`: ends a proxy that is running."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+SECONDS = 20.0
+"""For the answers that are due, and for a slow disk to take what is recorded."""
+
+
+@click.command()
+@click.argument("wanted", required=False, metavar="[PID|NAME]")
+@click.option("--all", "every", is_flag=True, help="End each of them.")
+def command(wanted: str | None, every: bool) -> None:
+    """End a proxy: it takes no more connections, lets the answers that are due pass, and ends.
+
+    Without PID or NAME it ends the only one. The exit code is 2 where it is not clear which is meant, 4 where one does
+    not answer or does not end.
+
+    \b
+    kproxy stop
+    kproxy stop orders
+    kproxy stop --all
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.runs import NoRunError, find, runs
+
+    if every and wanted is not None:
+        raise Failure("--all and a proxy's name exclude each other", Exit.USAGE)
+    try:
+        meant = list(runs()) if every else [find(wanted)]
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    wrong = []
+    for run in meant:
+        label = f"{run.pid} {run.name}".rstrip()
+        try:
+            if not run.end(SECONDS):
+                wrong.append(f"{label} has not ended within {SECONDS:g} seconds")
+                continue
+        except OSError as error:
+            wrong.append(f"{label} does not answer: {error.strerror or error}")
+            continue
+        if not cli.current().quiet:
+            click.echo(f"{label} has ended", err=True)
+    if wrong:
+        raise Failure("; ".join(wrong), Exit.CONNECT)

@@ -1,0 +1,115 @@
+"""How many connections the relay takes, and what is said of those that it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kproxy import limits
+from kproxy.launcher import RelayProcess, wait_until
+from kproxy.settings import Settings, upstream
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    places(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    fake = FakeBroker()
+    yield fake
+    fake.close()
+
+
+def test_a_client_too_many_is_reset_and_the_reason_told(broker: FakeBroker) -> None:
+    settings = Settings(upstream=upstream(broker.address), listen_port=0, probe=False, max_connections=2)
+    with RelayProcess(settings) as relay:
+        kept = [(connect(relay.bootstrap), broker.accept()) for _ in range(2)]
+        is_reset(relay.bootstrap)
+        status = relay.command("status")
+        assert (status["connections"], status["connections_refused"]) == (2, 1)
+        assert status["messages"] == ["clients are refused: 2 connections are open (--max-connections 2)"]
+        for client, side in kept:
+            client.sendall(b"\0\0\0\x08")
+            assert exactly(side, 4) == b"\0\0\0\x08"
+        for client, side in kept:
+            client.close()
+            side.close()
+        assert wait_until(lambda: relay.command("status")["connections"] == 0, SECONDS)
+        with connect(relay.bootstrap) as client, broker.accept() as side:
+            client.sendall(b"\0\0\0\x09")
+            assert exactly(side, 4) == b"\0\0\0\x09"
+
+
+def test_file_descriptors_do_not_run_out(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = 200
+    popen = limited_popen(files)
+    monkeypatch.setattr("kproxy.launcher.subprocess.Popen", popen)
+    settings = Settings(upstream=upstream(broker.address), listen_port=0, probe=False)
+    with RelayProcess(settings) as relay:
+        room = (files - limits.RESERVED_FILES - files // 8) // 2
+        with contextlib.ExitStack() as kept:
+            for _ in range(room):
+                kept.enter_context(connect(relay.bootstrap))
+                kept.enter_context(broker.accept())
+            for _ in range(20):
+                is_reset(relay.bootstrap)
+            status = relay.command("status")
+        assert status["connections"] == room
+        assert status["connections_refused"] == 20
+        assert status["messages"] == [
+            f"clients are refused: {room} connections are open (the limit of {files} open files)"
+        ]
+
+
+def is_reset(address: str) -> None:
+    """The reset may come before connecting has returned."""
+    with pytest.raises(ConnectionResetError), connect(address) as client:
+        client.recv(1)
+
+
+def limited_popen(files: int) -> object:
+    """subprocess.Popen whose children may open so many files."""
+    import subprocess
+
+    popen = subprocess.Popen
+
+    def start(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+        process = popen(command, **options)  # type: ignore[call-overload]  # passed on as given
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))  # before it has been told its settings
+        return process  # type: ignore[no-any-return]  # popen's own type
+
+    return start
+
+
+def test_file_descriptors_bound_what_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    assert limits.Room.of(100).reason == "--max-connections 100"
+    assert limits.Room.of(None).most == limits.Room.of(5000).most == 416
+    assert "1024 open files" in limits.Room.of(5000).reason
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert limits.Room.of(5000).most == 5000
+
+
+def test_room_is_given_back() -> None:
+    room = limits.Room(1, "a test")
+    assert room.take()
+    assert not room.take()
+    room.give()
+    assert room.take()
+    assert room.refused == 1
+
+
+def test_slow_readers_share_the_memory() -> None:
+    memory = 256 << 20
+    assert limits.high_water(memory, 1) == limits.MOST_HIGH_WATER
+    assert limits.high_water(memory, 1000) == memory // 2000
+    assert limits.high_water(memory, 100_000) == limits.LEAST_HIGH_WATER
