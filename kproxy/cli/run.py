@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from decoders.filters import Expression
     from decoders.payloads.choose import Chooser
     from decoders.view import View
-    from kproxy.following import Flag
+    from kproxy.following import Flag, Stopping
     from kproxy.launcher import Event, RelayProcess
     from kproxy.settings import Settings, TlsSettings
 
@@ -178,7 +178,7 @@ def command(
     kproxy run --upstream kafka:9092 --detach --name orders
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
-    from kproxy.following import leaving_on
+    from kproxy.following import Stopping, leaving_on
     from kproxy.settings import Settings
 
     context = click.get_current_context()
@@ -208,8 +208,11 @@ def command(
     if chosen.record and not headless and not as_json and not running.silent and can_paint():
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
     goes_on = running.detach
-    with leaving_on(signal.SIGTERM):
+    with leaving_on(signal.SIGTERM), contextlib.ExitStack() as until:
         relay = _start(chosen, spool_dir)
+        stopping = Stopping(_twice())
+        if viewers is None:  # before the greeting: whoever reads it may end the run at once
+            until.enter_context(stopping)
         try:
             for line in _greeting(chosen, relay):
                 click.echo(line, err=True)
@@ -217,9 +220,9 @@ def command(
                 return Exit.OK
             relay.on_event(messages.take)
             if relay.recording is None or running.silent:
-                _wait(relay)
+                _wait(relay, stopping)
             elif viewers is None:
-                _follow(relay, expression, release=release, given=given, as_json=as_json, view=view)
+                _follow(relay, stopping, expression, release=release, given=given, as_json=as_json, view=view)
             else:
                 goes_on = _show(
                     relay,
@@ -346,17 +349,17 @@ def _cluster(event: Event) -> str:
     return f"{event['cluster']}: " if "cluster" in event else ""
 
 
-def _wait(relay: RelayProcess) -> None:
-    from kproxy.following import IDLE_SECONDS, Stopping
+def _wait(relay: RelayProcess, stopping: Stopping) -> None:
+    from kproxy.following import IDLE_SECONDS
 
-    with Stopping(_twice()) as stopping:
-        while relay.alive and not stopping.event.wait(IDLE_SECONDS * 4):
-            pass
+    while relay.alive and not stopping.event.wait(IDLE_SECONDS * 4):
+        pass
     _ended(relay, stopping.event)
 
 
 def _follow(
     relay: RelayProcess,
+    stopping: Stopping,
     expression: Expression | None,
     *,
     release: str | None,
@@ -364,19 +367,18 @@ def _follow(
     as_json: bool,
     view: View,
 ) -> None:
-    from kproxy.following import Follower, Stopping
+    from kproxy.following import Follower
 
-    with Stopping(_twice()) as stopping:
-        follower = Follower(
-            relay,
-            sys.stdout,
-            as_json=as_json,
-            expression=expression,
-            release=release,
-            given=given,
-            view=view,
-        )
-        follower.run(stopping.event)
+    follower = Follower(
+        relay,
+        sys.stdout,
+        as_json=as_json,
+        expression=expression,
+        release=release,
+        given=given,
+        view=view,
+    )
+    follower.run(stopping.event)
     if follower.unknown:
         cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
     _ended(relay, stopping.event)
@@ -410,6 +412,7 @@ def _show(
 ) -> bool:
     """The terminal UI in this process, the indexer in another; whether the relay is to go on when the UI is left."""
     import tui
+    from kproxy.following import Stopping
     from kproxy.launcher import Indexer, arguments, wait_until
 
     assert relay.recording is not None  # noqa: S101 (the caller asked)
@@ -439,7 +442,8 @@ def _show(
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()
         cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
-        _wait(relay)
+        with Stopping(_twice()) as stopping:
+            _wait(relay, stopping)
         return False
     finally:
         indexer.stop()
