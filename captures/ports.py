@@ -17,6 +17,10 @@ class Ports:
     def __contains__(self, port: int) -> bool:
         return any(low <= port <= high for low, high in self.ranges)
 
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        return ",".join(f"{low}-{high}" for low, high in self.ranges)
+
     @classmethod
     def of(cls, ranges: Sequence[range]) -> Ports:
         return cls(tuple((ports[0], ports[-1]) for ports in ranges if ports))

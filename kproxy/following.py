@@ -16,6 +16,7 @@ from decoders.exchange import Exchange, Health
 from decoders.view import View
 
 if TYPE_CHECKING:
+    from captures.ports import Ports
     from captures.reader import Reader
     from decoders.filters import Expression
 
@@ -110,9 +111,10 @@ class Follower:
         release: str | None = None,
         given: Sequence[str] = (),
         view: View | None = None,
+        ports: Ports | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
-        """`observe` sees every exchange that the filter lets pass, in order."""
+        """`ports` narrows to connections with one of them; `observe` sees every exchange that the filter lets pass."""
         from captures.reader import read
 
         assert relay.recording is not None  # noqa: S101 (callers record)
@@ -121,7 +123,7 @@ class Follower:
         self._expression = expression
         self._observe = observe
         self._as_json = as_json
-        self.reader = read(relay.recording, release=release, given=given, follow=True)
+        self.reader = read(relay.recording, ports=ports, release=release, given=given, follow=True)
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
         self.unknown = 0

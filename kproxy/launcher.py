@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kproxy import scratch
 from kproxy.relay import EXIT_CONNECT, LONGEST_SOCKET_PATH
 from kproxy.runs import CONTROL, ask, runs
 from kproxy.settings import Settings, shown
+
+if TYPE_CHECKING:
+    from captures.ports import Ports
 
 START_SECONDS = 20.0
 STOP_SECONDS = 8.0
@@ -49,6 +52,9 @@ class RelayProcess:
     ("broker", "warning", "stopped"; see `kproxy.relay`).
     """
 
+    module = "kproxy.relay"
+    called = "relay"
+
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
         """Starts the relay and waits until it listens. Raises StartError, OSError.
 
@@ -61,7 +67,7 @@ class RelayProcess:
         try:
             self.settings = self._places(settings, spool)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "kproxy.relay"],
+                [sys.executable, "-P", "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -86,7 +92,7 @@ class RelayProcess:
         self._reader.start()
 
     def _places(self, settings: Settings, spool: Path | None) -> Settings:
-        run_dir = scratch.new(scratch.runs_dir(), str(settings.listen_port))
+        run_dir = scratch.new(scratch.runs_dir(), settings.device or str(settings.listen_port))
         if len(str(run_dir / CONTROL)) > LONGEST_SOCKET_PATH:
             scratch.remove(run_dir)
             run_dir = scratch.new(scratch.temporary(), "run")
@@ -147,7 +153,7 @@ class RelayProcess:
     def _last_words(self, code: int) -> str:
         self._stderr.seek(0)
         lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return f"the relay did not start (exit {code}): {lines[-1] if lines else 'it said nothing'}"
+        return f"the {self.called} did not start (exit {code}): {lines[-1] if lines else 'it said nothing'}"
 
     def _read_events(self) -> None:
         assert self._process.stdout is not None  # noqa: S101
@@ -233,6 +239,13 @@ class RelayProcess:
         self.clean_up()
 
 
+class SnifferProcess(RelayProcess):
+    """A running sniffer, which ends with us; its `bootstrap` is the device."""
+
+    module = "kproxy.sniffer"
+    called = "sniffer"
+
+
 class Indexer:
     """The process that writes the index of a recording; started again when it dies, RESTARTS times at most."""
 
@@ -290,10 +303,11 @@ class Indexer:
         self._thread.join(2)
 
 
-def arguments(release: str | None, given: tuple[str, ...]) -> tuple[str, ...]:
+def arguments(release: str | None, given: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
     """What an indexer that follows a recording for one user is told."""
     read_with = ("--release", release) if release else ()
-    return ("--follow", "--with-parent", *read_with, *(f"--definitions={one}" for one in given))
+    only = ("--port", str(ports)) if ports else ()
+    return ("--follow", "--with-parent", *read_with, *only, *(f"--definitions={one}" for one in given))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

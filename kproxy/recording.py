@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.formats.pcapng_writer import LINKTYPE_RAW
 from decoders.filters import parse
 from decoders.schema import definitions
 from kproxy import scratch
@@ -29,9 +30,13 @@ class Opened:
     batch_bytes: int
 
 
-def open_recording(settings: Settings) -> Opened:
-    """Opens it. Raises OSError, and CaptureError where a ring cannot go on from what is in its directory."""
-    header = pcapng_header(shown(settings.listen_host, settings.listen_port), _comments(settings))
+def open_recording(settings: Settings, interface: str | None = None, link: int = LINKTYPE_RAW) -> Opened:
+    """Opens it. Raises OSError, and CaptureError where a ring cannot go on from what is in its directory.
+
+    `interface` is what is listened on, a relay's listener unless given.
+    """
+    listener = interface or shown(settings.listen_host, settings.listen_port)
+    header = pcapng_header(listener, _comments(settings), link)
     if settings.record_to is not None and not settings.ring_files:
         return Opened(File(Path(settings.record_to), header), _choice(settings), threaded=True, batch_bytes=BATCH_BYTES)
     if settings.record_to is not None:
@@ -62,4 +67,6 @@ def _comments(settings: Settings) -> list[str]:
         comments.append(f"of each frame the first {settings.snap} bytes (--snap {settings.snap})")
     if settings.record_filter:
         comments.append(f"exchanges that match --record {settings.record_filter!r}; the others are left out")
+    if settings.bpf:
+        comments.append(f"packets that match {settings.bpf}")
     return comments

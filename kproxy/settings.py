@@ -74,6 +74,8 @@ class Settings:
     of these only `upstream`, where to listen and what clients are told is their own.
 
     `max_connections` None is what file descriptors allow; `run_name` is what `kproxy ps` and others know the run by.
+
+    A sniffer (`kproxy.sniffer`) records the packets of a `device` that match `bpf`.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -110,6 +112,9 @@ class Settings:
     tls: TlsSettings = TlsSettings()
     max_connections: int | None = None
     run_name: str = ""
+    device: str = ""
+    bpf: str = ""
+    promiscuous: bool = False
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from captures.formats.pcapng_writer import file_header, statistics
+from captures.formats.pcapng_writer import LINKTYPE_RAW, file_header, statistics
 from captures.ring import PACKED, RING_FILE, number_of, segment_name
 from captures.source import RingSource
 
@@ -229,6 +229,6 @@ class Ring:
         self._claim = -1
 
 
-def pcapng_header(listener: str, comments: Sequence[str] = ()) -> bytes:
-    """What every file of a recording starts with."""
-    return file_header("kproxy", listener, comments)
+def pcapng_header(interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
+    """What every file of a recording starts with; `link` is the LINKTYPE_ number of its packets."""
+    return file_header("kproxy", interface, comments, link)

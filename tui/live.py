@@ -9,12 +9,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A running relay, as told by the command that started it."""
+    """A running relay or sniffer, as told by the command that started it."""
 
     bootstrap: str
     """What a client puts into bootstrap.servers ("127.0.0.1:19092"); where it puts nothing, what is listened on."""
     upstream: str
-    """The brokers behind it, as given ("kafka:9092")."""
+    """The brokers behind it, as given ("kafka:9092"); empty where nothing is forwarded."""
     listening: tuple[str, ...] = field(default=())
     """Addresses listened on now; those of brokers that appear later are not among them."""
     recording: Path | None = None
@@ -26,4 +26,4 @@ class RunInfo:
     stopped: Callable[[], str] = field(default=str)
     """Why the recording has stopped ("No space left on device"); empty while it goes on."""
     taken: str = ""
-    """In transparent mode, which connections of clients end up here."""
+    """In transparent mode and of a sniffer, which connections of clients end up here."""

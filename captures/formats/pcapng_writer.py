@@ -1,7 +1,7 @@
 """Blocks of a pcapng file as bytes, and packets with TCP/IP headers made up around bytes of a stream.
 
 Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 791, RFC 8200, RFC 9293 (headers). Everything is written
-little-endian; the link layer is raw IP (LINKTYPE_RAW, 101), the times are nanoseconds.
+little-endian; the link layer of packets made up is raw IP (LINKTYPE_RAW, 101), the times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, total) + body + struct.pack("<I", total)
 
 
-def file_header(application: str, interface: str, comments: Sequence[str] = ()) -> bytes:
+def file_header(application: str, interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
     """Section header with comments on the whole file, and the one interface description that follows it."""
     section = (
         struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
@@ -55,12 +55,21 @@ def file_header(application: str, interface: str, comments: Sequence[str] = ()) 
         + bytes(4)
     )
     described = (
-        struct.pack("<HHI", LINKTYPE_RAW, 0, 0)
+        struct.pack("<HHI", link, 0, 0)
         + _option(_IF_NAME, interface.encode())
         + _option(_IF_TSRESOL, b"\x09")
         + bytes(4)
     )
     return _block(0x0A0D0D0A, section) + _block(1, described)
+
+
+def packet(time_ns: int, data: bytes, length: int) -> tuple[bytes, bytes]:
+    """What stands before and after a packet's captured bytes in the file; the packet had `length` bytes."""
+    captured = len(data)
+    padding = -captured & 3
+    total = 32 + captured + padding
+    before = _PACKET(6, total, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length)
+    return before, bytes(padding) + total.to_bytes(4, "little")
 
 
 def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Entry] = {
     "ps": Entry("kproxy.cli.ps:command", "List the proxies that are running."),
     "attach": Entry("kproxy.cli.attach:command", "Watch a proxy that is running."),
     "stop": Entry("kproxy.cli.stop:command", "End a proxy that is running."),
+    "sniff": Entry("kproxy.cli.sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
     "export": Entry("kproxy.cli.export:command", "Write the exchanges or records of captures as JSON or CSV."),
     "stats": Entry("kproxy.cli.stats:command", "Summarise captures per API: count, errors, latency, bytes."),

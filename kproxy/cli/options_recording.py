@@ -50,11 +50,75 @@ class _RecordType(click.ParamType[str]):
         return FILTER.shell_complete(ctx, param, incomplete)
 
 
-def recording(command: Command) -> Command:
-    """Add --ring, --no-ring-zstd, --snap and --record; the command gets fields of `Settings` as `recording`.
+_RING = [
+    click.option(
+        "--ring",
+        type=_RingType(),
+        metavar="COUNTxSIZE[,TIME]",
+        help="Record into directory -w: so many files of this size (and time) at most, the oldest goes first.",
+    ),
+    click.option(
+        "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
+    ),
+]
+_CHOICE = [
+    click.option(
+        "--snap",
+        type=click.IntRange(min=LEAST_SNAP),
+        metavar="BYTES",
+        help="Record of each frame only the first bytes; sizes and times stay right.",
+    ),
+    click.option(
+        "--record",
+        "record_filter",
+        type=_RecordType(),
+        metavar="EXPR",
+        help="Record only exchanges whose request matches: api, version, client.id, client, broker.",
+    ),
+]
 
-    The command has `record_to` (-w) and `no_record` as well. Raises Failure (exit 2) where they do not fit together.
+
+def _with(command: Any, options: list[Any]) -> Any:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _kept(record_to: Path | None, ring: tuple[int, int, int | None] | None, *, no_ring_zstd: bool) -> dict[str, Any]:
+    """Raises Failure (exit 2) where they do not fit together."""
+    if ring is not None and record_to is None:
+        raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
+    files, each, seconds = ring or (0, 0, None)
+    return {
+        "record_to": None if record_to is None else str(record_to),
+        "ring_files": files,
+        "ring_bytes": each,
+        "ring_seconds": seconds,
+        "ring_zstd": not no_ring_zstd,
+    }
+
+
+def keeping(command: Command) -> Command:
+    """Add --ring and --no-ring-zstd; the command, which has `record_to` (-w), gets fields of `Settings` as `recording`.
+
+    Raises Failure (exit 2) where they do not fit together.
     """
+
+    @functools.wraps(command)
+    def kept(
+        *args: Any,
+        record_to: Path | None,
+        ring: tuple[int, int, int | None] | None,
+        no_ring_zstd: bool,
+        **rest: Any,
+    ) -> Any:
+        return command(*args, recording=_kept(record_to, ring, no_ring_zstd=no_ring_zstd), **rest)
+
+    return cast("Command", _with(kept, _RING))
+
+
+def recording(command: Command) -> Command:
+    """As `keeping`, with --snap and --record; the command has `no_record` as well."""
 
     @functools.wraps(command)
     def recorded(
@@ -69,46 +133,12 @@ def recording(command: Command) -> Command:
     ) -> Any:
         if no_record and (record_to is not None or ring or snap or record_filter):
             raise Failure("--no-record excludes -w, --ring, --snap and --record", Exit.USAGE)
-        if ring is not None and record_to is None:
-            raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
-        files, each, seconds = ring or (0, 0, None)
         settings = {
             "record": not no_record,
-            "record_to": None if record_to is None else str(record_to),
-            "ring_files": files,
-            "ring_bytes": each,
-            "ring_seconds": seconds,
-            "ring_zstd": not no_ring_zstd,
+            **_kept(record_to, ring, no_ring_zstd=no_ring_zstd),
             "snap": snap,
             "record_filter": record_filter or "",
         }
         return command(*args, recording=settings, **rest)
 
-    options = [
-        click.option(
-            "--ring",
-            type=_RingType(),
-            metavar="COUNTxSIZE[,TIME]",
-            help="Record into directory -w: so many files of this size (and time) at most, the oldest goes first.",
-        ),
-        click.option(
-            "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
-        ),
-        click.option(
-            "--snap",
-            type=click.IntRange(min=LEAST_SNAP),
-            metavar="BYTES",
-            help="Record of each frame only the first bytes; sizes and times stay right.",
-        ),
-        click.option(
-            "--record",
-            "record_filter",
-            type=_RecordType(),
-            metavar="EXPR",
-            help="Record only exchanges whose request matches: api, version, client.id, client, broker.",
-        ),
-    ]
-    wrapped: Any = recorded
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return cast("Command", wrapped)
+    return cast("Command", _with(recorded, [*_RING, *_CHOICE]))

@@ -233,7 +233,7 @@ def _indexed(
         open_source(list(captures)).close()  # what cannot be opened is told before the screen is taken
     parent = scratch.new(scratch.cache_dir(), "replay")
     held = scratch.hold(parent)
-    arguments = ["--port", ",".join(f"{low}-{high}" for low, high in ports.ranges)] if ports else []
+    arguments = ["--port", str(ports)] if ports else []
     arguments += ["--release", release] if release else []
     arguments += [f"--definitions={one}" for one in given]
     directory = parent / "index"

@@ -15,6 +15,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from decoders.payloads.choose import Chooser
     from decoders.view import View
     from kproxy.following import Flag, Stopping
-    from kproxy.launcher import Event, RelayProcess
+    from kproxy.launcher import RelayProcess
     from kproxy.settings import Settings, TlsSettings
 
 
@@ -203,7 +204,7 @@ def command(
         _check(chosen)
     as_json = cli.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    messages = _Messages()
+    messages = Messages()
     viewers, arrived = None, threading.Event()
     if chosen.record and not headless and not as_json and not running.silent and can_paint():
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
@@ -301,54 +302,6 @@ def _start(chosen: Settings, spool_dir: Path | None) -> RelayProcess:
         raise Failure(str(error), Exit(error.exit_code)) from None
 
 
-class _Messages:
-    """What the relay says, for standard error; held back while the terminal UI has the screen.
-
-    `take` is called from a thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: list[str] | None = None
-        self.warnings: list[str] = []
-        self.stopped = ""
-        """Why the recording has stopped, where it has."""
-
-    def take(self, event: Event) -> None:
-        if event["event"] == "warning":
-            self.warnings.append(event["message"])
-            self.stopped = event.get("stopped", self.stopped)
-            self.warn(_cluster(event) + event["message"])
-        elif event["event"] == "broker":
-            node = f"{'controller' if event['controller'] else 'broker'} {event['node']}"
-            self._say(f"{_cluster(event)}{node} ({event['upstream']}) is served on {event['listener']}")
-
-    def warn(self, text: str) -> None:
-        self._say(f"kproxy: warning: {text}")
-
-    def _say(self, line: str) -> None:
-        with self._lock:
-            if self._held is not None:
-                self._held.append(line)
-            elif not cli.current().quiet:
-                click.echo(line, err=True)
-
-    def hold(self) -> None:
-        with self._lock:
-            self._held = []
-
-    def release(self) -> None:
-        with self._lock:
-            held, self._held = self._held or [], None
-        for line in held:
-            self._say(line)
-
-
-def _cluster(event: Event) -> str:
-    """Of several clusters the one that an event is about."""
-    return f"{event['cluster']}: " if "cluster" in event else ""
-
-
 def _wait(relay: RelayProcess, stopping: Stopping) -> None:
     from kproxy.following import IDLE_SECONDS
 
@@ -401,7 +354,7 @@ def _ended(relay: RelayProcess, stopping: Flag) -> None:
 def _show(
     relay: RelayProcess,
     chosen: Settings,
-    messages: _Messages,
+    messages: Messages,
     filter_text: str,
     viewers: Chooser,
     arrived: threading.Event,

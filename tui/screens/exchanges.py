@@ -426,8 +426,8 @@ class ExchangesScreen(Screen[None]):
             clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
             first, *others = self._live.upstream.split(",")
             upstream = first + (f" +{len(others)}" if others else "")
-            ends = f"{self._live.bootstrap} > {upstream}"
-            if self.app.size.width < SPLIT_COLUMNS:
+            ends = f"{self._live.bootstrap} > {upstream}" if upstream else self._live.bootstrap
+            if upstream and self.app.size.width < SPLIT_COLUMNS:
                 ends = ":" + self._live.bootstrap.rpartition(":")[2]
             left = f" kproxy LIVE {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
         else:
@@ -532,7 +532,7 @@ class ExchangesScreen(Screen[None]):
                 "",
                 f"    {self._live.taken or paste}",
                 "",
-                f"upstream   {self._live.upstream}",
+                *([f"upstream   {self._live.upstream}"] if self._live.upstream else ()),
                 *(f"listening  {address}" for address in self._live.listening),
                 *self._live.notes,
             ]

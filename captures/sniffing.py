@@ -1,0 +1,153 @@
+"""Packets from a network device, by libpcap: tcpdump's own library, through scapy's bindings.
+
+libpcap filters in the kernel, keeps what nobody has fetched yet in a buffer of BUFFER_BYTES there, counts what finds no
+room in it, and shows what passes the loopback device once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from captures.formats.pcapng_writer import LINKTYPE_RAW
+
+BUFFER_BYTES = 32 << 20
+LONGEST = 262_144
+"""Bytes of a packet that are captured; offloading joins segments to packets of more than 64 KiB."""
+WAITING_MS = 10
+"""How long the kernel gathers packets before it shows them."""
+
+_ERROR_BYTES = 256
+_NO_SUCH_DEVICE, _NO_PERMISSION, _PROMISC_NO_PERMISSION, _NO_MORE_PACKETS = -5, -8, -11, 0
+_DIFFERENT = {12: LINKTYPE_RAW, 14: LINKTYPE_RAW}
+"""Where libpcap's number of a link layer (DLT_) is not the one in files (LINKTYPE_)."""
+_COOKED, _COOKED2 = 113, 276
+
+
+class SniffError(Exception):
+    """A device that cannot be listened to, or no longer; the message says why."""
+
+
+class NotPermittedError(SniffError):
+    """The user may not listen."""
+
+
+def _library() -> Any:
+    """Raises SniffError where libpcap is not installed."""
+    try:
+        from scapy.libs import winpcapy
+    except OSError:
+        raise SniffError("libpcap is not installed (Debian, Ubuntu: apt-get install libpcap0.8)") from None
+    return winpcapy
+
+
+def devices() -> list[str]:
+    """Names of the devices that there are. Raises SniffError."""
+    pcap = _library()
+    first = ctypes.POINTER(pcap.pcap_if_t)()
+    why = ctypes.create_string_buffer(_ERROR_BYTES)
+    if pcap.pcap_findalldevs(ctypes.byref(first), why):
+        raise SniffError(_text(why.value))
+    names, one = [], first
+    while one:
+        names.append(_text(one.contents.name))
+        one = one.contents.next
+    pcap.pcap_freealldevs(first)
+    return names
+
+
+class Device:
+    """A device that is listened to; close it. Nothing here waits: select `fileno()`, which may be ready early."""
+
+    def __init__(self, name: str, bpf: str, *, promiscuous: bool = False) -> None:
+        """`bpf` is a filter as tcpdump takes it, "" for everything.
+
+        Raises SniffError (no such device, a wrong filter, no libpcap), NotPermittedError.
+        """
+        self.name = name
+        self._pcap = _library()
+        self._why = ctypes.create_string_buffer(_ERROR_BYTES)
+        self._handle: Any = self._pcap.pcap_create(name.encode(), self._why)
+        if not self._handle:
+            raise SniffError(f"{name}: {_text(self._why.value)}")
+        self._missed = self._last_missed = 0
+        try:
+            self._open(bpf, promiscuous=promiscuous)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, bpf: str, *, promiscuous: bool) -> None:
+        pcap, handle = self._pcap, self._handle
+        pcap.pcap_set_snaplen(handle, LONGEST)
+        pcap.pcap_set_promisc(handle, int(promiscuous))
+        pcap.pcap_set_timeout(handle, WAITING_MS)
+        pcap.pcap_set_buffer_size(handle, BUFFER_BYTES)
+        status = pcap.pcap_activate(handle)
+        if status < 0:
+            raise self._refused(status)
+        if pcap.pcap_datalink(handle) == _COOKED:  # several devices at once: the newer form says which it was
+            pcap.pcap_set_datalink(handle, _COOKED2)
+        number = pcap.pcap_datalink(handle)
+        self.link: int = _DIFFERENT.get(number, number)
+        """The LINKTYPE_ number of its packets."""
+        program = pcap.bpf_program()
+        if pcap.pcap_compile(handle, ctypes.byref(program), bpf.encode(), 1, 0xFFFFFFFF):
+            raise SniffError(f"no filter: {bpf!r}: {self._said}")
+        failed = pcap.pcap_setfilter(handle, ctypes.byref(program))
+        pcap.pcap_freecode(ctypes.byref(program))
+        if failed or pcap.pcap_setnonblock(handle, 1, self._why) < 0:
+            raise SniffError(f"{self.name}: {self._said or _text(self._why.value)}")
+        if self.fileno() < 0:
+            raise SniffError(f"{self.name}: nobody can wait for packets of this device")
+
+    def _refused(self, status: int) -> SniffError:
+        if status in {_NO_PERMISSION, _PROMISC_NO_PERMISSION}:
+            return NotPermittedError(f"no permission to listen on {self.name}")
+        if status == _NO_SUCH_DEVICE:
+            return SniffError(f"no device {self.name!r}; there are {', '.join(devices()) or 'none that you may use'}")
+        return SniffError(f"{self.name}: {self._said or _text(self._pcap.pcap_statustostr(status))}")
+
+    @property
+    def _said(self) -> str:
+        return _text(self._pcap.pcap_geterr(self._handle))
+
+    def fileno(self) -> int:
+        return int(self._pcap.pcap_get_selectable_fd(self._handle))
+
+    def packets(self) -> Iterator[tuple[int, bytes, int]]:
+        """What has arrived: time (ns since the epoch, of microseconds), the captured bytes, how many the packet had.
+
+        Ends when nothing is left. Raises SniffError where the device is gone.
+        """
+        pcap, handle = self._pcap, self._handle
+        header = ctypes.POINTER(pcap.pcap_pkthdr)()
+        data = ctypes.POINTER(pcap.u_char)()
+        at, to = ctypes.byref(header), ctypes.byref(data)
+        fetch, copy = pcap.pcap_next_ex, ctypes.string_at
+        while (got := fetch(handle, at, to)) > _NO_MORE_PACKETS:
+            found = header.contents
+            moment = found.ts
+            yield (moment.tv_sec * 1_000_000 + moment.tv_usec) * 1000, copy(data, found.caplen), found.len
+        if got < 0:
+            raise SniffError(f"{self.name}: {self._said}")
+
+    @property
+    def missed(self) -> int:
+        """Packets for which there was no room in the buffer, since it was opened."""
+        counters = self._pcap.pcap_stat()
+        if not self._pcap.pcap_stats(self._handle, ctypes.byref(counters)):
+            now = counters.ps_drop & 0xFFFFFFFF  # a number of 32 bits, which begins again
+            self._missed += (now - self._last_missed) & 0xFFFFFFFF
+            self._last_missed = now
+        return self._missed
+
+    def close(self) -> None:
+        if self._handle:
+            self._pcap.pcap_close(self._handle)
+            self._handle = None
+
+
+def _text(said: bytes | None) -> str:
+    return (said or b"").decode("utf-8", "replace")

@@ -1,0 +1,61 @@
+"""What another process of ours says while a command runs, on standard error."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings as cli
+
+if TYPE_CHECKING:
+    from kproxy.launcher import Event
+
+
+class Messages:
+    """What the relay or sniffer says, for standard error; held back while the terminal UI has the screen.
+
+    `take` is called from a thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[str] | None = None
+        self.warnings: list[str] = []
+        self.stopped = ""
+        """Why the recording has stopped, where it has."""
+
+    def take(self, event: Event) -> None:
+        if event["event"] == "warning":
+            self.warnings.append(event["message"])
+            self.stopped = event.get("stopped", self.stopped)
+            self.warn(_cluster(event) + event["message"])
+        elif event["event"] == "broker":
+            node = f"{'controller' if event['controller'] else 'broker'} {event['node']}"
+            self._say(f"{_cluster(event)}{node} ({event['upstream']}) is served on {event['listener']}")
+
+    def warn(self, text: str) -> None:
+        self._say(f"kproxy: warning: {text}")
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._held.append(line)
+            elif not cli.current().quiet:
+                click.echo(line, err=True)
+
+    def hold(self) -> None:
+        with self._lock:
+            self._held = []
+
+    def release(self) -> None:
+        with self._lock:
+            held, self._held = self._held or [], None
+        for line in held:
+            self._say(line)
+
+
+def _cluster(event: Event) -> str:
+    """Of several clusters the one that an event is about."""
+    return f"{event['cluster']}: " if "cluster" in event else ""

@@ -1,0 +1,218 @@
+"""`kproxy sniff`: what passes a network device, without standing in its way."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.messages import Messages
+from kproxy.cli.options import FILTER, PORTS, RELEASE, SIZE, Viewing, defining, viewing
+from kproxy.cli.options_recording import keeping
+from kproxy.cli.terminal import can_paint, end_with_terminal
+
+if TYPE_CHECKING:
+    from captures.ports import Ports
+    from decoders.filters import Expression
+    from kproxy.launcher import SnifferProcess
+
+BROKER_PORTS = "9092"
+LEAST_SCRATCH = 16 << 20
+
+
+@click.command()
+@click.argument("device", metavar="IFACE")
+@click.option("-f", "bpf", default="", metavar="BPF", help="Capture only packets that match (as tcpdump and libpcap).")
+@click.option(
+    "--port",
+    "ports",
+    type=PORTS,
+    metavar="PORTS",
+    help=f"Only connections to these ports (9092,19092-19095); without -f {BROKER_PORTS}.",
+)
+@click.option("--promiscuous", is_flag=True, help="Also packets that are for other machines.")
+@click.option(
+    "-w",
+    "--write",
+    "record_to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Record to this pcapng file (with --ring: into this directory).",
+)
+@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
+@click.option(
+    "--scratch",
+    default="256M",
+    show_default=True,
+    type=SIZE,
+    metavar="SIZE",
+    help="Size of the recording that is kept without -w (at least 16M).",
+)
+@click.option(
+    "--spool-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where recording and index go when shared memory has no room.",
+)
+@click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+@click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+@defining
+@viewing
+@keeping
+def command(
+    device: str,
+    bpf: str,
+    ports: Ports | None,
+    promiscuous: bool,
+    headless: bool,
+    scratch: int,
+    spool_dir: Path | None,
+    expression: Expression | None,
+    show_secrets: bool,
+    release: str | None,
+    given: tuple[str, ...],
+    viewing: Viewing,
+    recording: dict[str, Any],
+) -> int:
+    """Watch the Kafka traffic that passes a network device; clients and brokers notice nothing.
+
+    IFACE is eth0, lo, or any for all of them. Listening needs root or the capability cap_net_raw, and libpcap. What
+    cannot be recorded in time is counted as dropped, in the recording and on the screen. Connections in TLS stay
+    closed. Quitting, ctrl+c and SIGTERM end it. On another machine: tcpdump there, kproxy replay here.
+
+    \b
+    sudo kproxy sniff eth0
+    sudo kproxy sniff any --port 9092,19092-19095 -w traffic.pcapng
+    sudo kproxy sniff lo -f 'tcp port 9092 and host 10.0.0.7' --headless --json
+    ssh broker tcpdump -U -w - port 9092 | kproxy replay -
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.following import leaving_on
+    from kproxy.launcher import SnifferProcess, StartError
+    from kproxy.settings import Settings
+
+    if not bpf and ports is None:
+        from captures.ports import Ports
+
+        ports = Ports.parse(BROKER_PORTS)
+    chosen = Settings(
+        upstream=(),
+        scratch=max(scratch, LEAST_SCRATCH),
+        attached=True,
+        device=device,
+        bpf=packet_filter(bpf, ports),
+        promiscuous=promiscuous,
+        **recording,
+    )
+    messages = Messages()
+    with leaving_on(signal.SIGTERM):
+        try:
+            sniffer = SnifferProcess(chosen, spool=spool_dir)
+        except StartError as error:
+            raise Failure(str(error), Exit(error.exit_code)) from None
+        with sniffer:
+            greeting = f"listening on {device} for {chosen.bpf}"
+            click.echo(greeting, err=True)
+            sniffer.on_event(messages.take)
+            read_with: dict[str, Any] = {"release": release, "given": given}
+            if headless or cli.current().json or not can_paint():
+                _print(sniffer, expression, ports, viewing, show_secrets=show_secrets, **read_with)
+            else:
+                _show(sniffer, messages, greeting, expression, ports, viewing, show_secrets=show_secrets, **read_with)
+    return Exit.OK
+
+
+def packet_filter(bpf: str, ports: Ports | None) -> str:
+    """The filter for libpcap: what the user wrote, and these ports."""
+    if ports is None:
+        return bpf
+    of_ports = " or ".join(
+        f"tcp port {low}" if low == high else f"tcp portrange {low}-{high}" for low, high in ports.ranges
+    )
+    return f"({bpf}) and ({of_ports})" if bpf else of_ports
+
+
+def _print(
+    sniffer: SnifferProcess,
+    expression: Expression | None,
+    ports: Ports | None,
+    viewing: Viewing,
+    *,
+    release: str | None,
+    given: tuple[str, ...],
+    show_secrets: bool,
+) -> None:
+    from decoders.view import View
+    from kproxy.following import Follower, Stopping
+
+    as_json = cli.current().json
+    with Stopping() as stopping:
+        follower = Follower(
+            sniffer,
+            sys.stdout,
+            as_json=as_json,
+            expression=expression,
+            release=release,
+            given=given,
+            view=View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None),
+            ports=ports,
+        )
+        follower.run(stopping.event)
+    if follower.unknown:
+        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    if not stopping.event.is_set() and not sniffer.was_stopped:
+        raise Failure("listening has ended", Exit.INPUT)
+
+
+def _show(
+    sniffer: SnifferProcess,
+    messages: Messages,
+    greeting: str,
+    expression: Expression | None,
+    ports: Ports | None,
+    viewing: Viewing,
+    *,
+    release: str | None,
+    given: tuple[str, ...],
+    show_secrets: bool,
+) -> None:
+    """The terminal UI in this process, the indexer in another."""
+    import tui
+    from kproxy.launcher import Indexer, arguments
+
+    assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)
+    arrived = threading.Event()
+    viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
+    indexer = Indexer(sniffer.recording, sniffer.index_dir, arguments(release, given, ports))
+    messages.hold()
+    end_with_terminal()
+    try:
+        tui.run(
+            sniffer.index_dir,
+            live=tui.RunInfo(
+                bootstrap=sniffer.bootstrap,
+                upstream="",
+                recording=None if sniffer.settings.record_to is None else sniffer.recording,
+                ours=False,
+                notes=tuple(messages.warnings),
+                stopped=lambda: messages.stopped,
+                taken=greeting,
+            ),
+            filter_text=str(expression or ""),
+            release=release,
+            given=given,
+            show_secrets=show_secrets,
+            viewers=viewers,
+            arrived=arrived,
+        )
+    finally:
+        indexer.stop()
+        messages.release()

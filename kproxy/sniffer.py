@@ -1,0 +1,165 @@
+"""The sniffer's process: python -m kproxy.sniffer, with its settings as one line of JSON on standard input.
+
+It appends the packets of a network device to a recording, as the relay does with what it forwards, and writes events as
+JSON lines to standard output as the relay does ("listening", "failed", "warning", "stopped"; `kproxy.relay`). It ends
+with whoever started it, or with SIGTERM.
+
+Packets are written in place: while a disk lets it wait, they gather in the kernel's buffer for them, and what finds no
+room there is counted in the recording as dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from captures.errors import CaptureError
+from captures.formats.pcapng_writer import packet
+from captures.sniffing import Device, NotPermittedError, SniffError
+from kproxy import scratch
+from kproxy.recording import Opened, open_recording
+from kproxy.relay import EXIT_PERMISSION, EXIT_USAGE, FailedError
+from kproxy.settings import Settings
+from kproxy.sinks import Batch
+
+WAIT_SECONDS = 0.1
+"""Between looks at a device that does not tell when packets have arrived."""
+COUNT_SECONDS = 0.5
+"""Between looks at the kernel's counters."""
+AT_ONCE = 4096
+"""Packets that are fetched before anything else is looked at."""
+
+
+def tell(event: dict[str, Any]) -> None:
+    """An event to whoever listens; nobody listening is no reason to stop or to wait."""
+    with contextlib.suppress(OSError):
+        os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
+
+
+class Sniffer:
+    """One device and its recording."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises FailedError."""
+        try:
+            self._device = Device(settings.device, settings.bpf, promiscuous=settings.promiscuous)
+        except NotPermittedError as error:
+            raise FailedError(f"{error}: {_permitting()}", EXIT_PERMISSION) from None
+        except SniffError as error:
+            raise FailedError(str(error), EXIT_USAGE) from None
+        self.recording = settings.record_to or settings.scratch_dir
+        try:
+            self._opened: Opened = open_recording(settings, interface=self._device.name, link=self._device.link)
+        except (OSError, CaptureError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.message
+            code = EXIT_PERMISSION if isinstance(error, PermissionError) else EXIT_USAGE
+            raise FailedError(f"cannot record to {self.recording}: {why}", code) from None
+        self._missed = 0
+        self._counted = 0.0
+
+    def run(self, stop: int) -> bool:
+        """Until the descriptor `stop` can be read or standard input ends; whether standard input ended.
+
+        Raises SniffError where the device goes away, OSError where the recording cannot be written.
+        """
+        try:
+            while True:
+                ready, _, _ = select.select([self._device.fileno(), stop, 0], [], [], WAIT_SECONDS)
+                self._take()
+                if 0 in ready and not os.read(0, 4096):
+                    return True
+                if stop in ready:
+                    return False
+        finally:
+            self._opened.sink.close()
+            self._device.close()
+
+    def _take(self) -> None:
+        """Records what has arrived."""
+        batch = Batch()
+        for time_ns, data, length in islice(self._device.packets(), AT_ONCE):
+            before, after = packet(time_ns, data, length)
+            batch.buffers += (before, data, after)
+            batch.size += len(before) + len(data) + len(after)
+            batch.packets += 1
+            if batch.size >= self._opened.batch_bytes:
+                self._opened.sink.write(batch)
+                batch = Batch()
+        now = time.monotonic()
+        if now - self._counted >= COUNT_SECONDS:
+            self._counted = now
+            missed = self._device.missed
+            batch.dropped, self._missed = missed - self._missed, missed
+        if batch.packets or batch.dropped:
+            self._opened.sink.write(batch)
+
+
+def _permitting() -> str:
+    """What the user can do where listening is not permitted."""
+    python = Path(sys.executable).resolve()
+    return f"run it with sudo, or let this Python listen: sudo setcap cap_net_raw=eip {python}"
+
+
+def _wakened() -> int:
+    """A descriptor that can be read once SIGTERM or SIGINT has come."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return reading
+
+
+def main() -> int:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return EXIT_USAGE
+        line += byte
+    settings = Settings.from_json(line.decode())
+    own = [Path(one) for one in (settings.scratch_dir, settings.index_dir, settings.run_dir) if one is not None]
+    os.umask(0o077)
+    stop = _wakened()
+    holds = [scratch.hold(directory) for directory in own]
+    try:
+        sniffer = Sniffer(settings)
+    except FailedError as failure:
+        tell({"event": "failed", "message": str(failure), "exit": failure.code})
+        return failure.code
+    tell(
+        {
+            "event": "listening",
+            "bootstrap": settings.device,
+            "clusters": {"": settings.device},
+            "recording": sniffer.recording,
+            "pid": os.getpid(),
+        }
+    )
+    alone = False
+    try:
+        alone = sniffer.run(stop)
+    except (SniffError, OSError) as error:
+        why = str(error) if isinstance(error, SniffError) else f"{sniffer.recording}: {error.strerror}"
+        tell({"event": "warning", "topic": "sniffer", "message": f"nothing more is recorded: {why}", "stopped": why})
+        return EXIT_USAGE
+    tell({"event": "stopped"})
+    if alone:
+        for directory in own:
+            scratch.remove(directory)
+    for hold in holds:
+        os.close(hold)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
