@@ -23,6 +23,7 @@ _NO_SUCH_DEVICE, _NO_PERMISSION, _PROMISC_NO_PERMISSION, _NO_MORE_PACKETS = -5, 
 _DIFFERENT = {12: LINKTYPE_RAW, 14: LINKTYPE_RAW}
 """Where libpcap's number of a link layer (DLT_) is not the one in files (LINKTYPE_)."""
 _COOKED, _COOKED2 = 113, 276
+_NANOSECONDS = 1
 
 
 class SniffError(Exception):
@@ -84,9 +85,12 @@ class Device:
         pcap.pcap_set_promisc(handle, int(promiscuous))
         pcap.pcap_set_timeout(handle, WAITING_MS)
         pcap.pcap_set_buffer_size(handle, BUFFER_BYTES)
+        calls = pcap._lib  # noqa: SLF001 (scapy binds all of libpcap but these two)
+        calls.pcap_set_tstamp_precision(handle, _NANOSECONDS)
         status = pcap.pcap_activate(handle)
         if status < 0:
             raise self._refused(status)
+        self._unit_ns = 1 if calls.pcap_get_tstamp_precision(handle) == _NANOSECONDS else 1000
         if pcap.pcap_datalink(handle) == _COOKED:  # several devices at once: the newer form says which it was
             pcap.pcap_set_datalink(handle, _COOKED2)
         number = pcap.pcap_datalink(handle)
@@ -117,7 +121,7 @@ class Device:
         return int(self._pcap.pcap_get_selectable_fd(self._handle))
 
     def packets(self) -> Iterator[tuple[int, bytes, int]]:
-        """What has arrived: time (ns since the epoch, of microseconds), the captured bytes, how many the packet had.
+        """What has arrived: time (ns since the epoch), the captured bytes, how many the packet had.
 
         Ends when nothing is left. Raises SniffError where the device is gone.
         """
@@ -125,11 +129,11 @@ class Device:
         header = ctypes.POINTER(pcap.pcap_pkthdr)()
         data = ctypes.POINTER(pcap.u_char)()
         at, to = ctypes.byref(header), ctypes.byref(data)
-        fetch, copy = pcap.pcap_next_ex, ctypes.string_at
+        fetch, copy, unit = pcap.pcap_next_ex, ctypes.string_at, self._unit_ns
         while (got := fetch(handle, at, to)) > _NO_MORE_PACKETS:
             found = header.contents
             moment = found.ts
-            yield (moment.tv_sec * 1_000_000 + moment.tv_usec) * 1000, copy(data, found.caplen), found.len
+            yield moment.tv_sec * 1_000_000_000 + moment.tv_usec * unit, copy(data, found.caplen), found.len
         if got < 0:
             raise SniffError(f"{self.name}: {self._said}")
 

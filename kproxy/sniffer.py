@@ -23,7 +23,7 @@ from typing import Any
 
 from captures.errors import CaptureError
 from captures.formats.pcapng_writer import packet
-from captures.sniffing import Device, NotPermittedError, SniffError
+from captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
 from kproxy import scratch
 from kproxy.recording import Opened, open_recording
 from kproxy.relay import EXIT_PERMISSION, EXIT_USAGE, FailedError
@@ -34,6 +34,8 @@ WAIT_SECONDS = 0.1
 """Between looks at a device that does not tell when packets have arrived."""
 COUNT_SECONDS = 0.5
 """Between looks at the kernel's counters."""
+GATHERED_SECONDS = 2 * WAITING_MS / 1000
+"""After which the kernel shows what it has gathered."""
 AT_ONCE = 4096
 """Packets that are fetched before anything else is looked at."""
 
@@ -71,35 +73,41 @@ class Sniffer:
         Raises SniffError where the device goes away, OSError where the recording cannot be written.
         """
         try:
-            while True:
+            ready: list[int] = []
+            while stop not in ready and 0 not in ready:
                 ready, _, _ = select.select([self._device.fileno(), stop, 0], [], [], WAIT_SECONDS)
                 self._take()
-                if 0 in ready and not os.read(0, 4096):
-                    return True
-                if stop in ready:
-                    return False
+            time.sleep(GATHERED_SECONDS)
+            self._take(last=True)
+            return 0 in ready
         finally:
             self._opened.sink.close()
             self._device.close()
 
-    def _take(self) -> None:
+    def _take(self, *, last: bool = False) -> None:
         """Records what has arrived."""
         batch = Batch()
-        for time_ns, data, length in islice(self._device.packets(), AT_ONCE):
-            before, after = packet(time_ns, data, length)
-            batch.buffers += (before, data, after)
-            batch.size += len(before) + len(data) + len(after)
-            batch.packets += 1
-            if batch.size >= self._opened.batch_bytes:
-                self._opened.sink.write(batch)
-                batch = Batch()
+        gone = None
+        try:
+            for time_ns, data, length in islice(self._device.packets(), AT_ONCE):
+                before, after = packet(time_ns, data, length)
+                batch.buffers += (before, data, after)
+                batch.size += len(before) + len(data) + len(after)
+                batch.packets += 1
+                if batch.size >= self._opened.batch_bytes:
+                    self._opened.sink.write(batch)
+                    batch = Batch()
+        except SniffError as error:
+            gone = error
         now = time.monotonic()
-        if now - self._counted >= COUNT_SECONDS:
+        if last or now - self._counted >= COUNT_SECONDS:
             self._counted = now
             missed = self._device.missed
             batch.dropped, self._missed = missed - self._missed, missed
         if batch.packets or batch.dropped:
             self._opened.sink.write(batch)
+        if gone is not None:
+            raise gone
 
 
 def _permitting() -> str:

@@ -1,0 +1,155 @@
+"""What the sniffer writes of what a device delivers, without a device; scapy reads it as well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scapy.utils import RawPcapNgReader
+
+from captures.reader import read
+from captures.sniffing import SniffError
+from decoders.exchange import Exchange
+from kproxy import sniffer
+from kproxy.relay import EXIT_USAGE, FailedError
+from kproxy.settings import Settings
+from kproxy.sniffer import Sniffer
+from tests.kproxy.core.frames import request, response
+
+CLIENT, BROKER = "10.0.0.1", "10.0.0.2"
+HEARTBEAT = 12
+COOKED2, RAW = 276, 101
+BEFORE = {RAW: b"", COOKED2: b"\x08\x00" + bytes(18)}
+START_NS = 1_700_000_000_123_456_000
+
+Packet = tuple[int, bytes, int]
+
+
+class Scripted:
+    """A device that has these packets, then none; `missed` counts those that it lost."""
+
+    def __init__(self, packets: list[Packet], link: int = RAW, missed: int = 0, ends: bool = False) -> None:
+        self.name = "eth7"
+        self.link = link
+        self.missed = missed
+        self.closed = False
+        self._packets = packets
+        self._ends = ends
+        self._ready, self._writing = os.pipe()
+        os.write(self._writing, b"x")
+
+    def fileno(self) -> int:
+        return self._ready
+
+    def packets(self) -> Iterator[Packet]:
+        while self._packets:
+            yield self._packets.pop(0)
+        if self._ends:
+            raise SniffError("eth7: the interface disappeared")
+
+    def close(self) -> None:
+        self.closed = True
+        os.close(self._ready)
+        os.close(self._writing)
+
+
+def exchange(link: int) -> list[Packet]:
+    from scapy.layers.inet import IP, TCP
+    from scapy.packet import Raw
+
+    def one(moment: int, up: bool, seq: int, ack: int, flags: str, data: bytes = b"") -> Packet:
+        ends = (CLIENT, BROKER, 40000, 9092) if up else (BROKER, CLIENT, 9092, 40000)
+        tcp = TCP(sport=ends[2], dport=ends[3], seq=seq, ack=ack, flags=flags)
+        held = BEFORE[link] + bytes(IP(src=ends[0], dst=ends[1]) / tcp / Raw(data))
+        return START_NS + moment * 1000, held, len(held)
+
+    asks, answers = request(HEARTBEAT, 0, 1, b""), response(HEARTBEAT, 0, 1, {})
+    return [
+        one(0, True, 100, 0, "S"),
+        one(1, False, 500, 101, "SA"),
+        one(2, True, 101, 501, "PA", asks),
+        one(7, False, 501, 101 + len(asks), "PA", answers),
+    ]
+
+
+def exchanges(path: Path) -> list[Exchange]:
+    return [item for batch in read(path).batches() for item in batch if isinstance(item, Exchange)]
+
+
+@pytest.fixture
+def sniff(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Scripted], Path]:
+    def run(device: Scripted, settings: Settings | None = None) -> Path:
+        path = tmp_path / "w.pcapng"
+        chosen = settings or Settings(upstream=(), device="eth7", bpf="tcp port 9092", record_to=str(path))
+        monkeypatch.setattr(sniffer, "Device", lambda *_, **__: device)
+        stop, writing = os.pipe()
+        os.write(writing, b"x")
+        try:
+            Sniffer(chosen).run(stop)
+        finally:
+            os.close(stop)
+            os.close(writing)
+        return path
+
+    return run
+
+
+@pytest.mark.parametrize("link", [RAW, COOKED2])
+def test_packets_are_recorded_as_they_were(sniff: Callable[[Scripted], Path], link: int) -> None:
+    packets = exchange(link)
+    cut = (START_NS + 9000, b"\x45" + bytes(10), 1500)
+    path = sniff(Scripted([*packets, cut], link))
+    with RawPcapNgReader(str(path)) as outside:
+        found = list(outside)
+    assert [data for data, _ in found] == [data for _, data, _ in [*packets, cut]]
+    assert {about.linktype for _, about in found} == {link}
+    assert [((about.tshigh << 32) + about.tslow) for _, about in found] == [time for time, _, _ in [*packets, cut]]
+    assert found[-1][1].wirelen == 1500
+    (one,) = exchanges(path)
+    assert one.request is not None
+    assert one.response is not None
+    assert one.response.time - one.request.time == 5000
+
+
+def test_what_the_kernel_had_no_room_for_is_counted(sniff: Callable[[Scripted], Path]) -> None:
+    reader = read(sniff(Scripted(exchange(RAW), missed=7)))
+    for _ in reader.batches():
+        pass
+    assert reader.health.recorder_dropped == 7
+
+
+def test_the_file_says_what_it_leaves_out(sniff: Callable[[Scripted], Path]) -> None:
+    content = sniff(Scripted([])).read_bytes()
+    assert b"packets that match tcp port 9092" in content
+    assert b"eth7" in content
+
+
+def test_a_device_that_goes_away_leaves_a_whole_recording(sniff: Callable[[Scripted], Path], tmp_path: Path) -> None:
+    device = Scripted(exchange(RAW), ends=True)
+    with pytest.raises(SniffError, match="disappeared"):
+        sniff(device)
+    assert device.closed
+    assert len(exchanges(tmp_path / "w.pcapng")) == 1
+
+
+def test_a_ring_takes_packets_of_any_size(
+    sniff: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sniffer, "AT_ONCE", 1000)
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    settings = Settings(upstream=(), device="eth7", scratch=16 << 20, scratch_dir=str(ring))
+    packets = [(START_NS, bytes(200_000), 262_144)] * 150
+    sniff(Scripted(packets), settings)
+    sizes = [path.stat().st_size for path in ring.glob("seg-*")]
+    assert len(sizes) == 16
+    assert max(sizes) <= 1 << 20
+
+
+def test_a_recording_that_cannot_begin(sniff: Callable[..., Path], tmp_path: Path) -> None:
+    settings = Settings(upstream=(), device="eth7", record_to=str(tmp_path / "none" / "w.pcapng"))
+    with pytest.raises(FailedError, match=r"cannot record to .*No such file") as caught:
+        sniff(Scripted([]), settings)
+    assert caught.value.code == EXIT_USAGE
