@@ -55,6 +55,7 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
     ("module", "without"),
     [
         ("kproxy.relay", {"textual", "rich", "scapy", "numpy", "tui", "urllib3", "fastavro", "cryptography"}),
+        ("kproxy.sniffer", {"textual", "rich", "numpy", "tui", "urllib3", "fastavro"}),
         ("captures.index.indexer", {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
         ("decoders.payloads.choose", HEAVY | {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
         ("tui.app", {"numpy", "scapy", "uvloop", "confluent_kafka"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.utils import RawPcapNgReader
@@ -102,10 +103,10 @@ def test_packets_are_recorded_as_they_were(sniff: Callable[[Scripted], Path], li
     cut = (START_NS + 9000, b"\x45" + bytes(10), 1500)
     path = sniff(Scripted([*packets, cut], link))
     with RawPcapNgReader(str(path)) as outside:
-        found = list(outside)
+        found: list[tuple[bytes, Any]] = list(outside)
     assert [data for data, _ in found] == [data for _, data, _ in [*packets, cut]]
     assert {about.linktype for _, about in found} == {link}
-    assert [((about.tshigh << 32) + about.tslow) for _, about in found] == [time for time, _, _ in [*packets, cut]]
+    assert [about.tshigh << 32 | about.tslow for _, about in found] == [time for time, _, _ in [*packets, cut]]
     assert found[-1][1].wirelen == 1500
     (one,) = exchanges(path)
     assert one.request is not None

@@ -103,7 +103,8 @@ def since(lines: list[dict[str, Any]], moment: float) -> list[dict[str, Any]]:
             for name in ("exchange", "connection", "latency_ms"):
                 line.pop(name, None)
             for name in ("request", "response"):
-                line.get(name, {}).pop("timestamp", None)
+                if line[name] is not None:
+                    del line[name]["timestamp"]
             found.append(line)
     return sorted(found, key=lambda line: (line["client"], line["correlation_id"]))
 
