@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,17 @@ Packet = tuple[int, bytes, int]
 
 
 class Scripted:
-    """A device that has these packets, then none; `missed` counts those that it lost."""
+    """A device that has these packets, then these `late` ones, then none; `missed` counts those that it lost."""
 
-    def __init__(self, packets: list[Packet], link: int = RAW, missed: int = 0, ends: bool = False) -> None:
+    def __init__(
+        self, packets: list[Packet], link: int = RAW, missed: int = 0, ends: bool = False, late: Sequence[Packet] = ()
+    ) -> None:
         self.name = "eth7"
         self.link = link
         self.missed = missed
         self.closed = False
         self._packets = packets
+        self._late = list(late)
         self._ends = ends
         self._ready, self._writing = os.pipe()
         os.write(self._writing, b"x")
@@ -47,6 +50,7 @@ class Scripted:
     def packets(self) -> Iterator[Packet]:
         while self._packets:
             yield self._packets.pop(0)
+        self._packets, self._late = self._late, []
         if self._ends:
             raise SniffError("eth7: the interface disappeared")
 
@@ -112,6 +116,12 @@ def test_packets_are_recorded_as_they_were(sniff: Callable[[Scripted], Path], li
     assert one.request is not None
     assert one.response is not None
     assert one.response.time - one.request.time == 5000
+
+
+def test_what_the_kernel_still_gathers_when_it_is_stopped_is_recorded(sniff: Callable[[Scripted], Path]) -> None:
+    *first, last = exchange(RAW)
+    (one,) = exchanges(sniff(Scripted(first, late=[last])))
+    assert one.response is not None
 
 
 def test_what_the_kernel_had_no_room_for_is_counted(sniff: Callable[[Scripted], Path]) -> None:

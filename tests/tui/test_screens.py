@@ -173,6 +173,18 @@ async def test_live_without_clients_says_what_to_paste(tmp_path: Path) -> None:
         assert "listening  127.0.0.1:19093" in text
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_sniffer_says_what_it_listens_to(tmp_path: Path, size: tuple[int, int]) -> None:
+    info = RunInfo("eth7", "", ours=False, taken="listening on eth7 for tcp port 9092")
+    app = KproxyApp(tmp_path / "none-yet", live=info, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        lines = grid(app)
+        assert "LIVE eth7  " in lines[0]
+        assert "    listening on eth7 for tcp port 9092" in "\n".join(lines)
+        assert not any("upstream" in line or "paste" in line for line in lines)
+
+
 async def test_live_leaving_asks_first(index: Path) -> None:
     app = KproxyApp(index, live=LIVE, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
