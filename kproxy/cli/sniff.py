@@ -150,6 +150,7 @@ def _print(
     given: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
+    from captures.export.oneline import health_note
     from decoders.view import View
     from kproxy.following import Follower, Stopping
 
@@ -168,6 +169,9 @@ def _print(
         follower.run(stopping.event)
     if follower.unknown:
         cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    note = health_note(follower.health)
+    if note and not as_json:
+        cli.warn(note)
     if not stopping.event.is_set() and not sniffer.was_stopped:
         raise Failure("listening has ended", Exit.INPUT)
 
