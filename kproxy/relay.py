@@ -21,6 +21,7 @@ from typing import Any
 
 from captures.errors import CaptureError
 from kproxy import scratch
+from kproxy.addons.loading import LoadError
 from kproxy.clusters import Relays
 from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
@@ -155,7 +156,7 @@ class Process:
             for relay in relays.all:
                 settings = relay.settings
                 await relay.start()
-        except (TlsError, AuthorityError) as error:
+        except (TlsError, AuthorityError, LoadError) as error:
             raise FailedError(str(error), EXIT_USAGE) from None
         except OSError as error:
             raise _cannot_listen(settings, error) from None

@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from decoders.schema import definitions
 from kproxy import ports, probe, tunnel
@@ -39,6 +39,9 @@ from kproxy.tls import ends
 from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
 
+if TYPE_CHECKING:
+    from kproxy.addons.acting import Actors
+
 Event = dict[str, Any]
 Address = tuple[str, int]
 
@@ -51,7 +54,8 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 class Relay:
     """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay`).
 
-    Several may share a `budget`. Raises TlsError and AuthorityError where TLS cannot be spoken as the settings say.
+    Several may share a `budget`. Raises TlsError and AuthorityError where TLS cannot be spoken as the settings say,
+    LoadError where an addon cannot be loaded.
     """
 
     def __init__(
@@ -84,12 +88,21 @@ class Relay:
             hold_max=settings.hold_max,
             budget=Budget(settings.memory_max) if budget is None else budget,
         )
+        self._actors = self._load_actors()
         self.links: set[Link] = set()
         self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
         self.bytes_up = 0
         self.bytes_down = 0
         self.draining = False
+
+    def _load_actors(self) -> Actors | None:
+        if not self.settings.addons:
+            return None
+        from kproxy.addons import acting, loading
+
+        classes = loading.load(self.settings.addons).actors
+        return acting.table(classes, definitions(self.settings.release), self.warn) if classes else None
 
     # --- listeners ---------------------------------------------------------------------------------------------------
 
@@ -182,6 +195,15 @@ class Relay:
 
     # --- what connections need ---------------------------------------------------------------------------------------
 
+    def connection(self, own_host: str, client: Address | None, broker: Address | None) -> Connection:
+        """The state of a connection between these two; `own_host` is the address of ours that the client used."""
+        if self._actors is None:
+            return Connection(self.shared, own_host)
+        from kproxy.core.acting import ActedConnection
+
+        parties = ["?" if address is None else shown(*address) for address in (client, broker)]
+        return ActedConnection(self.shared, own_host, self._actors, parties[0], parties[1])
+
     def targets(self, link: Link) -> list[Address]:
         """Where a client goes: the bootstrap servers in order, one node, or where it wanted to; [] is nowhere."""
         if self.interception is not None:
@@ -219,13 +241,14 @@ class Relay:
             way = f"on its way to {shown(*link.target)}"
         return connection_facts(link.client, broker, link.target, way, self._tunnel, refusal)
 
-    def warn(self, topic: str, text: str) -> None:
-        """Tells the user once a topic; repetitions are counted in the status."""
+    def warn(self, topic: str, text: str, details: str = "") -> None:
+        """Tells the user once a topic, and the log the details; repetitions are counted in the status."""
         times = self._told[topic] = self._told.get(topic, 0) + 1
         if len(self._told) > 1000:
             self._told.clear()
         if times == 1:
-            self._tell({"event": "warning", "topic": topic, "message": text})
+            event = {"event": "warning", "topic": topic, "message": text}
+            self._tell({**event, "details": details} if details else event)
 
     async def check(self) -> None:
         """Warns of what is wrong with the bootstrap servers, unless one of them is a Kafka broker."""
@@ -397,8 +420,8 @@ class Link:
         own = client.transport.get_extra_info("sockname")
         listen = self._relay.settings.listen_host
         wildcard = listen in ports.ANYWHERE
-        self._core = Connection(self._relay.shared, own[0] if wildcard else listen)
         peer = self._relay.recorded(self.target, broker.peer)
+        self._core = self._relay.connection(own[0] if wildcard else listen, client.peer, peer)
         if self._relay.recorder is not None and client.peer is not None and peer is not None:
             self._flow = self._relay.recorder.connection(client.peer, peer, facts=self._relay.facts(self))
         early, self._early = self._early, []
@@ -420,8 +443,6 @@ class Link:
         if side == 0:
             self._relay.bytes_up += len(data)
             self._carry_out(core.from_client(data))
-            if flow is not None:
-                flow.data(0, data)
             return
         self._relay.bytes_down += len(data)
         changed = self._carry_out(core.from_broker(data))
@@ -440,6 +461,8 @@ class Link:
                 self.client.write(command.data)  # type: ignore[union-attr]  # as its type says
             elif kind is ToBroker:
                 self.broker.write(command.data)  # type: ignore[union-attr]  # as its type says
+                if self._flow is not None:
+                    self._flow.data(0, command.data, command.comment)  # type: ignore[union-attr]
             elif isinstance(command, Changed):
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
@@ -460,8 +483,8 @@ class Link:
 
     def ended(self, side: int) -> None:
         """A side sends no more (FIN): the other learns of it after all that was sent before."""
-        if self._core is not None and side == 1 and not self._ended[1]:
-            self._carry_out(self._core.broker_ended())
+        if self._core is not None and not self._ended[side]:
+            self._carry_out(self._core.client_ended() if side == 0 else self._core.broker_ended())
         _, other = self.sides(side)
         self._ended[side] = True
         if self._core is None:

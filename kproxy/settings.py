@@ -73,6 +73,8 @@ class Settings:
     "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
     of these only `upstream`, where to listen and what clients are told is their own.
 
+    `addons` are what `kproxy.addons.loading` finds; in the relay the actors in them.
+
     `max_connections` None is what file descriptors allow; `run_name` is what `kproxy ps` and others know the run by.
 
     A sniffer (`kproxy.sniffer`) records the packets of a `device` that match `bpf`.
@@ -115,6 +117,7 @@ class Settings:
     device: str = ""
     bpf: str = ""
     promiscuous: bool = False
+    addons: tuple[str, ...] = ()
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""
@@ -137,6 +140,7 @@ class Settings:
         values["ports"] = tuple(values["ports"])
         values["more"] = tuple(Cluster(**{**one, "upstream": _addresses(one["upstream"])}) for one in values["more"])
         values["tls"] = TlsSettings(**values["tls"])
+        values["addons"] = tuple(values["addons"])
         return cls(**values)
 
 

@@ -19,6 +19,7 @@ The bytes of a frame before its correlation id is there wait, too, while a noted
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -61,7 +62,10 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class ToBroker:
+    """Bytes for the broker; the comment says what was changed in the frame that they are, where something was."""
+
     data: Data
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,14 @@ class Changed:
 
     @property
     def comment(self) -> str:
-        changed = [f"{CHANGED} on the way to the client:", *map(str, self.changes)] if self.changes else []
+        changed = [changed_comment("client", self.changes)] if self.changes else []
         leaked = [] if self.leaked is None else [f"{LEAKED} {self.leaked[0]}:{self.leaked[1]}"]
         return "\n".join(changed + leaked)
+
+
+def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
+    """The packet comment on a frame that was changed on its way to the "client" or the "broker"."""
+    return "\n".join([f"{CHANGED} on the way to the {receiver}:", *map(str, changes)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,6 +550,10 @@ class Connection:
             text = f"sent a response to {plan.name} that carries a broker's own address {host}:{port} to a client"
             commands.append(Notice(f"leaked-{plan.name}-{host}:{port}", text))
         return leaked
+
+    def client_ended(self) -> list[Command]:
+        """The client sends no more."""
+        return []
 
     def broker_ended(self) -> list[Command]:
         """The broker sends no more: what was waiting for the rest of its frame leaves as it is."""

@@ -1,0 +1,10 @@
+"""Addons: what others, and kproxy itself, do with traffic. See docs/addons.md.
+
+    from kproxy.addons import Actor, Observer
+
+An *observer* sees complete exchanges in the process that reads the recording; an *actor* changes frames in the relay.
+"""
+
+from kproxy.addons.api import Actor, Frame, Observed, Observer, Progress
+
+__all__ = ["Actor", "Frame", "Observed", "Observer", "Progress"]

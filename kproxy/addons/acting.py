@@ -1,0 +1,187 @@
+"""The door for actors: decodes the frames that they name, offers them, and shuts out the actor that fails."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from decoders.conversation.stream import Side
+from decoders.jsonform import body_json
+from decoders.knowledge import Knowledge
+from decoders.message import decode_request, decode_response
+from decoders.schema import Definitions, Message
+from decoders.view import View
+from kproxy.addons.api import SIZE, Actor, Frame, name_of
+from kproxy.core.rewrite import Change
+
+Warn = Callable[[str, str, str], None]
+"""Tells the user a line, once a topic, and the log the details: (topic, line, details)."""
+
+CHANGES = 50
+"""Fields of a frame that are named as changed; that there are more is said."""
+LONGEST = 200
+"""Characters of a value in the recording's comment."""
+
+_PLAIN = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
+"""Secrets withheld, and nothing opened that an actor cannot change by fields."""
+
+
+class Actors:
+    """All actors of a relay; see `kproxy.core.acting.Actors`."""
+
+    def __init__(self, actors: Iterable[Actor], definitions: Definitions, warn: Warn) -> None:
+        """Raises LookupError where one names an API that does not exist."""
+        self._definitions = definitions
+        self._warn = warn
+        self._by_key: dict[Side, dict[int, list[Actor]]] = {Side.CLIENT: {}, Side.BROKER: {}}
+        keys = {api.name: api.key for api in definitions.apis.values()}
+        for actor in actors:
+            sides = [side for side in self._by_key if _acts_on(actor, side)]
+            for api in actor.apis:
+                key = keys.get(api) if isinstance(api, str) else api
+                if key is None:
+                    raise LookupError(f"there is no API {api!r}")
+                for side in sides:
+                    self._by_key[side].setdefault(key, []).append(actor)
+
+    def act_on(self, side: Side, api_key: int) -> bool:
+        return api_key in self._by_key[side]
+
+    def offer(
+        self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
+    ) -> tuple[bytes, tuple[Change, ...]]:
+        """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
+        parties = client, broker
+        changes: list[Change] = []
+        whole = self._read(side, api_key, api_version, frame, *parties)
+        for actor in tuple(self._by_key[side].get(api_key, ())):
+            if whole is None:
+                break
+            try:
+                new = actor.request(whole) if side is Side.CLIENT else actor.response(whole)
+                if new is None or new == whole.data:
+                    continue
+                became = self._checked(whole, new, parties)
+                changes += _changes(whole, became, name_of(actor))
+                whole = became
+            except Exception as error:  # noqa: BLE001 (anybody's code)
+                self._shut_out(actor, whole, error)
+        return (frame, ()) if whole is None else (whole.data, tuple(changes))
+
+    def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
+        """A frame that was to be held went by."""
+        where = "request" if side is Side.CLIENT else "response"
+        api = self._definitions.api(api_key)
+        name = f"{f'API {api_key}' if api is None else api.name} v{api_version}"
+        names = ", ".join(name_of(actor) for actor in self._by_key[side].get(api_key, ()))
+        self._warn(f"addon-{where}-{name}-{reason}", f"a {where} of {name} passed addons ({names}): {reason}", "")
+
+    def _read(self, side: Side, api_key: int, api_version: int, data: bytes, client: str, broker: str) -> Frame | None:
+        """The frame decoded; None, and a warning, where it does not read as its version says."""
+        definitions = self._definitions
+        request = side is Side.CLIENT
+        if request:
+            decoded = decode_request(data, definitions)
+            version = definitions.request_header_version(api_key, api_version)
+            header = definitions.message("RequestHeader", version)
+        else:
+            decoded = decode_response(data, api_key, api_version, definitions)
+            version = definitions.response_header_version(api_key, api_version)
+            header = definitions.message("ResponseHeader", version)
+        api, message = definitions.api(api_key), decoded.message
+        if api is None or message is None or header is None or decoded.body is None or decoded.problems:
+            why = decoded.problems[0].message if decoded.problems else "nothing defines it"
+            self.passed(side, api_key, api_version, f"it cannot be read: {why}")
+            return None
+        values = decoded.header
+        return Frame(
+            side, api.name, api_key, api_version, values["correlationId"], client, broker, data, values, decoded.body,
+            header, version, message, decoded.version,
+        )  # fmt: skip
+
+    def _checked(self, old: Frame, new: bytes, parties: tuple[str, str]) -> Frame:
+        """What an actor gave, read again. Raises ValueError where it is no such frame."""
+        if not isinstance(new, bytes):
+            raise TypeError(f"it gave {type(new).__name__} in place of bytes")
+        if len(new) < SIZE or int.from_bytes(new[:SIZE], "big") != len(new) - SIZE:
+            raise ValueError("the length field of what it gave is wrong")
+        request = old.side is Side.CLIENT
+        fixed = slice(SIZE, SIZE + 8) if request else slice(SIZE, SIZE + 4)
+        if new[fixed] != old.data[fixed]:
+            raise ValueError("API key, version and correlation id must stay")
+        became = self._read(old.side, old.api_key, old.api_version, new, *parties)
+        if became is None:
+            raise ValueError("what it gave cannot be read")
+        return became
+
+    def _shut_out(self, actor: Actor, frame: Frame, error: Exception) -> None:
+        name = name_of(actor)
+        for by_key in self._by_key.values():
+            for key in [key for key, actors in by_key.items() if actor in actors]:
+                by_key[key] = [other for other in by_key[key] if other is not actor]
+                if not by_key[key]:
+                    del by_key[key]
+        text = f"actor {name} has failed on {frame.api} v{frame.api_version} and acts no more: "
+        self._warn(f"actor-{name}", f"{text}{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) -> Actors:
+    """The actors of these classes; one that cannot be made is named and left out."""
+    actors = []
+    for one in classes:
+        try:
+            actor = one()
+            Actors([actor], definitions, warn)
+        except Exception as error:  # noqa: BLE001 (anybody's code)
+            text = f"actor {one.__name__} is left out: {type(error).__name__}: {error}"
+            warn(f"actor-{one.__name__}", text, traceback.format_exc())
+        else:
+            actors.append(actor)
+    return Actors(actors, definitions, warn)
+
+
+def _acts_on(actor: Actor, side: Side) -> bool:
+    """Whether an actor's class has a method of its own for what this side sends."""
+    if side is Side.CLIENT:
+        return type(actor).request is not Actor.request
+    return type(actor).response is not Actor.response
+
+
+def _changes(old: Frame, new: Frame, actor: str) -> list[Change]:
+    """Which fields an actor changed, values as text; secrets are withheld."""
+    found: list[Change] = []
+    pairs = (
+        (old.header, new.header, old.header_message, old.header_version),
+        (old.body, new.body, old.message, old.version),
+    )
+    for before, after, message, version in pairs:
+        found += _differences(_json(before, message, version), _json(after, message, version), "")
+    if len(found) > CHANGES:
+        found[CHANGES:] = [Change(f"({len(found) - CHANGES} more fields)", "", "")]
+    if not found:
+        found = [Change("(a value that is not shown)", "", "")]
+    return [Change(f"{actor}: {one.path}", one.old, one.new) for one in found]
+
+
+def _json(values: dict[str, Any], message: Message, version: int) -> Any:
+    return json.loads(json.dumps(body_json(values, message, version, _PLAIN), default=str))
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[Change]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            yield from _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(before, after, f"{path}[{index}]")
+    elif old != new:
+        yield Change(path, _shown(old), _shown(new))
+
+
+def _shown(value: Any) -> str | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

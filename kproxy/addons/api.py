@@ -1,0 +1,202 @@
+"""What an addon is, and what it is given: the part of kproxy that other packages may build on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from decoders.compiler import Values
+from decoders.conversation.stream import Side
+from decoders.exchange import Exchange, Health, Status
+from decoders.exchange_json import SASL_TOKEN, exchange_json
+from decoders.frames import decode_frame, error_name, where_of
+from decoders.schema import Message
+from decoders.view import View
+from decoders.writer import write
+
+if TYPE_CHECKING:
+    from captures.index.writer import Summary
+    from captures.reader import Reader
+
+SIZE = 4
+"""Bytes of the length field that a frame begins with."""
+
+
+class Observer:
+    """Sees what was recorded, in the order in which it became complete; traffic never waits for it.
+
+    Subclasses take no arguments. One that raises is named and sees nothing more.
+    """
+
+    name: str = ""
+    """What messages call it; the class's name unless given."""
+
+    def exchange(self, observed: Observed) -> None:
+        """An exchange is complete: answered, or known never to be."""
+
+    def progress(self, progress: Progress) -> None:
+        """After each batch, and several times a second without one."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class Actor:
+    """Changes frames on their way, in the relay; the other frames of a connection wait behind the one it works on.
+
+    Frames of `apis` are held until they are whole and decoded, in the directions whose method a subclass has; all
+    others pass it by. Subclasses take no arguments. One that raises is named and is asked no more; what it worked on
+    passes as it was.
+    """
+
+    name: str = ""
+    """What messages call it; the class's name unless given."""
+    apis: ClassVar[Collection[str | int]] = ()
+    """Names or keys of APIs ("Metadata", 3)."""
+
+    def request(self, frame: Frame) -> bytes | None:
+        """What goes to the broker in place of this frame; None leaves it as it is."""
+        del frame
+        return None
+
+    def response(self, frame: Frame) -> bytes | None:
+        """What goes to the client in place of this frame; None leaves it as it is."""
+        del frame
+        return None
+
+
+def name_of(addon: Observer | Actor) -> str:
+    return addon.name or type(addon).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`behind` is how many recorded bytes have not been read yet, `health` what could not be read, counted so far."""
+
+    behind: int
+    health: Health
+
+
+@dataclass(slots=True)
+class Observed:
+    """An exchange that is complete, with what the index knows of it.
+
+    `errors` are names of error codes, each once in order of appearance. `throttle` is in seconds; `long_poll` says that
+    a fetch was held by the broker until its max wait. `about` is the topic/group/transaction column of the list.
+    """
+
+    exchange: Exchange
+    api: str | None
+    """None where nothing knows the key, and where a response was seen without its request."""
+    status: Status
+    errors: tuple[str, ...]
+    records: int | None
+    throttle: float
+    long_poll: bool
+    about: str
+    _reader: Reader
+    _bodies: dict[Side, Values | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, exchange: Exchange, summary: Summary, reader: Reader) -> Observed:
+        from captures.index.format import Flag
+
+        key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
+        definitions = reader.definitions
+        named = None if key is None else definitions.api_name(key, protocol)
+        errors = (error_name(code, key, version, definitions, protocol) for code in summary.errors)
+        settled = exchange.status is not Status.OK or summary.status is None
+        return cls(
+            exchange,
+            SASL_TOKEN if exchange.token else named,
+            exchange.status if settled or summary.status is None else summary.status,
+            tuple(errors),
+            summary.records,
+            summary.throttle_ms / 1000,
+            bool(summary.flags & Flag.WAITED),
+            summary.label,
+            reader,
+        )
+
+    @property
+    def client(self) -> str:
+        """The address of its connection's client, "host:port"."""
+        return self.exchange.connection.client
+
+    @property
+    def broker(self) -> str:
+        """The address of its connection's broker, "host:port"."""
+        return self.exchange.connection.broker
+
+    @property
+    def seconds(self) -> float | None:
+        """Response's last byte minus request's last byte, where both were seen."""
+        latency = self.exchange.latency_ns
+        return None if latency is None else latency / 1e9
+
+    @property
+    def request(self) -> Values | None:
+        """The request's body, decoded when first asked for; None where it was not seen or cannot be decoded.
+
+        Values are as they came, secrets included.
+        """
+        return self._body(Side.CLIENT)
+
+    @property
+    def response(self) -> Values | None:
+        """The response's body, as `request`."""
+        return self._body(Side.BROKER)
+
+    def json(self, view: View | None = None) -> dict[str, Any]:
+        """The exchange as "kproxy.exchange/1" (docs/exchange-json.md), secrets withheld unless the view shows them."""
+        reader = self._reader
+        return exchange_json(
+            self.exchange, reader.source, reader.definitions, view=view or View(), precision=reader.precision
+        )
+
+    def _body(self, side: Side) -> Values | None:
+        if side not in self._bodies:
+            self._bodies[side] = self._decode(side)
+        return self._bodies[side]
+
+    def _decode(self, side: Side) -> Values | None:
+        exchange, reader = self.exchange, self._reader
+        frame = exchange.request if side is Side.CLIENT else exchange.response
+        if frame is None or frame.missing or exchange.token:
+            return None
+        data = frame.data(reader.source)
+        if len(data) < frame.size + SIZE:
+            return None
+        decoded = decode_frame(data, where_of(exchange, frame), exchange, reader.definitions)
+        return None if decoded is None else decoded.body
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A whole frame that waits for an actor.
+
+    `client` and `broker` are "host:port". `data` are its bytes, the length field included; `header` and `body` the
+    values of its fields by Kafka's names: integers, text, bytes, lists, and dicts for structs.
+    """
+
+    side: Side
+    api: str
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client: str
+    broker: str
+    data: bytes
+    header: Values
+    body: Values
+    header_message: Message
+    header_version: int
+    message: Message
+    version: int
+
+    def written(self, *, header: Values | None = None, body: Values | None = None) -> bytes:
+        """The frame with other values, what is not given as it is. Raises decoders.writer.WriteError."""
+        content = write(self.header_message, self.header_version, self.header if header is None else header)
+        content += write(self.message, self.version, self.body if body is None else body)
+        return len(content).to_bytes(SIZE, "big") + content

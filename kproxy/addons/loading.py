@@ -1,0 +1,90 @@
+"""Finds addons by what the user names: a file, a module, or a name that an installed package gives.
+
+An installed package does nothing by being installed: its addons run where they are named.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kproxy.addons.api import Actor, Observer
+
+OBSERVERS, ACTORS = "kproxy.observers", "kproxy.actors"
+"""Entry point groups; a name in them is a class of the one kind or the other."""
+
+
+class LoadError(Exception):
+    """An addon that cannot be loaded; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Classes, in the order in which they were named."""
+
+    observers: tuple[type[Observer], ...]
+    actors: tuple[type[Actor], ...]
+
+
+def absolute(spec: str) -> str:
+    """The spec as another process understands it, wherever that runs."""
+    return str(Path(spec).absolute()) if spec.endswith(".py") else spec
+
+
+def load(specs: Iterable[str]) -> Loaded:
+    """The addons that are named: FILE.py, a module, or an entry point's name. Raises LoadError."""
+    observers: list[type[Observer]] = []
+    actors: list[type[Actor]] = []
+    for spec in specs:
+        try:
+            classes = _classes(spec)
+        except Exception as error:  # importing runs anybody's code
+            raise LoadError(f"addon {spec}: {type(error).__name__}: {error}") from error
+        observers += [one for one in classes if issubclass(one, Observer)]
+        actors += [one for one in classes if issubclass(one, Actor)]
+        if not classes:
+            raise LoadError(f"addon {spec}: no subclass of kproxy.addons.Observer or Actor in it")
+    return Loaded(tuple(observers), tuple(actors))
+
+
+def _classes(spec: str) -> list[type[Any]]:
+    """Raises whatever importing raises."""
+    if spec.endswith(".py"):
+        return _in_module(_from_file(Path(spec)))
+    points = [*entry_points(group=OBSERVERS, name=spec), *entry_points(group=ACTORS, name=spec)]
+    if points:
+        return [_checked(point.load()) for point in points]
+    return _in_module(importlib.import_module(spec))
+
+
+def _from_file(path: Path) -> ModuleType:
+    name = f"kproxy_addon_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _in_module(module: ModuleType) -> list[type[Any]]:
+    """The addons that a module defines itself; those that it imports belong to others."""
+    return [
+        thing
+        for thing in vars(module).values()
+        if isinstance(thing, type) and issubclass(thing, Observer | Actor) and thing.__module__ == module.__name__
+    ]
+
+
+def _checked(thing: Any) -> type[Any]:
+    if isinstance(thing, type) and issubclass(thing, Observer | Actor):
+        return thing
+    raise TypeError(f"{thing!r} is no subclass of kproxy.addons.Observer or Actor")

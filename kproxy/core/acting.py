@@ -1,0 +1,266 @@
+"""A connection on which actors work: before anything else sees a frame, those that they name are held and offered.
+
+Each direction is cut into what passes at once and frames that are held until they are whole. What comes out goes to
+`Connection`, so that addresses are rewritten last, whatever an actor has put there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from decoders.conversation.stream import Side
+from kproxy.core.brokers import Address
+from kproxy.core.connection import (
+    MAX_NOTED,
+    Changed,
+    Command,
+    Connection,
+    Shared,
+    ToBroker,
+    changed_comment,
+    no_frame,
+)
+from kproxy.core.rewrite import Change
+
+_SIZE = 4
+_REQUEST = struct.Struct(">hhi")
+_RESPONSE = struct.Struct(">i")
+
+
+class Actors(Protocol):
+    """Who acts on what."""
+
+    def act_on(self, side: Side, api_key: int) -> bool:
+        """Whether a frame of this API that `side` sends is to be held."""
+
+    def offer(
+        self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
+    ) -> tuple[bytes, tuple[Change, ...]]:
+        """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
+
+    def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
+        """A frame that was to be held went by."""
+
+
+Api = tuple[int, int]
+"""API key and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes that leave. `at` is where they begin in what was just fed, below 0 where that came earlier.
+
+    `api` is that of a frame that was held and is whole.
+    """
+
+    data: bytes
+    at: int
+    api: Api | None = None
+
+
+class _Cutter:
+    """Cuts one direction; `wanted` tells by a frame's head whether it is to be held."""
+
+    def __init__(
+        self, head: int, wanted: Callable[[bytes], Api | None], passed: Callable[[Api, str], None], shared: Shared
+    ) -> None:
+        """`head` is how many bytes behind the length field `wanted` has to see."""
+        self._head = _SIZE + head
+        self._wanted = wanted
+        self._passed = passed
+        self._hold_max = shared.hold_max
+        self._budget = shared.budget
+        self._waiting = bytearray()
+        """The frame that has begun, as far as it is there and has not passed."""
+        self._needed = _SIZE
+        """Bytes that must wait before it can go on."""
+        self._api: Api | None = None
+        """Of the frame that is being held."""
+        self._taken = 0
+        """Of the budget."""
+        self._passing = 0
+        """Bytes of the current frame that are still to pass."""
+        self._first = True
+        self._opaque = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._passing
+
+    def feed(self, data: bytes) -> Iterator[_Piece]:
+        """The next bytes; what leaves of them and of those before."""
+        size = len(data)
+        if self._opaque or self._passing >= size:
+            self._passing = max(0, self._passing - size)
+            yield _Piece(data, 0)
+            return
+        position = out_at = 0
+        out = bytearray()
+        while position < size:
+            if self._passing or self._opaque:
+                taken = size - position if self._opaque else min(self._passing, size - position)
+                self._passing = max(0, self._passing - taken)
+                out_at = out_at if out else position
+                out += data[position : position + taken]
+                position += taken
+                continue
+            taken = min(size - position, self._needed - len(self._waiting))
+            self._waiting += data[position : position + taken]
+            position += taken
+            whole = self._judge(taken)
+            if whole is None:
+                continue
+            api, at = self._api, position - len(self._waiting)
+            waiting = self.release()
+            if whole:
+                if out:
+                    yield _Piece(bytes(out), out_at)
+                    out.clear()
+                yield _Piece(waiting, at, api)
+            else:
+                out_at = out_at if out else at
+                out += waiting
+        if out:
+            yield _Piece(bytes(out), out_at)
+
+    def _judge(self, taken: int) -> bool | None:
+        """What becomes of what waits, of which `taken` bytes are new.
+
+        True: it is a held frame that is whole. False: it passes, and `_passing` bytes behind it. None: it waits on.
+        """
+        waiting = self._waiting
+        if self._api is None:
+            if len(waiting) < self._needed:
+                return None
+            length = int.from_bytes(waiting[:_SIZE], "big", signed=True)
+            if no_frame(bytes(waiting), length, first=self._first):
+                self._opaque = True
+                return False
+            self._first = False
+            size = _SIZE + length
+            if len(waiting) < self._head <= size:
+                self._needed = self._head
+                return None
+            self._api = self._held(bytes(waiting[_SIZE:]), size) if size >= self._head else None
+            if self._api is None:
+                self._passing = size - len(waiting)
+                return False
+            self._needed = size
+            taken = len(waiting)
+        if not self._budget.take(taken):
+            self._passing = self._needed - len(waiting)
+            self._passed(self._api, "too much is held already")
+            return False
+        self._taken += taken
+        return True if len(waiting) == self._needed else None
+
+    def _held(self, head: bytes, size: int) -> Api | None:
+        """The API of a frame that is to be held."""
+        api = self._wanted(head)
+        if api is not None and size > self._hold_max:
+            self._passed(api, "it is longer than --hold-max")
+            return None
+        return api
+
+    def release(self) -> bytes:
+        """Lets go what waits, as it came."""
+        waiting = bytes(self._waiting)
+        self._waiting.clear()
+        self._budget.give(self._taken)
+        self._taken = 0
+        self._api = None
+        self._needed = _SIZE
+        return waiting
+
+
+class ActedConnection(Connection):
+    """A connection between `client` and `broker` ("host:port") whose frames are offered to actors."""
+
+    def __init__(self, shared: Shared, own_host: str, actors: Actors, client: str, broker: str) -> None:
+        super().__init__(shared, own_host)
+        self._actors = actors
+        self._parties = client, broker
+        self._asked: dict[int, list[Api]] = {}
+        """Requests whose responses are to be held, by correlation id."""
+        self._up = _Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
+        self._down = _Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
+
+    @property
+    def idle(self) -> bool:
+        return super().idle and self._up.idle and self._down.idle
+
+    def from_client(self, data: bytes) -> list[Command]:
+        commands: list[Command] = []
+        for piece in self._up.feed(data):
+            new, changes = self._offered(Side.CLIENT, piece)
+            inner = super().from_client(new)
+            if changes:
+                inner[0] = ToBroker(new, changed_comment("broker", changes))
+            commands += inner
+        return commands
+
+    def from_broker(self, data: bytes) -> list[Command]:
+        commands: list[Command] = []
+        for piece in self._down.feed(data):
+            new, changes = self._offered(Side.BROKER, piece)
+            end = piece.at + len(piece.data)
+            rewritten: tuple[Change, ...] = ()
+            leaked: Address | None = None
+            for command in super().from_broker(new):
+                if not isinstance(command, Changed):
+                    commands.append(command)
+                elif piece.api is None:
+                    start = max(0, command.start + piece.at)
+                    commands.append(Changed(start, command.end + piece.at, command.changes, command.leaked))
+                else:
+                    rewritten, leaked = command.changes, command.leaked
+            if changes or rewritten or leaked is not None:
+                commands.append(Changed(max(0, piece.at), end, (*changes, *rewritten), leaked))
+        return commands
+
+    def client_ended(self) -> list[Command]:
+        waiting = self._up.release()
+        return super().from_client(waiting) if waiting else []
+
+    def broker_ended(self) -> list[Command]:
+        waiting = self._down.release()
+        return [*(super().from_broker(waiting) if waiting else ()), *super().broker_ended()]
+
+    def dropped(self) -> None:
+        self._up.release()
+        self._down.release()
+        super().dropped()
+
+    def _offered(self, side: Side, piece: _Piece) -> tuple[bytes, tuple[Change, ...]]:
+        if piece.api is None:
+            return piece.data, ()
+        return self._actors.offer(side, *piece.api, piece.data, *self._parties)
+
+    def _request_wanted(self, head: bytes) -> Api | None:
+        api_key, version, correlation_id = _REQUEST.unpack(head)
+        api = api_key, version
+        answered = self._actors.act_on(Side.BROKER, api_key)
+        if answered or correlation_id in self._asked:
+            self._asked.setdefault(correlation_id, []).append(api)
+            if len(self._asked) > MAX_NOTED:
+                del self._asked[next(iter(self._asked))]
+        return api if self._actors.act_on(Side.CLIENT, api_key) else None
+
+    def _response_wanted(self, head: bytes) -> Api | None:
+        (correlation_id,) = _RESPONSE.unpack(head)
+        waiting = self._asked.get(correlation_id)
+        if waiting is None:
+            return None
+        api = waiting.pop(0)
+        if not waiting:
+            del self._asked[correlation_id]
+        return api if self._actors.act_on(Side.BROKER, api[0]) else None
+
+    def _request_passed(self, api: Api, reason: str) -> None:
+        self._actors.passed(Side.CLIENT, *api, reason)
+
+    def _response_passed(self, api: Api, reason: str) -> None:
+        self._actors.passed(Side.BROKER, *api, reason)

@@ -1,0 +1,201 @@
+"""What actors may give, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from decoders.conversation.stream import Side
+from decoders.writer import write
+from kproxy.addons import Actor, Frame
+from kproxy.addons.acting import Actors, table
+from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response
+
+HEARTBEAT, METADATA, AUTHENTICATE = 12, 3, 36
+PARTIES = "c:1", "b:2"
+
+
+class NoThrottle(Actor):
+    apis = ("Heartbeat",)
+
+    def response(self, frame: Frame) -> bytes | None:
+        assert (frame.client, frame.broker) == PARTIES
+        return frame.written(body={**frame.body, "throttleTimeMs": 0})
+
+
+class Rename(Actor):
+    name = "rename"
+    apis = ("Metadata", HEARTBEAT)
+
+    def request(self, frame: Frame) -> bytes | None:
+        return frame.written(header={**frame.header, "clientId": "renamed"})
+
+
+class Gives(Actor):
+    apis = (HEARTBEAT,)
+    what: ClassVar[object] = None
+
+    def response(self, frame: Frame) -> bytes | None:
+        del frame
+        return self.what  # type: ignore[return-value]  # what it should not give, too
+
+
+class Said:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.details: list[str] = []
+
+    def __call__(self, topic: str, line: str, details: str) -> None:
+        del topic
+        self.lines.append(line)
+        self.details.append(details)
+
+
+def answer(throttle: int = 500) -> bytes:
+    return response(HEARTBEAT, 4, 7, {"throttleTimeMs": throttle, "errorCode": 0})
+
+
+def test_values_become_bytes_and_changes_have_names() -> None:
+    said = Said()
+    actors = table([NoThrottle], DEFINITIONS, said)
+    new, changes = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(0)
+    assert [str(change) for change in changes] == ["NoThrottle: throttleTimeMs: 500 -> 0"]
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(0), *PARTIES) == (answer(0), ())
+    assert said.lines == []
+
+
+def test_it_is_asked_for_its_apis_and_its_directions_only() -> None:
+    actors = table([NoThrottle, Rename], DEFINITIONS, Said())
+    wanted = {(side, key) for side in (Side.CLIENT, Side.BROKER) for key in range(100) if actors.act_on(side, key)}
+    assert wanted == {(Side.BROKER, HEARTBEAT), (Side.CLIENT, HEARTBEAT), (Side.CLIENT, METADATA)}
+
+
+@pytest.mark.parametrize("version", [0, 4, 12])
+def test_a_header_may_change(version: int) -> None:
+    message = DEFINITIONS.request(METADATA, version)
+    assert message is not None
+    frame = request(METADATA, version, 7, write(message, version, {}))
+    new, changes = table([Rename], DEFINITIONS, Said()).offer(Side.CLIENT, METADATA, version, frame, *PARTIES)
+    assert new == frame.replace(b"\0\4test", b"\0\7renamed").replace(frame[:4], (len(frame) - 1).to_bytes(4, "big"), 1)
+    assert [str(change) for change in changes] == ['rename: clientId: "test" -> "renamed"']
+
+
+def test_several_act_one_after_the_other() -> None:
+    class Add(Actor):
+        apis = (HEARTBEAT,)
+
+        def response(self, frame: Frame) -> bytes | None:
+            return frame.written(body={**frame.body, "throttleTimeMs": frame.body["throttleTimeMs"] + 1})
+
+    new, changes = table([Add, Add], DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(502)
+    assert [change.new for change in changes] == [501, 502]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("text", "TypeError"),
+        (b"", "length field"),
+        (answer()[:-1], "length field"),
+        (response(HEARTBEAT, 4, 8, {}), "correlation id must stay"),
+        (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be read"),
+    ],
+)
+def test_what_is_no_such_frame_is_not_sent_and_its_actor_is_shut_out(what: object, words: str) -> None:
+    said = Said()
+    wrong = type("Wrong", (Gives,), {"what": what})
+    actors = table([wrong, NoThrottle], DEFINITIONS, said)
+    new, _ = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(0)
+    assert "actor Wrong has failed on Heartbeat v4 and acts no more" in said.lines[-1]
+    assert words in said.lines[-1]
+    assert "Traceback" in said.details[-1]
+    count = len(said.lines)
+    actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert len(said.lines) == count
+
+
+def test_one_that_fails_leaves_its_apis_to_pass() -> None:
+    class Fails(Actor):
+        apis = (HEARTBEAT, METADATA)
+
+        def response(self, frame: Frame) -> bytes | None:
+            del frame
+            raise RuntimeError("why")
+
+    said = Said()
+    actors = table([Fails], DEFINITIONS, said)
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES) == (answer(), ())
+    assert not actors.act_on(Side.BROKER, HEARTBEAT)
+    assert not actors.act_on(Side.BROKER, METADATA)
+    assert said.lines == ["actor Fails has failed on Heartbeat v4 and acts no more: RuntimeError: why"]
+
+
+def test_one_that_cannot_be_made_is_left_out() -> None:
+    class Needs(Actor):
+        def __init__(self, what: str) -> None: ...
+
+    class Unknown(Actor):
+        apis = ("Nothing",)
+
+        def request(self, frame: Frame) -> bytes | None:
+            del frame
+            return None
+
+    said = Said()
+    actors = table([Needs, Unknown, NoThrottle], DEFINITIONS, said)
+    assert actors.act_on(Side.BROKER, HEARTBEAT)
+    assert [line.partition(":")[0] for line in said.lines] == [
+        "actor Needs is left out",
+        "actor Unknown is left out",
+    ]
+    assert "there is no API 'Nothing'" in said.lines[1]
+
+
+@pytest.mark.parametrize(("version", "data"), [(4, answer() + b"x"), (4, answer()[:-1]), (99, answer())])
+def test_what_cannot_be_read_passes_and_is_named(version: int, data: bytes) -> None:
+    said = Said()
+    data = (len(data) - 4).to_bytes(4, "big") + data[4:]
+    actors = table([NoThrottle], DEFINITIONS, said)
+    assert actors.offer(Side.BROKER, HEARTBEAT, version, data, *PARTIES) == (data, ())
+    (line,) = said.lines
+    assert line.startswith(f"a response of Heartbeat v{version} passed addons (NoThrottle): it cannot be read: ")
+
+
+def test_secrets_do_not_reach_the_comment() -> None:
+    class Swap(Actor):
+        apis = (AUTHENTICATE,)
+
+        def request(self, frame: Frame) -> bytes | None:
+            return frame.written(body={"authBytes": b"\0user\0other"})
+
+    message = DEFINITIONS.request(AUTHENTICATE, 2)
+    assert message is not None
+    frame = request(AUTHENTICATE, 2, 7, write(message, 2, {"authBytes": b"\0user\0secret"}))
+    actors = Actors([Swap()], DEFINITIONS, Said())
+    new, changes = actors.offer(Side.CLIENT, AUTHENTICATE, 2, frame, *PARTIES)
+    assert b"other" in new
+    text = "\n".join(map(str, changes))
+    assert text
+    assert "other" not in text
+    assert "secret" not in text
+
+
+def test_values_are_what_was_decoded() -> None:
+    seen: list[Frame] = []
+
+    class Look(Actor):
+        apis = (HEARTBEAT,)
+
+        def response(self, frame: Frame) -> bytes | None:
+            seen.append(frame)
+            return None
+
+    table([Look], DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    (frame,) = seen
+    assert (frame.api, frame.api_key, frame.api_version, frame.correlation_id) == ("Heartbeat", HEARTBEAT, 4, 7)
+    assert frame.body == decoded(answer(), HEARTBEAT, 4)
+    assert frame.written() == frame.data == answer()
