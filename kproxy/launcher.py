@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 20.0
 STOP_SECONDS = 8.0
+FINISH_SECONDS = 8.0
 KEPT_EVENTS = 1000
 RESTARTS = 3
 """How often a dead indexer is started again."""
@@ -246,19 +247,25 @@ class SnifferProcess(RelayProcess):
     called = "sniffer"
 
 
+INDEXER, OBSERVING = "captures.index.indexer", "kproxy.indexing"
+"""Modules of the process that writes an index: alone, and with observers."""
+
+
 class Indexer:
     """The process that writes the index of a recording; started again when it dies, RESTARTS times at most."""
 
-    def __init__(self, recording: Path, index_dir: Path, arguments: tuple[str, ...] = ()) -> None:
-        self._command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "captures.index.indexer",
-            *arguments,
-            str(recording),
-            str(index_dir),
-        ]
+    def __init__(
+        self,
+        recording: Path,
+        index_dir: Path,
+        arguments: tuple[str, ...] = (),
+        *,
+        module: str = INDEXER,
+        tell: Callable[[Event], None] | None = None,
+    ) -> None:
+        """`tell` is called from a thread with what the process says (see `kproxy.indexing`)."""
+        self._command = [sys.executable, "-P", "-m", module, *arguments, str(recording), str(index_dir)]
+        self._tell = tell
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
@@ -275,19 +282,37 @@ class Indexer:
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if self._tell is None else subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
 
     def _watch(self) -> None:
         while self._process is not None:
+            self._hear(self._process)
             self._process.wait()
             if self._stopping.is_set() or self.starts > RESTARTS:
                 return
             if self._stopping.wait(0.2):
                 return
             self._start()
+
+    def _hear(self, process: subprocess.Popen[bytes]) -> None:
+        """Tells what the process says, until it ends."""
+        if self._tell is None or process.stdout is None:
+            return
+        with process.stdout as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):
+                    self._tell(json.loads(line))
+
+    def finish(self) -> None:
+        """Waits until it has read what a relay that has ended has left, FINISH_SECONDS at most."""
+        self._stopping.set()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(FINISH_SECONDS)
+        self.stop()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -304,10 +329,10 @@ class Indexer:
 
 
 def arguments(release: str | None, given: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
-    """What an indexer that follows a recording for one user is told."""
+    """What an indexer that follows a recording is told."""
     read_with = ("--release", release) if release else ()
     only = ("--port", str(ports)) if ports else ()
-    return ("--follow", "--with-parent", *read_with, *only, *(f"--definitions={one}" for one in given))
+    return ("--follow", *read_with, *only, *(f"--definitions={one}" for one in given))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

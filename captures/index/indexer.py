@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from captures.errors import CaptureError
 from captures.garbage import few_collections
 from captures.index.format import NO_NODE
 from captures.index.summary import Summariser
-from captures.index.writer import IndexWriter, Summary
+from captures.index.writer import IndexWriter, NoIndex, Summary
+from captures.reader import Reader
 from captures.source import STANDARD_INPUT
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
@@ -32,22 +33,27 @@ BEGIN_SECONDS = 10.0
 UNREADABLE = 3
 """Exit code for a capture that could not be read to its end."""
 
+Watch = Callable[[Sequence[tuple[Exchange, Summary]], Reader], None]
+"""Is given what became complete, once its rows are written: after every step, with nothing where nothing did."""
+
 
 class Indexer:
     """One reading on its way into an index; `step` takes in a batch of what the capture holds.
 
-    Raises CaptureError where a capture cannot be opened, ValueError where `ports` or `given` cannot be read.
+    Without a directory no index is written: what is read is for `watch` alone. Raises CaptureError where a capture
+    cannot be opened, ValueError where `ports` or `given` cannot be read.
     """
 
     def __init__(
         self,
         captures: list[Path | str],
-        directory: Path,
+        directory: Path | None,
         *,
         ports: str | None = None,
         release: str | None = None,
         given: Sequence[str] = (),
         follow: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         self.reader = captures_reader.read(captures, ports=ports, release=release, given=given, follow=follow)
         source = self.reader.source
@@ -56,9 +62,9 @@ class Indexer:
         held = [part.path for part in source.parts] if self.streaming else [Path(path) for path in captures]
         paths = [str(path.absolute()) for path in held]
         self._follow = follow
-        self.writer = IndexWriter(
-            directory, paths, release=release, state="following" if follow or self.streaming else "indexing"
-        )
+        self._watch = watch
+        state = "following" if follow or self.streaming else "indexing"
+        self.writer = NoIndex() if directory is None else IndexWriter(directory, paths, release=release, state=state)
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
         self._summaries = Summariser(source, self.reader.definitions, Knowledge(self.writer.fact))
@@ -98,12 +104,15 @@ class Indexer:
         for exchange in self.reader.started:
             if exchange.number not in complete:
                 self._put(exchange)
+        watched: list[tuple[Exchange, Summary]] = []
         for item in done:
             if isinstance(item, StreamProblem):
                 self.writer.problem(problem_json(item, precision=self.reader.precision))
             else:
                 self._headers_only.pop(item.number, None)
-                self._put(item)
+                summary = self._put(item)
+                if self._watch is not None:
+                    watched.append((item, summary))
         for exchange in [each for each in self._headers_only.values() if each.request is not None]:
             del self._headers_only[exchange.number]
             self._put(exchange)
@@ -112,10 +121,12 @@ class Indexer:
             for number in self._connections:
                 self._name_broker(number)
         self.writer.flush()
+        if self._watch is not None:
+            self._watch(watched, self.reader)
 
-    def _put(self, exchange: Exchange) -> None:
+    def _put(self, exchange: Exchange) -> Summary:
         if exchange.number < 1:
-            return
+            return Summary()
         if exchange.status is Status.WAITING and exchange.request is None:
             self._headers_only[exchange.number] = exchange
             summary = Summary()
@@ -128,6 +139,7 @@ class Indexer:
         if connection.number not in self._connections:
             self._connections[connection.number] = connection.broker
             self._name_broker(connection.number)
+        return summary
 
     def _name_broker(self, connection: int) -> None:
         node = self._summaries.node(self._connections[connection])
@@ -154,20 +166,21 @@ class Indexer:
 
 def run(
     captures: list[Path | str],
-    directory: Path,
+    directory: Path | None,
     *,
     ports: str | None = None,
     release: str | None = None,
     given: Sequence[str] = (),
     follow: bool = False,
     stopping: threading.Event | None = None,
+    watch: Watch | None = None,
 ) -> CaptureError | None:
     """Index until the capture ends (following: until `stopping` is set); the error that ended it early, if one did.
 
     A pipe blocks between steps. The spool of a pipe is kept while this runs. Raises as `Indexer` does.
     """
     stopping = stopping or threading.Event()
-    indexer = _open(captures, directory, ports, release, given, stopping, follow=follow)
+    indexer = _open(captures, directory, ports, release, given, stopping, watch, follow=follow)
     try:
         while not indexer.finished and not stopping.is_set():
             if not indexer.step(wait=indexer.streaming):
@@ -183,11 +196,12 @@ def run(
 
 def _open(
     captures: list[Path | str],
-    directory: Path,
+    directory: Path | None,
     ports: str | None,
     release: str | None,
     given: Sequence[str],
     stopping: threading.Event,
+    watch: Watch | None,
     *,
     follow: bool,
 ) -> Indexer:
@@ -195,24 +209,34 @@ def _open(
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
-            return Indexer(captures, directory, ports=ports, release=release, given=given, follow=follow)
+            return Indexer(captures, directory, ports=ports, release=release, given=given, follow=follow, watch=watch)
         except CaptureError:
             if not follow or time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
                 raise
 
 
+def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
+    """The command line of the process, for one that adds options of its own to it (see `serve`)."""
+    options = argparse.ArgumentParser(prog=prog, description=description)
+    options.add_argument("captures", nargs="+", metavar="CAPTURE")
+    options.add_argument("directory", metavar="INDEX_DIR")
+    options.add_argument("--follow", action="store_true", help="the capture grows: go on until told to stop")
+    options.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
+    options.add_argument("--release", help="read with the names and layouts of this release")
+    options.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
+    options.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
+    return options
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The process's command line; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="captures.index.indexer", description=__doc__)
-    parser.add_argument("captures", nargs="+", metavar="CAPTURE")
-    parser.add_argument("directory", metavar="INDEX_DIR")
-    parser.add_argument("--follow", action="store_true", help="the capture grows: go on until told to stop")
-    parser.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
-    parser.add_argument("--release", help="read with the names and layouts of this release")
-    parser.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
-    parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
-    options = parser.parse_args(arguments)
-    stopping = threading.Event()
+    return serve(parser("captures.index.indexer", __doc__).parse_args(arguments), threading.Event())
+
+
+def serve(
+    options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
+) -> int:
+    """What `parser` has read, until `stopping` is set or SIGTERM comes; returns an exit code."""
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     # ctrl+c in the terminal is for whoever started us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -222,12 +246,13 @@ def main(arguments: list[str] | None = None) -> int:
         with few_collections():
             error = run(
                 options.captures,
-                Path(options.directory),
+                Path(options.directory) if index else None,
                 ports=options.port,
                 release=options.release,
                 given=options.definitions,
                 follow=options.follow,
                 stopping=stopping,
+                watch=watch,
             )
     except (CaptureError, ValueError) as problem:
         error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), options.captures[0])

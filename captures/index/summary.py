@@ -18,8 +18,9 @@ from decoders.meanings.remarks import wait_over
 from decoders.message import Decoded
 from decoders.schema import Definitions
 
-FETCH = 1
 METADATA = 3
+FETCHES = frozenset({1, 78})
+"""Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
 
 RECORDS: dict[int, tuple[Side, str, str]] = {
     0: (Side.CLIENT, "topicData", "partitionData"),
@@ -74,7 +75,7 @@ class Summariser:
         summary.records, cut = _records(key, asked, answered)
         if cut:
             summary.flags |= Flag.CUT_RECORDS
-        if key == FETCH and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
+        if key in FETCHES and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
         return summary
 

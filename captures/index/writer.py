@@ -296,6 +296,27 @@ class IndexWriter:
         return self._details.append(head + body + text + bytes(padding)) // 8
 
 
+class NoIndex:
+    """Takes what an `IndexWriter` takes and keeps nothing, for a reading that nobody looks at."""
+
+    def __init__(self) -> None:
+        self.meta: dict[str, Any] = {"state": "following"}
+
+    def put(self, exchange: Exchange, summary: Summary | None = None) -> None: ...
+
+    def problem(self, problem: dict[str, Any]) -> None: ...
+
+    def fact(self, fact: Fact, about: str, known: str) -> None: ...
+
+    def node(self, connection: int, node: int) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def write_meta(self, **members: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
 def _side(frame: Frame) -> bytes:
     return layout.SIDE.pack(
         frame.stream_offset,

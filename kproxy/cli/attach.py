@@ -104,7 +104,7 @@ def _show(
     viewers = viewing.chooser(warn=warnings.append, arrived=arrived.set)
     end_with_terminal()
     with scratch.place("index") as directory:
-        indexer = Indexer(run.recording, directory / "index", arguments(release, given))
+        indexer = Indexer(run.recording, directory / "index", ("--with-parent", *arguments(release, given)))
         try:
             tui.run(
                 directory / "index",

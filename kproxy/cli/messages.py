@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings as cli
+from kproxy.cli.options_addons import log_details
 
 if TYPE_CHECKING:
     from kproxy.launcher import Event
@@ -31,9 +32,12 @@ class Messages:
             self.warnings.append(event["message"])
             self.stopped = event.get("stopped", self.stopped)
             self.warn(_cluster(event) + event["message"])
+            log_details(event)
         elif event["event"] == "broker":
             node = f"{'controller' if event['controller'] else 'broker'} {event['node']}"
             self._say(f"{_cluster(event)}{node} ({event['upstream']}) is served on {event['listener']}")
+        elif event["event"] == "metrics":
+            self._say(f"metrics on {event['url']}")
 
     def warn(self, text: str) -> None:
         self._say(f"kproxy: warning: {text}")

@@ -17,6 +17,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.options_addons import Addons, addons, log_details
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
 from kproxy.cli.options_running import Running, running
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from decoders.payloads.choose import Chooser
     from decoders.view import View
     from kproxy.following import Flag, Stopping
-    from kproxy.launcher import RelayProcess
+    from kproxy.launcher import Indexer, RelayProcess
     from kproxy.settings import Settings, TlsSettings
 
 
@@ -140,6 +141,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @defining
 @viewing
 @recording
+@addons
 def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
@@ -159,6 +161,7 @@ def command(
     tls: TlsSettings,
     addresses: Addresses,
     running: Running,
+    addons: Addons,
     **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
@@ -177,9 +180,11 @@ def command(
     kproxy run --upstream kafka:9092 --upstream-proxy socks5://bastion:1080
     kproxy run --upstream kafka:9093 --tls-out --tls-out-ca ca.pem --tls-in auto
     kproxy run --upstream kafka:9092 --detach --name orders
+    kproxy run --upstream kafka:9092 --headless --metrics 9464 --addon ./rename.py
     """  # noqa: D301 (\b keeps click from joining the lines)
     from decoders.view import View
     from kproxy.following import Stopping, leaving_on
+    from kproxy.launcher import arguments
     from kproxy.settings import Settings
 
     context = click.get_current_context()
@@ -198,8 +203,10 @@ def command(
         **recording,
         tls=tls,
         **running.settings,
+        addons=addons.specs,
     )
     chosen = addresses.applied(intercepting(chosen, **transparent))
+    addons.check(record=chosen.record)
     if check and chosen.upstream:
         _check(chosen)
     as_json = cli.current().json
@@ -209,6 +216,8 @@ def command(
     if chosen.record and not headless and not as_json and not running.silent and can_paint():
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
     goes_on = running.detach
+    observers: Indexer | None = None
+    follow = arguments(release, given)
     with leaving_on(signal.SIGTERM), contextlib.ExitStack() as until:
         relay = _start(chosen, spool_dir)
         stopping = Stopping(_twice())
@@ -220,6 +229,8 @@ def command(
             if goes_on:
                 return Exit.OK
             relay.on_event(messages.take)
+            if viewers is None:
+                observers = addons.observers(relay, follow, messages.take)
             if relay.recording is None or running.silent:
                 _wait(relay, stopping)
             elif viewers is None:
@@ -227,6 +238,7 @@ def command(
             else:
                 goes_on = _show(
                     relay,
+                    addons.indexer(relay, follow, messages.take),
                     chosen,
                     messages,
                     filter_text,
@@ -241,9 +253,13 @@ def command(
             raise
         finally:
             if goes_on:
+                if observers is None:
+                    addons.observers(relay, follow, messages.take)
                 _leave(relay, chosen)
             else:
                 relay.stop()
+                if observers is not None:
+                    observers.finish()
                 messages.release()
                 relay.clean_up()
     return Exit.OK
@@ -353,6 +369,7 @@ def _ended(relay: RelayProcess, stopping: Flag) -> None:
 
 def _show(
     relay: RelayProcess,
+    indexer: Indexer,
     chosen: Settings,
     messages: Messages,
     filter_text: str,
@@ -363,13 +380,11 @@ def _show(
     given: tuple[str, ...],
     show_secrets: bool,
 ) -> bool:
-    """The terminal UI in this process, the indexer in another; whether the relay is to go on when the UI is left."""
+    """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
     import tui
     from kproxy.following import Stopping
-    from kproxy.launcher import Indexer, arguments, wait_until
+    from kproxy.launcher import wait_until
 
-    assert relay.recording is not None  # noqa: S101 (the caller asked)
-    indexer = Indexer(relay.recording, relay.index_dir, arguments(release, given))
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
     end_with_terminal()

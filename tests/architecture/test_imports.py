@@ -54,8 +54,13 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("kproxy.relay", {"textual", "rich", "scapy", "numpy", "tui", "urllib3", "fastavro", "cryptography"}),
         ("kproxy.sniffer", {"textual", "rich", "numpy", "tui", "urllib3", "fastavro"}),
+        (
+            "kproxy.relay",
+            {"textual", "rich", "scapy", "numpy", "tui", "urllib3", "fastavro", "cryptography", "prometheus_client"},
+        ),
+        ("kproxy.addons.acting", {"textual", "rich", "scapy", "numpy", "captures", "tui", "prometheus_client"}),
+        ("kproxy.indexing", {"textual", "rich", "tui", "prometheus_client", "opentelemetry", "uvloop"}),
         ("captures.index.indexer", {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
         ("decoders.payloads.choose", HEAVY | {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
         ("tui.app", {"numpy", "scapy", "uvloop", "confluent_kafka"}),

@@ -1,0 +1,234 @@
+"""Prometheus metrics: what exchanges say, and what the relay says of itself when it is scraped. See docs/metrics.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from decoders.exchange import Health, Status
+from kproxy.addons.api import Observed, Observer, Progress
+from kproxy.runs import ask
+from kproxy.settings import shown
+
+CLIENTS = 200
+"""Different values of the client label; whoever comes later is OTHER."""
+BROKERS = 1000
+VERSIONS = 64
+"""Different versions of one API."""
+SOFTWARE = 10_000
+"""Connections whose client's software is remembered; beyond it the oldest are forgotten."""
+OTHER = "other"
+NONE = "NONE"
+"""Kafka's name of error code 0."""
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds."""
+ASK_SECONDS = 1.0
+API_VERSIONS = "ApiVersions"
+_ANSWERED = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
+
+
+class Capped:
+    """Values of a label, as many as `limit`; OTHER stands for those that come later."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._seen: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        if value in self._seen:
+            return value
+        if len(self._seen) >= self._limit:
+            return OTHER
+        self._seen.add(value)
+        return value
+
+
+class Metrics(Observer):
+    """Counts exchanges; `run_dir` is where the relay's control socket is, which is asked at each scrape."""
+
+    name = "metrics"
+
+    def __init__(self, run_dir: Path | None = None) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "kproxy_requests",
+            "Exchanges that are complete.",
+            ("api", "version", "client", "broker", "error"),
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "kproxy_request_duration_seconds",
+            "From a request's last byte to its response's last byte.",
+            ("api", "broker", "kind"),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        parties = ("api", "client", "broker")
+        self._up = Counter("kproxy_request_bytes", "Bytes of requests.", parties, registry=registry)
+        self._down = Counter("kproxy_response_bytes", "Bytes of responses.", parties, registry=registry)
+        self._throttle = Counter(
+            "kproxy_throttle_seconds", "What brokers told clients to wait.", parties, registry=registry
+        )
+        self._records = Counter("kproxy_records", "Records produced and fetched.", parties, registry=registry)
+        self._behind = Gauge(
+            "kproxy_observer_behind_bytes", "Bytes of the recording that are not counted yet.", registry=registry
+        )
+        self._health = Health()
+        registry.register(_HealthCollector(self))
+        if run_dir is not None:
+            registry.register(_RelayCollector(run_dir))
+        self._client = Capped(CLIENTS)
+        self._broker = Capped(BROKERS)
+        self._versions: dict[str, Capped] = {}
+        self._software: dict[int, str] = {}
+        self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
+        self._server: Any = None
+
+    def serve(self, host: str, port: int) -> str:
+        """Answers scrapes from a thread; the URL. Every IPv4 address is "*". Raises OSError."""
+        address = "0.0.0.0" if host == "*" else host.strip("[]")  # noqa: S104 (asked for)
+        self._server, _ = start_http_server(port, addr=address, registry=self.registry)
+        return f"http://{shown(address, self._server.server_port)}/metrics"
+
+    @property
+    def health(self) -> Health:
+        return self._health
+
+    def exchange(self, observed: Observed) -> None:
+        exchange = observed.exchange
+        api = observed.api or OTHER
+        client, broker = self._client(self._client_of(observed)), self._broker(observed.broker)
+        self._child(
+            self._requests, api, self._version(api, exchange.api_version), client, broker, _error(observed)
+        ).inc()
+        for counter, amount in (
+            (self._up, 0 if exchange.request is None else exchange.request.size + 4),
+            (self._down, 0 if exchange.response is None else exchange.response.size + 4),
+            (self._throttle, observed.throttle),
+            (self._records, observed.records),
+        ):
+            if amount:
+                self._child(counter, api, client, broker).inc(amount)
+        seconds = observed.seconds
+        if seconds is not None:
+            kind = "long_poll" if observed.long_poll else "data"
+            self._child(self._duration, api, broker, kind).observe(max(0.0, seconds))
+
+    def progress(self, progress: Progress) -> None:
+        self._behind.set(progress.behind)
+        self._health = progress.health
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def _client_of(self, observed: Observed) -> str:
+        """The client id, else the software that the connection's ApiVersions named, else nothing."""
+        exchange = observed.exchange
+        number = exchange.connection.number
+        if observed.api == API_VERSIONS and (asked := observed.request) and asked.get("clientSoftwareName"):
+            self._software[number] = str(asked["clientSoftwareName"])
+            if len(self._software) > SOFTWARE:
+                del self._software[next(iter(self._software))]
+        return exchange.client_id or self._software.get(number, "")
+
+    def _version(self, api: str, version: int | None) -> str:
+        if version is None or api == OTHER:
+            return OTHER if version is not None else ""
+        known = self._versions.get(api)
+        if known is None:
+            known = self._versions[api] = Capped(VERSIONS)
+        return known(str(version))
+
+    def _child(self, metric: Any, *labels: str) -> Any:
+        """A metric's series; finding it costs prometheus_client more than counting does."""
+        found = self._children.get((metric, labels))
+        if found is None:
+            found = self._children[metric, labels] = metric.labels(*labels)
+        return found
+
+
+def _error(observed: Observed) -> str:
+    """The first error's name, "NONE" where there is none, the status where no answer could be read."""
+    if observed.status not in _ANSWERED:
+        return observed.status.value
+    if not observed.errors:
+        return NONE
+    name = observed.errors[0]
+    return OTHER if name.startswith("UNKNOWN(") else name
+
+
+class _HealthCollector:
+    """What of the recording could not be read."""
+
+    NAMES = (
+        ("gaps", "kproxy_gaps", "Places where the recording misses bytes of a connection."),
+        ("lost", "kproxy_lost_bytes", "Bytes that the recording misses."),
+        ("cut", "kproxy_cut_frames", "Frames that miss bytes."),
+        ("undecoded", "kproxy_undecoded_frames", "Frames whose body no definition fits."),
+        ("not_kafka", "kproxy_not_kafka_connections", "Connections that carried something else."),
+        ("tls", "kproxy_tls_connections", "Connections that carried TLS, which was not read."),
+    )
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        health = self._metrics.health
+        for attribute, name, text in self.NAMES:
+            yield CounterMetricFamily(name, text, value=getattr(health, attribute))
+
+
+class _RelayCollector:
+    """What the relay says at this moment through its control socket; kproxy_up is 0 where it says nothing."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked of the relay before somebody scrapes."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            began = time.monotonic()
+            status = ask(self._run_dir, "status", ASK_SECONDS)
+            took = time.monotonic() - began
+        except (OSError, ValueError):
+            yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=0)
+            return
+        yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=1)
+        yield GaugeMetricFamily("kproxy_relay_answer_seconds", "How long the relay took to say this.", value=took)
+        yield GaugeMetricFamily("kproxy_open_connections", "Clients' open connections.", value=status["connections"])
+        yield CounterMetricFamily(
+            "kproxy_connections", "Connections that clients have opened.", value=status["connections_total"]
+        )
+        relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that have passed.", labels=("sender",))
+        relayed.add_metric(("client",), status["bytes_from_clients"])
+        relayed.add_metric(("broker",), status["bytes_from_brokers"])
+        yield relayed
+        yield GaugeMetricFamily("kproxy_held_bytes", "Bytes of frames being held.", value=status["held_bytes"])
+        responses = CounterMetricFamily(
+            "kproxy_address_responses", "Responses that may carry addresses, by what became of them.", labels=("what",)
+        )
+        for what, count in status["responses"].items():
+            responses.add_metric((what,), count)
+        yield responses
+        recorder = status["recorder"]
+        if recorder is not None:
+            packets, dropped = recorder["packets"], recorder["dropped"]
+            yield CounterMetricFamily("kproxy_recorder_packets", "Packets recorded.", value=packets)
+            yield CounterMetricFamily("kproxy_recorder_bytes", "Bytes recorded.", value=recorder["bytes"])
+            yield CounterMetricFamily(
+                "kproxy_recorder_dropped_packets", "Packets that passed and were not recorded.", value=dropped
+            )
+            yield GaugeMetricFamily(
+                "kproxy_recorder_failed", "1 where recording has stopped.", value=float(recorder["failed"] is not None)
+            )

@@ -1,0 +1,181 @@
+"""Options of `kproxy run` for what watches traffic or changes it: addons, metrics and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import click
+
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from kproxy.launcher import Event, Indexer, RelayProcess
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+METRICS_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Addons:
+    """What the options ask for; `metrics` is (host, port)."""
+
+    specs: tuple[str, ...] = ()
+    metrics: tuple[str, int] | None = None
+    otel_endpoint: str | None = None
+    otel_sample: float = 1.0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """For `kproxy.indexing`; empty where nobody observes. Raises Failure where an addon cannot be loaded."""
+        found: list[str] = []
+        if self.metrics is not None:
+            found += ["--metrics", f"{self.metrics[0]}:{self.metrics[1]}"]
+        if self.otel_endpoint is not None:
+            found += ["--otel-endpoint", self.otel_endpoint, "--otel-sample", str(self.otel_sample)]
+        if self.specs and _observe(self.specs):
+            found += [word for spec in self.specs for word in ("--addon", spec)]
+        return tuple(found)
+
+    def check(self, *, record: bool) -> None:
+        """Raises Failure where what is asked for cannot be."""
+        arguments = self.arguments
+        if arguments and not record:
+            raise Failure("metrics, traces and observers read the recording: --no-record excludes them", Exit.USAGE)
+        if self.metrics is not None:
+            from kproxy import ports
+
+            host, port = self.metrics
+            try:
+                for listener in ports.bind(host.strip("[]"), port):
+                    listener.close()
+            except OSError as error:
+                raise Failure(
+                    f"cannot listen on {host}:{port} for metrics: {error.strerror or error}", Exit.CONNECT
+                ) from None
+        if self.otel_endpoint is not None:
+            import importlib.util
+
+            if importlib.util.find_spec("opentelemetry") is None:
+                raise Failure("--otel-endpoint needs OpenTelemetry: pip install 'kafka-kproxy[otel]'", Exit.USAGE)
+
+    def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
+        """The indexer's process for a recording, with the observers in it where there are some."""
+        from kproxy.launcher import OBSERVING, Indexer
+
+        assert relay.recording is not None  # noqa: S101 (callers record)
+        observers = self.arguments
+        if not observers:
+            return Indexer(relay.recording, relay.index_dir, ("--with-parent", *arguments))
+        own = ("--relay", str(relay.pid), "--run-dir", str(relay.run_dir), *observers)
+        return Indexer(relay.recording, relay.index_dir, (*own, *arguments), module=OBSERVING, tell=tell)
+
+    def observers(
+        self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]
+    ) -> Indexer | None:
+        """The process of the observers, if there are any, for a recording of which nobody needs an index.
+
+        It ends with the relay, whoever else is gone by then.
+        """
+        return self.indexer(relay, ("--no-index", *arguments), tell) if self.arguments else None
+
+
+@cache
+def _observe(specs: tuple[str, ...]) -> bool:
+    """Whether there are observers among the addons. Raises Failure where one cannot be loaded."""
+    from kproxy.addons import loading
+
+    try:
+        return bool(loading.load(specs).observers)
+    except loading.LoadError as error:
+        raise Failure(str(error), Exit.USAGE) from error
+
+
+class _Metrics(click.ParamType[Any]):
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        host, _, port = value.rpartition(":")
+        if not port.isdecimal() or int(port) > 65535:
+            self.fail(f"no port in {value!r}", param, ctx)
+        return host or METRICS_HOST, int(port)
+
+
+class _Endpoint(click.ParamType[Any]):
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            parts = urlsplit(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            self.fail(f"{value!r} is no http(s) URL", param, ctx)
+        if parts.username or parts.password:
+            self.fail("a URL with a user or a password in it; OTEL_EXPORTER_OTLP_HEADERS may authenticate", param, ctx)
+        return value if parts.path.strip("/") else f"{value.rstrip('/')}/v1/traces"
+
+
+def addons(command: Command) -> Command:
+    """Decorates a command with the options; it is called with `addons`, an `Addons`."""
+
+    @wraps(command)
+    def collected(
+        *args: Any,
+        addon: tuple[str, ...],
+        metrics: tuple[str, int] | None,
+        otel_endpoint: str | None,
+        otel_sample: float,
+        **kwargs: Any,
+    ) -> Any:
+        from kproxy.addons.loading import absolute
+
+        specs = tuple(absolute(spec) for spec in addon)
+        return command(*args, addons=Addons(specs, metrics, otel_endpoint, otel_sample), **kwargs)
+
+    options = [
+        click.option(
+            "--addon",
+            multiple=True,
+            metavar="FILE.py|NAME",
+            help="Load an addon: a file, a module, or the name that an installed package gives it; repeatable.",
+        ),
+        click.option(
+            "--metrics",
+            type=_Metrics(),
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus here (on 127.0.0.1 unless given).",
+        ),
+        click.option(
+            "--otel-endpoint",
+            type=_Endpoint(),
+            metavar="URL",
+            help="Send OpenTelemetry traces there, a span an exchange (OTLP over HTTP).",
+        ),
+        click.option(
+            "--otel-sample",
+            type=click.FloatRange(0, 1),
+            default=1.0,
+            show_default=True,
+            metavar="SHARE",
+            help="Trace this share of the exchanges.",
+        ),
+    ]
+    wrapped: Any = collected
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
+
+
+def log_details(event: Event) -> None:
+    """Writes what an event knows beyond its message (a traceback) to the log."""
+    if event.get("details"):
+        import logging
+
+        logging.getLogger("kproxy.addons").info("%s\n%s", event["message"], event["details"])
