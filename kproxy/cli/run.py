@@ -17,7 +17,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
-from kproxy.cli.options_addons import Addons, addons, log_details
+from kproxy.cli.options_addons import Addons, addons
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
 from kproxy.cli.options_running import Running, running
