@@ -215,6 +215,7 @@ def command(
     viewers, arrived = None, threading.Event()
     if chosen.record and not headless and not as_json and not running.silent and can_paint():
         viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
+        end_with_terminal()
     goes_on = running.detach
     observers: Indexer | None = None
     follow = arguments(release, given)
@@ -387,7 +388,6 @@ def _show(
 
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
-    end_with_terminal()
     try:
         return tui.run(
             relay.index_dir,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 from typing import Any
@@ -20,9 +21,8 @@ from kproxy.transparent.rules import Rules
 
 
 def _say(answer: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+    with contextlib.suppress(OSError):  # not through sys.stdout, which would try once more at exit
+        os.write(1, json.dumps(answer).encode() + b"\n")
 
 
 def main() -> int:

@@ -91,8 +91,7 @@ class Terminal:
     def __init__(self, home: Home, *arguments: str, ignores_hangup: bool = False) -> None:
         self.pid, self._master = pty.fork()
         if self.pid == 0:
-            if ignores_hangup:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores_hangup else signal.SIG_DFL)
             os.execve(KPROXY[0], [*KPROXY, "run", *home.upstream, *arguments], home.environment)
         self.seen = b""
         os.set_blocking(self._master, False)
