@@ -218,8 +218,7 @@ class _Relay:
         report: Any = None
         try:
             gc.disable()
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process gets it too, and ends this one
             report = self._run(items, turn, pass_on, tell, parent)
         except OSError as error:
             report = {"os_error": [error.errno, error.strerror, error.filename]}
