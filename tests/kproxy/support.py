@@ -13,6 +13,7 @@ import pytest
 
 from kproxy.launcher import RelayProcess
 from kproxy.settings import Settings, upstream
+from tests.support.brokers import free_ports
 
 SECONDS = 20.0
 
@@ -84,7 +85,7 @@ def relay(
     """`others` are further `Settings`."""
     settings = Settings(
         upstream=upstream(brokers),
-        listen_port=0,
+        listen_port=free_ports(1)[0],
         record_to=None if record_to is None else str(record_to),
         record=record,
         probe=probe,

@@ -37,6 +37,13 @@ def broker() -> Iterator[FakeBroker]:
     fake.close()
 
 
+@pytest.fixture
+def second() -> Iterator[FakeBroker]:
+    fake = FakeBroker()
+    yield fake
+    fake.close()
+
+
 def exchanges(recording: Path) -> tuple[list[Exchange], Health, list[bytes]]:
     """What a recording holds, and the frames of the responses; fails where it cannot be read to its last byte."""
     reader = read(recording)
@@ -73,8 +80,9 @@ def test_bytes_pass_both_ways_and_are_recorded(broker: FakeBroker, tmp_path: Pat
     assert stat.S_IMODE(recording.stat().st_mode) == 0o600
 
 
-def test_addresses_are_replaced_and_the_recording_has_the_brokers_side(broker: FakeBroker, tmp_path: Path) -> None:
-    second = FakeBroker()
+def test_addresses_are_replaced_and_the_recording_has_the_brokers_side(
+    broker: FakeBroker, second: FakeBroker, tmp_path: Path
+) -> None:
     recording = tmp_path / "r.pcapng"
     message = DEFINITIONS.response(3, 9)
     assert message is not None
@@ -100,7 +108,6 @@ def test_addresses_are_replaced_and_the_recording_has_the_brokers_side(broker: F
         assert status["brokers"]["6"] == {"upstream": second.address, "port": ports[6]}
         assert status["responses"]["rewritten"] == 1
         process.stop()
-    second.close()
     found, _, frames = exchanges(recording)
     metadata = next(exchange for exchange in found if exchange.api_key == 3)
     assert metadata.response is not None

@@ -17,6 +17,7 @@ import pytest
 from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.support.brokers import free_ports
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -24,9 +25,8 @@ COMMAND = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "ru
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    (port,) = free_ports(1)
+    return port
 
 
 class Run:
