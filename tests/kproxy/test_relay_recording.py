@@ -11,13 +11,14 @@ import pytest
 from captures.reader import read
 from captures.ring import number_of
 from decoders.exchange import Exchange, Health, Status
+from decoders.writer import write
 from kproxy.launcher import StartError, wait_until
-from tests.kproxy.core.frames import request, response
+from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay
 
 pytestmark = pytest.mark.timeout(120)
 
-FETCH, HEARTBEAT = 1, 12
+FETCH, HEARTBEAT, SYNC_GROUP = 1, 12, 14
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +46,16 @@ def talk(broker: FakeBroker, bootstrap: str, requests: list[bytes], answers: lis
                 assert exactly(client, len(answered)) == answered
 
 
-def heartbeats(count: int, size: int) -> tuple[list[bytes], list[bytes]]:
-    """Requests with incompressible bodies, and their answers."""
-    body = bytes(range(256)) * (size // 256)
-    return [request(HEARTBEAT, 0, n, body) for n in range(count)], [response(HEARTBEAT, 0, n, {}) for n in range(count)]
+def syncs(count: int, size: int) -> tuple[list[bytes], list[bytes]]:
+    """Requests (SyncGroup) that decode, so that a reading which begins within one finds the next, and their answers."""
+    message = DEFINITIONS.request(SYNC_GROUP, 0)
+    assert message is not None
+    values = {"groupId": "g", "generationId": 1, "memberId": "m", "assignments": []}
+    values["assignments"] = [{"memberId": "m", "assignment": bytes(range(256)) * (size // 256)}]
+    body = write(message, 0, values)
+    answer = {"errorCode": 0, "assignment": b""}
+    numbers = range(count)
+    return [request(SYNC_GROUP, 0, n, body) for n in numbers], [response(SYNC_GROUP, 0, n, answer) for n in numbers]
 
 
 def exchanges(recording: Path) -> tuple[list[Exchange], Health]:
@@ -66,7 +73,7 @@ def test_a_ring_of_files(broker: FakeBroker, tmp_path: Path) -> None:
     with relay(broker.address, record_to=directory, ring_files=3, ring_bytes=1 << 20) as process:
         assert process.recording == directory
         for _ in range(8):
-            talk(broker, process.bootstrap, *heartbeats(8, 128 << 10))
+            talk(broker, process.bootstrap, *syncs(8, 128 << 10))
         process.stop()
 
     def compressed() -> bool:
@@ -85,7 +92,7 @@ def test_a_ring_that_is_not_compressed(broker: FakeBroker, tmp_path: Path) -> No
     with relay(
         broker.address, record_to=tmp_path / "ring", ring_files=2, ring_bytes=1 << 20, ring_zstd=False
     ) as process:
-        talk(broker, process.bootstrap, *heartbeats(16, 128 << 10))
+        talk(broker, process.bootstrap, *syncs(16, 128 << 10))
         process.stop()
     assert not list((tmp_path / "ring").glob("*.zst"))
     assert len(exchanges(tmp_path / "ring")[0]) >= 8
@@ -104,12 +111,12 @@ def test_a_second_relay_keeps_off_the_ring_of_another(broker: FakeBroker, tmp_pa
 def test_only_the_beginning_of_frames(broker: FakeBroker, tmp_path: Path) -> None:
     recording = tmp_path / "r.pcapng"
     with relay(broker.address, record_to=recording, snap=64) as process:
-        talk(broker, process.bootstrap, *heartbeats(10, 128 << 10))
+        talk(broker, process.bootstrap, *syncs(10, 128 << 10))
         process.stop()
     found, health = exchanges(recording)
     assert [one.correlation_id for one in found] == list(range(10))
     assert {one.status for one in found} == {Status.CUT}
-    assert {one.request.size for one in found if one.request} == {len(heartbeats(1, 128 << 10)[0][0]) - 4}
+    assert {one.request.size for one in found if one.request} == {len(syncs(1, 128 << 10)[0][0]) - 4}
     assert (health.gaps, health.lost) == (0, 0)
     assert recording.stat().st_size < 32 << 10
     assert b"(--snap 64)" in recording.read_bytes()
@@ -156,7 +163,7 @@ def test_a_removed_recording_stops_and_traffic_goes_on(broker: FakeBroker, tmp_p
     with relay(broker.address, record_to=recording) as process:
         process.on_event(lambda event: said.append(event.get("message", "")))
         recording.unlink()
-        talk(broker, process.bootstrap, *heartbeats(3, 256))
+        talk(broker, process.bootstrap, *syncs(3, 256))
         assert wait_until(lambda: any("the file has been removed; traffic goes on" in one for one in said), SECONDS)
-        talk(broker, process.bootstrap, *heartbeats(3, 256))
+        talk(broker, process.bootstrap, *syncs(3, 256))
         assert process.command("status")["recorder"]["failed"] == "the file has been removed"

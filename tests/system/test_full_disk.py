@@ -15,7 +15,7 @@ from captures.reader import read
 from decoders.exchange import Exchange, Health
 from kproxy.launcher import wait_until
 from tests.kproxy.support import SECONDS, FakeBroker, places, relay
-from tests.kproxy.test_relay_recording import heartbeats, talk
+from tests.kproxy.test_relay_recording import syncs, talk
 
 pytestmark = [
     pytest.mark.system,
@@ -46,9 +46,9 @@ def test_a_full_disk_stops_the_recording_and_not_the_traffic(
     settings: dict[str, Any] = {"ring_files": 10, "ring_bytes": 1 << 20, "ring_zstd": False} if ring else {}
     with relay(broker.address, record_to=recording, **settings) as process:
         process.on_event(lambda event: said.append(event.get("message", "")))
-        talk(broker, process.bootstrap, *heartbeats(64, 128 << 10))
+        talk(broker, process.bootstrap, *syncs(64, 128 << 10))
         assert wait_until(lambda: any("No space left on device; traffic goes on" in one for one in said), SECONDS)
-        talk(broker, process.bootstrap, *heartbeats(64, 128 << 10))
+        talk(broker, process.bootstrap, *syncs(64, 128 << 10))
         status = process.command("status")["recorder"]
         assert status["failed"] == "No space left on device"
         assert status["dropped"] > 64
