@@ -49,7 +49,7 @@ class Topics:
             if isinstance(element, str):
                 first = first or element
                 continue
-            name = _topic(element, known)
+            name = topic_name(element, known)
             listed = _partitions(element)
             partitions += len(listed)
             first = first or (f"{name}-{listed[0]}" if listed else name)
@@ -161,7 +161,8 @@ def _generic(body: Body, known: Knowledge) -> str:
     return next((text for path in _TOPIC_LISTS if (text := Topics(path).render(body, known))), "")
 
 
-def _topic(element: Body, known: Knowledge) -> str:
+def topic_name(element: Body, known: Knowledge) -> str:
+    """The topic that an element of a message names, by name or by id; an id without a known name as Kafka prints it."""
     for key in _NAMES:
         value = element.get(key)
         if isinstance(value, str) and value:

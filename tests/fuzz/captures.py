@@ -12,6 +12,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Any
 
+from captures.analysis.views import Views
 from captures.export.jsonl import JsonLines
 from captures.reader import Reader
 from decoders import schema
@@ -164,8 +165,12 @@ def _read(data: bytes, *, batch: int, shown: int | None = None, step: int = 0) -
                 if reader.idle:
                     items += reader.finish()
     else:
+        views = Views(source, reader.definitions)
         for some in reader.batches():
             items += some
+            for item in some:
+                if isinstance(item, Exchange):
+                    views.add(item)
     health = reader.health
     assert min(health.packets, health.bytes, health.lost, health.gaps, health.cut) >= 0
     assert health.packets <= len(data)

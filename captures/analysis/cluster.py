@@ -1,0 +1,347 @@
+"""The cluster's control plane over time: brokers, controllers, leaders and ISRs, topics, reassignments.
+
+Told by Metadata, by the control requests between brokers (keys 4 to 7), by AlterPartition and the requests of admin
+clients, and by the records of `__cluster_metadata` that brokers fetch from the controllers (KRaft).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from captures.analysis.seen import Seen, Values
+from captures.analysis.topics import fetch_role
+from decoders.exchange_json import timestamp
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+EVENTS: Final = 100_000
+"""Events that are kept, the first; later ones are counted."""
+MOST: Final = 200_000
+"""Partitions whose state is followed."""
+NOBODY: Final = -1
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """One change; `about` is a topic, a topic-partition, a broker or "" for the cluster."""
+
+    time: int
+    exchange: int
+    kind: str
+    about: str
+    text: str
+    source: str
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "time": timestamp(self.time, 9),
+            "exchange": self.exchange,
+            "kind": self.kind,
+            "about": self.about,
+            "text": self.text,
+            "source": self.source,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """What was last told of a partition; None is what was not told yet."""
+
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    moving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """Replicas that are being added, and removed."""
+
+
+@dataclass(slots=True, eq=False)
+class Broker:
+    """A broker as Metadata or the controller named it."""
+
+    node_id: int
+    address: str
+    rack: str | None = None
+
+
+class Cluster:
+    """Adds up what exchanges tell of the control plane."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Broker] = {}
+        self.cluster_id: str | None = None
+        self.controller: tuple[int, int] | None = None
+        """The newest controller's id and epoch (-1 where only Metadata named it)."""
+        self.events: list[Event] = []
+        self.more_events = 0
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self._metadata_controller: int | None = None
+        self._topics: set[str] = set()
+        self._names: dict[str, str] = {}
+        """Names of topics by the ids in metadata records."""
+        self._read = -1
+        """Offset up to which the metadata log was read: followers fetch the same records."""
+        self.fetches: Counter[str] = Counter()
+        """Fetch requests by who sent them: follower, consumer, debugging."""
+
+    def add(self, seen: Seen) -> None:
+        match seen.key:
+            case 1:
+                self.fetches[fetch_role(seen)[0]] += 1
+                self._metadata_log(seen)
+            case 3:
+                self._metadata(seen)
+            case 4 | 5 | 6:
+                self._control(seen)
+            case 7:
+                node = seen.request.get("brokerId")
+                self._event(seen, "broker", f"broker {node}", f"broker {node} asks to shut down", "ControlledShutdown")
+            case 19 | 20 | 37 | 45 | 43:
+                self._admin(seen)
+            case 56:
+                self._alter_partition(seen)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        yield {
+            "schema": "kproxy.cluster/1",
+            "cluster_id": self.cluster_id,
+            "controller": None if self.controller is None else self.controller[0],
+            "controller_epoch": None if self.controller is None or self.controller[1] < 0 else self.controller[1],
+            "brokers": [
+                {"node_id": one.node_id, "address": one.address, "rack": one.rack}
+                for one in sorted(self.brokers.values(), key=lambda one: one.node_id)
+            ],
+            "fetches": dict(sorted(self.fetches.items())),
+            "partitions": [
+                {
+                    "partition": f"{topic}-{number}",
+                    "leader": state.leader,
+                    "leader_epoch": state.leader_epoch,
+                    "isr": state.isr,
+                    "replicas": state.replicas,
+                }
+                for (topic, number), state in sorted(self.partitions.items())
+            ],
+            "more_events": self.more_events,
+        }
+        for event in sorted(self.events, key=lambda event: (event.time, event.exchange)):
+            yield {"schema": "kproxy.cluster_event/1", **event.line()}
+
+    # --- what each message tells ---
+
+    def _metadata(self, seen: Seen) -> None:
+        self.cluster_id = seen.response.get("clusterId") or self.cluster_id
+        for one in seen.response.get("brokers") or ():
+            self._broker(seen, one["nodeId"], f"{one['host']}:{one['port']}", one.get("rack"), "Metadata")
+        controller = seen.response.get("controllerId", NOBODY)
+        # KRaft brokers name any broker as the controller; where control requests are seen, they are the truth.
+        if (
+            controller >= 0
+            and (self.controller is None or self.controller[1] < 0)
+            and controller != self._metadata_controller
+        ):
+            self._metadata_controller = controller
+            self.controller = (controller, -1)
+        for topic in seen.response.get("topics") or ():
+            name = topic.get("name")
+            if not name or topic.get("errorCode"):
+                continue
+            self._topics.add(name)
+            for one in topic.get("partitions") or ():
+                self._partition(
+                    seen, name, one["partitionIndex"], "Metadata", leader=one["leaderId"],
+                    epoch=one.get("leaderEpoch"), isr=one["isrNodes"], replicas=one["replicaNodes"],
+                )  # fmt: skip
+
+    def _control(self, seen: Seen) -> None:
+        api = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}[seen.key]
+        body = seen.request
+        if "controllerId" not in body:
+            return
+        controller = (body["controllerId"], body["controllerEpoch"])
+        if self.controller != controller and (self.controller is None or controller[1] >= self.controller[1]):
+            text = f"controller {controller[0]} at epoch {controller[1]}"
+            self._event(seen, "controller", f"broker {controller[0]}", text, api)
+            self.controller = controller
+        for one in body.get("liveBrokers") or ():
+            ends = one.get("endpoints") or [{"host": one.get("v0Host"), "port": one.get("v0Port")}]
+            self._broker(seen, one["id"], f"{ends[0]['host']}:{ends[0]['port']}", one.get("rack"), api)
+        if seen.key == 5:
+            self._stop_replica(seen)
+            return
+        states = [(one["topicName"], one) for one in body.get("ungroupedPartitionStates") or ()]
+        for topic in body.get("topicStates") or ():
+            states += [(topic["topicName"], one) for one in topic.get("partitionStates") or ()]
+        for name, one in states:
+            self._partition(
+                seen, name, one["partitionIndex"], api, leader=one["leader"], epoch=one["leaderEpoch"],
+                isr=one["isr"], replicas=one["replicas"],
+                moving=(one.get("addingReplicas") or (), one.get("removingReplicas") or ()),
+            )  # fmt: skip
+
+    def _stop_replica(self, seen: Seen) -> None:
+        body = seen.request
+        every = body.get("deletePartitions", False)
+        stopped = [(one["topicName"], one["partitionIndex"], every) for one in body.get("ungroupedPartitions") or ()]
+        for topic in body.get("topics") or ():
+            stopped += [(topic["name"], number, every) for number in topic["partitionIndexes"]]
+        for topic in body.get("topicStates") or ():
+            stopped += [
+                (topic["topicName"], one["partitionIndex"], one["deletePartition"]) for one in topic["partitionStates"]
+            ]
+        for name, number, delete in stopped:
+            text = "its replica is stopped" + (" and deleted" if delete else "")
+            self._event(seen, "replica", f"{name}-{number}", text, "StopReplica")
+
+    def _admin(self, seen: Seen) -> None:
+        if seen.key == 43:
+            self._event(seen, "election", "", f"leaders are elected ({_count(seen)})", "ElectLeaders")
+            return
+        refused = {one.get("name"): one["errorCode"] for one in _results(seen) if one.get("errorCode")}
+        for element in seen.request.get("topics") or seen.request.get("topicNames") or ():
+            name = element if isinstance(element, str) else seen.topic(element)
+            result = f", refused with {refused[name]}" if refused.get(name) else ""
+            match seen.key:
+                case 19:
+                    count = element["numPartitions"] if element["numPartitions"] >= 0 else len(element["assignments"])
+                    text = f"created with {count} partitions" if count > 0 else "created"
+                    self._event(seen, "topic", name, text + result, "CreateTopics")
+                case 20:
+                    self._event(seen, "topic", name, "deleted" + result, "DeleteTopics")
+                case 37:
+                    self._event(
+                        seen, "topic", name, f"grows to {element['count']} partitions{result}", "CreatePartitions"
+                    )
+                case 45:
+                    for one in element["partitions"]:
+                        where = one.get("replicas")
+                        text = "reassignment cancelled" if where is None else f"to be moved to {_ids(where)}"
+                        about = f"{name}-{one['partitionIndex']}"
+                        self._event(seen, "reassignment", about, text + result, "AlterPartitionReassignments")
+
+    def _alter_partition(self, seen: Seen) -> None:
+        for topic in seen.response.get("topics") or ():
+            for one in topic.get("partitions") or ():
+                if not one.get("errorCode"):
+                    self._partition(
+                        seen, seen.topic({**topic, "name": topic.get("topicName")}), one["partitionIndex"],
+                        "AlterPartition", leader=one["leaderId"], epoch=one["leaderEpoch"], isr=one["isr"],
+                    )  # fmt: skip
+
+    def _metadata_log(self, seen: Seen) -> None:
+        if not any(seen.topic(element) == METADATA_TOPIC for element in seen.response.get("responses") or ()):
+            return
+        _, shown = seen.shown(records=True)
+        for element in shown.get("responses") or ():
+            for partition in element.get("partitions") or ():
+                for batch in (partition.get("records") or {}).get("batches") or ():
+                    for record in batch.get("records") or ():
+                        if record.get("offset", -1) > self._read:
+                            self._read = record["offset"]
+                            self._record(seen, record)
+
+    def _record(self, seen: Seen, record: Values) -> None:
+        """One record of the metadata log."""
+        value = record.get("value")
+        decoded = value.get("decoded") if isinstance(value, dict) else None
+        if not isinstance(decoded, dict):
+            return
+        kind, data = decoded.get("type"), decoded.get("data", decoded)
+        topic_id = data.get("topicId")
+        name = self._names.get(topic_id, topic_id) if isinstance(topic_id, str) else ""
+        match kind:
+            case "TopicRecord":
+                self._names[topic_id] = data["name"]
+                self._event(seen, "topic", data["name"], "created", METADATA_TOPIC)
+            case "RemoveTopicRecord":
+                self._event(seen, "topic", name, "deleted", METADATA_TOPIC)
+            case "PartitionRecord" | "PartitionChangeRecord":
+                self._partition(
+                    seen, name, data["partitionId"], METADATA_TOPIC,
+                    leader=None if data.get("leader") == -2 else data.get("leader"), epoch=data.get("leaderEpoch"),
+                    isr=data.get("isr"), replicas=data.get("replicas"),
+                    moving=(data.get("addingReplicas") or (), data.get("removingReplicas") or ()),
+                )  # fmt: skip
+            case "RegisterBrokerRecord":
+                ends = data.get("endPoints") or ()
+                address = f"{ends[0]['host']}:{ends[0]['port']}" if ends else ""
+                self._broker(seen, data["brokerId"], address, data.get("rack"), METADATA_TOPIC)
+            case "UnregisterBrokerRecord":
+                self._event(seen, "broker", f"broker {data['brokerId']}", "unregistered", METADATA_TOPIC)
+
+    # --- what changed ---
+
+    def _broker(self, seen: Seen, node_id: int, address: str, rack: str | None, source: str) -> None:
+        known = self.brokers.get(node_id)
+        self.brokers[node_id] = Broker(node_id, address, rack)
+        if known is None or known.address != address:
+            text = f"at {address}" if known is None else f"moved from {known.address} to {address}"
+            self._event(seen, "broker", f"broker {node_id}", text, source)
+
+    def _partition(
+        self,
+        seen: Seen,
+        topic: str,
+        number: int,
+        source: str,
+        *,
+        leader: int | None = None,
+        epoch: int | None = None,
+        isr: Any = None,
+        replicas: Any = None,
+        moving: tuple[Any, Any] | None = None,
+    ) -> None:
+        """Take in what was told of a partition; what is None was not told. Old news of an earlier epoch is left."""
+        about = f"{topic}-{number}"
+        state = self.partitions.get((topic, number))
+        if state is None:
+            state = Partition()
+            if len(self.partitions) < MOST:
+                self.partitions[topic, number] = state
+        if epoch is not None and epoch >= 0:
+            if state.leader_epoch is not None and epoch < state.leader_epoch:
+                return
+            state.leader_epoch = epoch
+        if leader is not None and leader != state.leader:
+            before = state.leader
+            state.leader = leader
+            if leader == NOBODY:
+                self._event(seen, "leader", about, "has no leader", source)
+            elif before is not None:
+                was = "nobody" if before == NOBODY else before
+                at = f" at epoch {epoch}" if epoch is not None and epoch >= 0 else ""
+                self._event(seen, "leader", about, f"leader {was} -> {leader}{at}", source)
+        if isr is not None and set(isr) != set(state.isr or ()):
+            if state.isr is not None:
+                self._event(seen, "isr", about, f"ISR {_ids(state.isr)} -> {_ids(isr)}", source)
+            state.isr = tuple(isr)
+        if replicas is not None:
+            if state.replicas is not None and set(replicas) != set(state.replicas):
+                self._event(seen, "replicas", about, f"replicas {_ids(state.replicas)} -> {_ids(replicas)}", source)
+            state.replicas = tuple(replicas)
+        if moving is not None and (tuple(moving[0]), tuple(moving[1])) != state.moving:
+            state.moving = (tuple(moving[0]), tuple(moving[1]))
+            adding, removing = state.moving
+            text = f"reassignment: adding {_ids(adding)}, removing {_ids(removing)}"
+            self._event(seen, "reassignment", about, text if adding or removing else "reassignment is over", source)
+
+    def _event(self, seen: Seen, kind: str, about: str, text: str, source: str) -> None:
+        if len(self.events) < EVENTS:
+            self.events.append(Event(seen.time, seen.number, kind, about, text, source))
+        else:
+            self.more_events += 1
+
+
+def _results(seen: Seen) -> list[Values]:
+    return list(seen.response.get("topics") or seen.response.get("responses") or ())
+
+
+def _count(seen: Seen) -> str:
+    topics = seen.request.get("topicPartitions")
+    return "all partitions" if topics is None else f"{sum(len(one['partitions']) for one in topics)} partitions"
+
+
+def _ids(nodes: Any) -> str:
+    return "[" + ",".join(map(str, nodes)) + "]"

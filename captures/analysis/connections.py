@@ -1,0 +1,210 @@
+"""Connections, and how far each client came in its start-up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from captures.analysis.seen import Client, Seen
+from decoders.exchange import Exchange, Status
+from decoders.exchange_json import milliseconds, timestamp
+from decoders.schema import errors
+
+MOST: Final = 100_000
+"""Connections, and clients, that are told apart; later ones are counted."""
+LADDER: Final = {
+    18: "ApiVersions",
+    17: "SaslHandshake",
+    36: "SaslAuthenticate",
+    3: "Metadata",
+    10: "FindCoordinator",
+    22: "InitProducerId",
+    11: "JoinGroup",
+    14: "SyncGroup",
+    68: "ConsumerGroupHeartbeat",
+    76: "ShareGroupHeartbeat",
+    88: "StreamsGroupHeartbeat",
+    9: "OffsetFetch",
+    2: "ListOffsets",
+    0: "Produce",
+    1: "Fetch",
+    78: "ShareFetch",
+    12: "Heartbeat",
+}
+"""The steps of a client's start-up by API key, in the order in which a client takes them."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A client's first request of an API that was answered without an error, or else its last attempt."""
+
+    api: str
+    time: int
+    exchange: int
+    latency_ns: int | None
+    attempts: int = 1
+    error: int = 0
+    done: bool = False
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "api": self.api,
+            "time": timestamp(self.time, 9),
+            "exchange": self.exchange,
+            "latency_ms": None if self.latency_ns is None else milliseconds(self.latency_ns, 9),
+            "attempts": self.attempts,
+            "error": errors.name(self.error) if self.error else None,
+            "done": self.done,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A TCP connection; `in_flight` is the most requests that waited at once."""
+
+    number: int
+    client: str
+    broker: str
+    began: int
+    last: int = 0
+    client_ids: set[str] = field(default_factory=set)
+    software: str = ""
+    mechanism: str | None = None
+    tls: bool = False
+    exchanges: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    in_flight: int = 0
+    first_exchange: int = 0
+    last_exchange: int = 0
+    apis: Counter[tuple[int, int]] = field(default_factory=Counter)
+    waiting: list[int] = field(default_factory=list)
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "connection": self.number,
+            "client": self.client,
+            "broker": self.broker,
+            "began": timestamp(self.began, 9),
+            "last": timestamp(self.last, 9),
+            "client_ids": sorted(self.client_ids),
+            "software": self.software or None,
+            "sasl_mechanism": self.mechanism,
+            "tls": self.tls,
+            "exchanges": self.exchanges,
+            "errors": self.errors,
+            "unanswered": self.unanswered,
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+            "in_flight_most": self.in_flight,
+            "first_exchange": self.first_exchange,
+            "last_exchange": self.last_exchange,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Started:
+    """How a client came up: its steps over all its connections, in the order in which it took them."""
+
+    client: Client
+    steps: dict[int, Step] = field(default_factory=dict)
+
+    @property
+    def stopped_at(self) -> Step | None:
+        """The step that it has not got past; None where all that it tried was answered well."""
+        failed = [step for step in self.steps.values() if not step.done]
+        return max(failed, key=lambda step: step.time) if failed else None
+
+    def line(self) -> dict[str, Any]:
+        stopped = self.stopped_at
+        return {
+            "client_id": self.client.client_id,
+            "host": self.client.host,
+            "software": self.client.software or None,
+            "groups": sorted(self.client.groups),
+            "steps": [step.line() for step in sorted(self.steps.values(), key=lambda step: step.time)],
+            "stopped_at": None if stopped is None else stopped.api,
+        }
+
+
+class Connections:
+    """Adds exchanges up by connection and by client."""
+
+    def __init__(self) -> None:
+        self.more = 0
+        """Connections that were counted and not kept."""
+        self._links: dict[int, Link] = {}
+        self._clients: dict[Client, Started] = {}
+
+    def note(self, exchange: Exchange) -> None:
+        """What every exchange tells, one that is not Kafka's protocol too."""
+        connection = exchange.connection
+        link = self._links.get(connection.number)
+        if link is None:
+            if len(self._links) >= MOST:
+                self.more += 1
+                return
+            link = Link(connection.number, connection.client, connection.broker, connection.first_time)
+            self._links[connection.number] = link
+        link.exchanges += 1
+        link.first_exchange = link.first_exchange or exchange.number
+        link.last_exchange = max(link.last_exchange, exchange.number)
+        link.tls = link.tls or exchange.status is Status.TLS
+        link.unanswered += exchange.status is Status.NO_RESPONSE
+        if exchange.client_id is not None:
+            link.client_ids.add(exchange.client_id)
+        if exchange.request is not None:
+            link.request_bytes += exchange.request.size + 4
+            link.last = max(link.last, exchange.request.time)
+        if exchange.response is not None:
+            link.response_bytes += exchange.response.size + 4
+            link.last = max(link.last, exchange.response.time)
+        if exchange.request is not None and exchange.response is not None:
+            # Exchanges come as they are answered: who was asked before this answer and answered after it waited too.
+            asked = exchange.request.time
+            link.waiting = [time for time in link.waiting if time > asked]
+            link.waiting.append(exchange.response.time)
+            link.in_flight = max(link.in_flight, len(link.waiting))
+
+    def add(self, seen: Seen) -> None:
+        link = self._links.get(seen.exchange.connection.number)
+        if link is not None:
+            link.software = seen.client.software or link.software
+            link.errors += bool(seen.errors)
+            if seen.key == 17 and not seen.error:
+                link.mechanism = seen.request.get("mechanism") or link.mechanism
+        if seen.key in LADDER:
+            self._step(seen)
+
+    def links(self) -> list[Link]:
+        return sorted(self._links.values(), key=lambda one: one.number)
+
+    def clients(self) -> list[Started]:
+        """The clients, in the order in which they were first seen."""
+        return list(self._clients.values())
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        for link in self.links():
+            yield {"schema": "kproxy.connection/1", **link.line()}
+        for client in self.clients():
+            yield {"schema": "kproxy.client/1", **client.line()}
+
+    def _step(self, seen: Seen) -> None:
+        started = self._clients.get(seen.client)
+        if started is None:
+            if len(self._clients) >= MOST:
+                return
+            started = self._clients[seen.client] = Started(seen.client)
+        step = started.steps.get(seen.key)
+        done = bool(seen.response or seen.exchange.status is Status.NO_REPLY_EXPECTED) and not seen.errors
+        if step is not None and step.done:
+            return
+        attempts = 1 if step is None else step.attempts + 1
+        error = seen.errors[0] if seen.errors else 0
+        started.steps[seen.key] = Step(
+            LADDER[seen.key], seen.time, seen.number, seen.exchange.latency_ns, attempts, error, done
+        )

@@ -1,0 +1,86 @@
+"""Which partitioner the keys of a producer fit, told from the partitions that they went to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from types import MappingProxyType
+from typing import Final
+
+KEYS: Final = 64
+"""Different keys of one producer and topic that are tried."""
+SURE: Final = 0.01
+"""How likely it may be that keys fit by chance."""
+_WORD: Final = 0xFFFFFFFF
+
+
+def murmur2(key: bytes) -> int:
+    """Kafka's `Utils.murmur2`, made positive: the Java client's, kafka-python's and aiokafka's default."""
+    multiplier = 0x5BD1E995
+    value = 0x9747B28C ^ len(key)
+    whole = len(key) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(key[at : at + 4], "little") * multiplier & _WORD
+        word = (word ^ word >> 24) * multiplier & _WORD
+        value = (value * multiplier & _WORD) ^ word
+    if rest := key[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * multiplier & _WORD
+    value = (value ^ value >> 13) * multiplier & _WORD
+    return (value ^ value >> 15) & 0x7FFFFFFF
+
+
+def crc32(key: bytes) -> int:
+    """Librdkafka's `consistent`, its default for keys."""
+    return zlib.crc32(key)
+
+
+def fnv1a(key: bytes) -> int:
+    """FNV-1a of 32 bits as a signed number's magnitude: Sarama's default, librdkafka's `fnv1a`."""
+    value = reduce(lambda value, byte: (value ^ byte) * 0x01000193 & _WORD, key, 0x811C9DC5)
+    return value if value < 1 << 31 else (1 << 32) - value
+
+
+def hash_code(key: bytes) -> int:
+    """Java's `Arrays.hashCode`, made positive: the default of Kafka 0.8's Scala producer for bytes."""
+    return reduce(lambda value, byte: (value * 31 + (byte ^ 0x80) - 0x80) & _WORD, key, 1) & 0x7FFFFFFF
+
+
+PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = MappingProxyType(
+    {"murmur2": murmur2, "CRC32": crc32, "FNV-1a": fnv1a, "Arrays.hashCode": hash_code}
+)
+
+
+@dataclass(slots=True)
+class Keys:
+    """Keys that one producer sent to one topic, as their hashes, and the partition that each went to."""
+
+    hashes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    moved: bool = False
+    """A key went to two partitions: no partitioner of keys alone, or the topic grew."""
+
+    @property
+    def full(self) -> bool:
+        return len(self.hashes) >= KEYS or self.moved
+
+    def add(self, key: bytes, partition: int) -> None:
+        if self.full:
+            return
+        hashed = tuple(function(key) for function in PARTITIONERS.values())
+        if self.hashes.setdefault(hashed, partition) != partition:
+            self.moved = True
+
+    def fits(self, partitions: int) -> str | None:
+        """The one partitioner that all keys fit, of a topic with so many partitions.
+
+        None where there is none, where it could be chance, or where several fit.
+        """
+        if self.moved or partitions < 2 or partitions ** -len(self.hashes) > SURE:
+            return None
+        fitting = [
+            name
+            for place, name in enumerate(PARTITIONERS)
+            if all(hashed[place] % partitions == partition for hashed, partition in self.hashes.items())
+        ]
+        return fitting[0] if len(fitting) == 1 else None

@@ -1,0 +1,136 @@
+"""Exchanges with their bodies decoded once, for the views that add them up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.index.labels import topic_name
+from decoders.conversation.stream import Source
+from decoders.embedded import Scope
+from decoders.exchange import Exchange, Frame
+from decoders.frames import codes, decode_frame, where_of
+from decoders.jsonform import body_json
+from decoders.knowledge import Knowledge
+from decoders.learning import learn_both
+from decoders.message import Decoded
+from decoders.schema import Definitions
+from decoders.view import View
+
+API_VERSIONS = 18
+MOST_CLIENTS = 100_000
+"""Clients that are told apart: a capture may claim any number of them."""
+
+Values = Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """Who asks, as far as the wire tells: a client id at a host. `software` is what it said of itself (KIP-511)."""
+
+    client_id: str
+    host: str
+    software: str = ""
+    groups: set[str] = field(default_factory=set)
+    """Groups that it is or was a member of."""
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """One exchange of Kafka's protocol; a body is {} where there is none or it cannot be read.
+
+    `time` is when the request's last byte passed (the response's where no request was seen), in nanoseconds since the
+    epoch, `answered_at` the same of the response. `shown` gives the bodies as JSON forms, with what is inside of bytes.
+    """
+
+    exchange: Exchange
+    client: Client
+    request: Values
+    response: Values
+    errors: list[int]
+    knowledge: Knowledge
+    _decoded: tuple[Decoded | None, Decoded | None]
+
+    @property
+    def number(self) -> int:
+        return self.exchange.number
+
+    @property
+    def key(self) -> int:
+        """The API key."""
+        return -1 if self.exchange.api_key is None else self.exchange.api_key
+
+    @property
+    def time(self) -> int:
+        frame = self.exchange.request or self.exchange.response
+        return 0 if frame is None else frame.time
+
+    @property
+    def answered_at(self) -> int:
+        return self.time if self.exchange.response is None else self.exchange.response.time
+
+    @property
+    def error(self) -> int:
+        """The response's own error code, 0 where it has none."""
+        code = self.response.get("errorCode")
+        return code if isinstance(code, int) else 0
+
+    def topic(self, element: Values) -> str:
+        """The topic that a struct of a body names."""
+        return topic_name(element, self.knowledge)
+
+    def shown(self, *, records: bool = False) -> tuple[Values, Values]:
+        """Request and response as the exchange JSON has them; record batches opened only with `records`."""
+        view = View(open_batches=records, knowledge=self.knowledge)
+        asked, answered = self._decoded
+        return _shown(asked, view, None), _shown(answered, view, self.request or None)
+
+
+def _shown(decoded: Decoded | None, view: View, asked: Values | None) -> Values:
+    if decoded is None or decoded.body is None or decoded.message is None:
+        return {}
+    shown: Values = body_json(decoded.body, decoded.message, decoded.version, view, Scope(view, asked=asked))
+    return shown
+
+
+class Decoder:
+    """Decodes the exchanges of one reading, in order, and remembers who its clients are."""
+
+    def __init__(self, source: Source, definitions: Definitions, knowledge: Knowledge | None = None) -> None:
+        self._source = source
+        self._definitions = definitions
+        self.knowledge = knowledge or Knowledge()
+        self._clients: dict[tuple[str, str], Client] = {}
+
+    def of(self, exchange: Exchange) -> Seen | None:
+        """None for what is not Kafka's protocol: a dialect, bare SASL tokens, TLS. Never raises on bad bytes."""
+        if exchange.api_key is None or exchange.token or exchange.protocol is not None:
+            return None
+        asked, answered = self._decode(exchange, exchange.request), self._decode(exchange, exchange.response)
+        learn_both(asked, answered, self.knowledge)
+        client = self._client(exchange)
+        request = (asked and asked.body) or {}
+        response = (answered and answered.body) or {}
+        if exchange.api_key == API_VERSIONS and request.get("clientSoftwareName"):
+            client.software = f"{request['clientSoftwareName']} {request.get('clientSoftwareVersion', '')}".strip()
+        found = [] if answered is None else codes(answered, exchange, self._definitions)
+        return Seen(exchange, client, request, response, found, self.knowledge, (asked, answered))
+
+    def _client(self, exchange: Exchange) -> Client:
+        host = exchange.connection.client.rpartition(":")[0]
+        key = (exchange.client_id or "", host)
+        client = self._clients.get(key)
+        if client is None:
+            client = Client(*key)
+            if len(self._clients) < MOST_CLIENTS:
+                self._clients[key] = client
+        return client
+
+    def _decode(self, exchange: Exchange, frame: Frame | None) -> Decoded | None:
+        if frame is None or frame.missing:
+            return None
+        data = frame.data(self._source)
+        if len(data) < frame.size + 4:
+            return None
+        return decode_frame(data, where_of(exchange, frame), exchange, self._definitions)

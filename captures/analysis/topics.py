@@ -1,0 +1,258 @@
+"""Who produces to and consumes from each topic, with what settings, as far as the wire shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from captures.analysis.partitioner import Keys
+from captures.analysis.seen import Client, Seen, Values
+from captures.index.labels import id_text, topic_id
+from decoders.records.batches import Batch, parse
+from decoders.records.opening import open_batch
+
+PRODUCE, FETCH, METADATA, SHARE_FETCH = 0, 1, 3, 78
+MOST: Final = 100_000
+"""Topics that are told apart, and users of each."""
+TRIED: Final = 1 << 20
+"""Bytes to which a batch may come whose keys are tried: what larger ones would cost is not worth a guess."""
+FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "share consumer"
+
+
+@dataclass(slots=True, eq=False)
+class User:
+    """What all users of a topic have in common; exchange numbers are those of the first and the last."""
+
+    client: Client
+    first: int
+    last: int = 0
+    requests: int = 0
+    records: int = 0
+    bytes: int = 0
+    versions: set[int] = field(default_factory=set)
+    errors: Counter[int] = field(default_factory=Counter)
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "client_id": self.client.client_id,
+            "host": self.client.host,
+            "software": self.client.software or None,
+            "requests": self.requests,
+            "records": self.records,
+            "bytes": self.bytes,
+            "versions": sorted(self.versions),
+            "errors": dict(sorted(self.errors.items())),
+            "first_exchange": self.first,
+            "last_exchange": self.last,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Producer(User):
+    """A producer; `bytes` and `records` are those of its batches as they were sent."""
+
+    batches: int = 0
+    acks: set[int] = field(default_factory=set)
+    compression: Counter[str] = field(default_factory=Counter)
+    magic: set[int] = field(default_factory=set)
+    idempotent: bool = False
+    transactional_ids: set[str] = field(default_factory=set)
+    keys: Keys = field(default_factory=Keys)
+    partitioner: str | None = None
+
+    def line(self) -> dict[str, Any]:
+        return User.line(self) | {
+            "batches": self.batches,
+            "records_per_batch": round(self.records / self.batches, 1) if self.batches else None,
+            "acks": sorted(self.acks),
+            "compression": dict(self.compression.most_common()),
+            "magic": sorted(self.magic),
+            "idempotent": self.idempotent,
+            "transactional_ids": sorted(self.transactional_ids),
+            "partitioner": self.partitioner,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Consumer(User):
+    """Who fetches: a consumer, a follower (with its broker id), or a tool for debugging (replica id -2)."""
+
+    role: str = CONSUMER
+    replica: int = -1
+    isolation: set[int] = field(default_factory=set)
+
+    def line(self) -> dict[str, Any]:
+        return User.line(self) | {
+            "role": self.role,
+            "replica_id": self.replica if self.role == FOLLOWER else None,
+            "groups": sorted(self.client.groups),
+            "isolation": ["read_committed" if level else "read_uncommitted" for level in sorted(self.isolation)],
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """One topic. `partitions` are those that Metadata told or that were used."""
+
+    name: str
+    topic_id: str | None = None
+    partitions: set[int] = field(default_factory=set)
+    producers: dict[Client, Producer] = field(default_factory=dict)
+    consumers: dict[tuple[Client, int], Consumer] = field(default_factory=dict)
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "topic": self.name,
+            "topic_id": self.topic_id,
+            "partitions": len(self.partitions),
+            "records_in": sum(one.records for one in self.producers.values()),
+            "bytes_in": sum(one.bytes for one in self.producers.values()),
+            "records_out": sum(one.records for one in self.consumers.values()),
+            "bytes_out": sum(one.bytes for one in self.consumers.values()),
+            "producers": [one.line() for one in self.producers.values()],
+            "consumers": [one.line() for one in self.consumers.values()],
+        }
+
+
+class Topics:
+    """Adds exchanges up by topic; memory depends on the number of topics and of their users."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, Topic] = {}
+
+    def add(self, seen: Seen) -> None:
+        match seen.key:
+            case 0:
+                self._produce(seen)
+            case 1 | 78:
+                self._fetch(seen)
+            case 3:
+                self._metadata(seen)
+
+    def result(self) -> list[Topic]:
+        """The topics that were used, those with most bytes first, and the partitioner that producers' keys fit."""
+        used = [one for one in self._topics.values() if one.producers or one.consumers]
+        for topic in used:
+            for producer in topic.producers.values():
+                producer.partitioner = producer.keys.fits(len(topic.partitions))
+        return sorted(used, key=lambda one: (-_bytes(one), one.name))
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        for topic in self.result():
+            yield {"schema": "kproxy.topic/1", **topic.line()}
+
+    # --- what each message tells ---
+
+    def _metadata(self, seen: Seen) -> None:
+        for element in seen.response.get("topics") or ():
+            if name := element.get("name"):
+                topic = self._topic(name)
+                raw = topic_id(element.get("topicId"))
+                topic.topic_id = topic.topic_id if raw is None else id_text(raw)
+                topic.partitions.update(one["partitionIndex"] for one in element.get("partitions") or ())
+
+    def _produce(self, seen: Seen) -> None:
+        codes = _codes(seen, "partitionResponses", "index")
+        for element in seen.request.get("topicData") or ():
+            topic = self._topic(seen.topic(element))
+            producer = _user(topic.producers, seen.client, Producer, seen)
+            producer.acks.add(seen.request["acks"])
+            if transactional_id := seen.request.get("transactionalId"):
+                producer.transactional_ids.add(transactional_id)
+            for partition in element["partitionData"]:
+                index, records = partition["index"], partition.get("records")
+                topic.partitions.add(index)
+                if code := codes.get((topic.name, index)):
+                    producer.errors[code] += 1
+                if records is not None:
+                    _produced(producer, records, index)
+
+    def _fetch(self, seen: Seen) -> None:
+        role, replica = fetch_role(seen)
+        answered: dict[str, list[Values]] = {}
+        for element in seen.response.get("responses") or ():
+            answered.setdefault(seen.topic(element), []).extend(element.get("partitions") or ())
+        names = {seen.topic(element): None for element in seen.request.get("topics") or ()} | dict.fromkeys(answered)
+        for name in names:
+            topic = self._topic(name)
+            consumer = _user(topic.consumers, (seen.client, replica), Consumer, seen)
+            consumer.role, consumer.replica = role, replica
+            if "isolationLevel" in seen.request:
+                consumer.isolation.add(seen.request["isolationLevel"])
+            if seen.key == SHARE_FETCH and seen.request.get("groupId"):
+                seen.client.groups.add(seen.request["groupId"])
+            for partition in answered.get(name, ()):
+                if code := partition.get("errorCode"):
+                    consumer.errors[code] += 1
+                if records := partition.get("records"):
+                    for batch in parse(records, check=False).batches:
+                        consumer.bytes += batch.end - batch.start
+                        consumer.records += 0 if batch.header.get("isControl") else _count(batch)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = Topic(name)
+            if len(self._topics) < MOST:
+                self._topics[name] = topic
+        return topic
+
+
+def fetch_role(seen: Seen) -> tuple[str, int]:
+    """Who fetches, and its replica id (KIP-903 moved it): a follower's is its broker id, a debugging tool's -2."""
+    if seen.key == SHARE_FETCH:
+        return SHARE, -1
+    state = seen.request.get("replicaState") or {}
+    replica = seen.request.get("replicaId", -1)
+    replica = state.get("replicaId", -1) if replica == -1 else replica
+    return (FOLLOWER if replica >= 0 else DEBUGGING if replica == -2 else CONSUMER), replica
+
+
+def _produced(producer: Producer, records: Any, partition: int) -> None:
+    for batch in parse(records, check=False).batches:
+        producer.batches += 1
+        producer.bytes += batch.end - batch.start
+        producer.compression[batch.header["compression"]] += 1
+        producer.magic.add(batch.header["magic"])
+        producer.idempotent = producer.idempotent or batch.header.get("producerId", -1) >= 0
+        opened = None
+        if "recordCount" not in batch.header or not producer.keys.full:
+            opened = open_batch(records, batch, limit=TRIED).records
+            for _, _, key, _, _ in opened:
+                if key is not None:
+                    producer.keys.add(key, partition)
+        producer.records += _count(batch) if "recordCount" in batch.header else len(opened or ())
+
+
+def _count(batch: Batch) -> int:
+    """Records of a batch as its header says; a compressed message set counts as one."""
+    return max(0, int(batch.header.get("recordCount", 1)))
+
+
+def _codes(seen: Seen, partitions: str, index: str) -> dict[tuple[str, int], int]:
+    """Error codes by topic and partition."""
+    return {
+        (seen.topic(element), one[index]): one["errorCode"]
+        for element in seen.response.get("responses") or ()
+        for one in element.get(partitions) or ()
+        if one.get("errorCode")
+    }
+
+
+def _user(users: dict[Any, Any], key: Any, make: Any, seen: Seen) -> Any:
+    user = users.get(key)
+    if user is None:
+        user = make(seen.client, seen.number)
+        if len(users) < MOST:
+            users[key] = user
+    user.requests += 1
+    user.last = seen.number
+    if seen.exchange.api_version is not None:
+        user.versions.add(seen.exchange.api_version)
+    return user
+
+
+def _bytes(topic: Topic) -> int:
+    return sum(one.bytes for one in (*topic.producers.values(), *topic.consumers.values()))

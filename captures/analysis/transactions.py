@@ -1,0 +1,260 @@
+"""Transactions over time, by transactional id, producer id and epoch (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from captures.analysis.seen import Seen, Values
+from decoders.exchange_json import milliseconds, timestamp
+from decoders.records.batches import parse
+from decoders.schema import errors
+
+FENCED: Final = frozenset({47, 90})
+"""INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer has taken the transactional id."""
+MOST: Final = 100_000
+"""Transactions that are kept, the first; later ones are counted."""
+READERS: Final = 1000
+"""Exchanges that are kept of those that name one aborted transaction."""
+DEFAULT_TIMEOUT_MS: Final = 60_000
+"""`transaction.timeout.ms` where the capture does not show InitProducerId."""
+
+
+class State(StrEnum):
+    """What became of a transaction; HANGING is open for longer than its timeout."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    FENCED = "fenced"
+    FAILED = "failed"
+    HANGING = "hanging"
+
+
+@dataclass(slots=True, eq=False)
+class Aborted:
+    """An aborted transaction as readers met it: what a Fetch answered with read_committed names (KIP-98)."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    first_offset: int
+    exchanges: list[int] = field(default_factory=list)
+    """The Fetch exchanges that named it."""
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "producer_id": self.producer_id,
+            "first_offset": self.first_offset,
+            "exchanges": self.exchanges,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transaction: times are nanoseconds since the epoch, `ended` None while it is open."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    client_id: str
+    host: str
+    began: int
+    first: int
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ended: int | None = None
+    last: int = 0
+    latest: int = 0
+    state: State = State.OPEN
+    partitions: set[tuple[str, int]] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    steps: list[tuple[int, int, str]] = field(default_factory=list)
+    """(time, exchange, what happened): every step but Produce, of which the first counts for all."""
+    failure: str | None = None
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+            "client_id": self.client_id,
+            "host": self.host,
+            "state": self.state.value,
+            "began": timestamp(self.began, 9),
+            "ended": None if self.ended is None else timestamp(self.ended, 9),
+            "duration_ms": None if self.ended is None else milliseconds(self.ended - self.began, 9),
+            "timeout_ms": self.timeout_ms,
+            "partitions": [f"{topic}-{partition}" for topic, partition in sorted(self.partitions)],
+            "groups": sorted(self.groups),
+            "batches": self.batches,
+            "records": self.records,
+            "bytes": self.bytes,
+            "failure": self.failure,
+            "steps": [
+                {"time": timestamp(time, 9), "exchange": exchange, "step": what} for time, exchange, what in self.steps
+            ],
+            "first_exchange": self.first,
+            "last_exchange": self.last,
+        }
+
+
+class Transactions:
+    """Adds exchanges up by transaction."""
+
+    def __init__(self) -> None:
+        self.more = 0
+        """Transactions that were counted and not kept."""
+        self._all: list[Transaction] = []
+        self._open: dict[str, Transaction] = {}
+        self._timeouts: dict[str, int] = {}
+        self._aborted: dict[tuple[str, int, int, int], Aborted] = {}
+        self._now = 0
+
+    def add(self, seen: Seen) -> None:
+        self._now = max(self._now, seen.answered_at)
+        match seen.key:
+            case 0:
+                self._produce(seen)
+            case 1:
+                self._fetch(seen)
+            case 22:
+                self._init(seen)
+            case 24:
+                self._add_partitions(seen)
+            case 25:
+                self._step(seen, seen.request, f"offsets of group {seen.request.get('groupId')} added")
+            case 26:
+                self._end(seen)
+            case 28:
+                self._step(seen, seen.request, f"offsets of group {seen.request.get('groupId')} committed")
+
+    def result(self) -> list[Transaction]:
+        """The transactions, in the order in which they began."""
+        for one in self._open.values():
+            if one.state is State.OPEN and self._now - one.began > one.timeout_ms * 1_000_000:
+                one.state = State.HANGING
+        return self._all
+
+    def aborted(self) -> list[Aborted]:
+        """The aborted transactions that readers were told of, in the order in which they were."""
+        return list(self._aborted.values())
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        for one in self.result():
+            yield {"schema": "kproxy.transaction/1", **one.line()}
+        for met in self.aborted():
+            yield {"schema": "kproxy.aborted_transaction/1", **met.line()}
+
+    # --- what each message tells ---
+
+    def _init(self, seen: Seen) -> None:
+        name = seen.request.get("transactionalId")
+        if not name or seen.error:
+            return
+        if len(self._timeouts) < MOST:
+            self._timeouts[name] = seen.request["transactionTimeoutMs"]
+        ended = self._open.pop(name, None)
+        if ended is not None:
+            ended.state, ended.ended, ended.last = State.ABORTED, seen.answered_at, seen.number
+            ended.failure = "InitProducerId of the same transactional id ended it"
+            ended.steps.append((seen.time, seen.number, "InitProducerId"))
+
+    def _add_partitions(self, seen: Seen) -> None:
+        body = seen.request
+        if body.get("v3AndBelowTransactionalId"):
+            added = [(
+                {
+                    "transactionalId": body["v3AndBelowTransactionalId"],
+                    "producerId": body["v3AndBelowProducerId"],
+                    "producerEpoch": body["v3AndBelowProducerEpoch"],
+                },
+                body.get("v3AndBelowTopics"),
+            )]  # fmt: skip
+        else:
+            added = [(one, one.get("topics")) for one in body.get("transactions") or () if not one.get("verifyOnly")]
+        for who, topics in added:
+            places = {(one["name"], number) for one in topics or () for number in one["partitions"]}
+            transaction = self._step(seen, who, f"{len(places)} partition{'' if len(places) == 1 else 's'} added")
+            if transaction is not None:
+                transaction.partitions |= places
+
+    def _produce(self, seen: Seen) -> None:
+        name = seen.request.get("transactionalId")
+        if not name:
+            return
+        for element in seen.request.get("topicData") or ():
+            topic = seen.topic(element)
+            for partition in element["partitionData"]:
+                if partition.get("records") is None:
+                    continue
+                for batch in parse(partition["records"], check=False).batches:
+                    header = batch.header
+                    if not header.get("isTransactional"):
+                        continue
+                    who = {"transactionalId": name, **header}
+                    open_one = self._open.get(name)
+                    first = open_one is None or not open_one.batches
+                    one = self._step(seen, who, "first Produce" if first else "")
+                    if one is not None:
+                        one.partitions.add((topic, partition["index"]))
+                        one.batches += 1
+                        one.records += max(0, header["recordCount"])
+                        one.bytes += header["sizeInBytes"]
+
+    def _fetch(self, seen: Seen) -> None:
+        for element in seen.response.get("responses") or ():
+            for partition in element.get("partitions") or ():
+                for one in partition.get("abortedTransactions") or ():
+                    place = (seen.topic(element), partition["partitionIndex"], one["producerId"], one["firstOffset"])
+                    met = self._aborted.get(place)
+                    if met is None:
+                        if len(self._aborted) >= MOST:
+                            continue
+                        met = self._aborted[place] = Aborted(*place)
+                    if len(met.exchanges) < READERS:
+                        met.exchanges.append(seen.number)
+
+    def _end(self, seen: Seen) -> None:
+        committed = seen.request.get("committed")
+        one = self._step(seen, seen.request, "commit" if committed else "abort")
+        if one is None or seen.errors:
+            return
+        if seen.response:
+            one.state = State.COMMITTED if committed else State.ABORTED
+            one.ended = seen.answered_at
+            self._open.pop(one.transactional_id, None)
+
+    def _step(self, seen: Seen, who: Values, what: str) -> Transaction | None:
+        """Something that belongs to a transaction, which begins with it where none is open."""
+        name = who.get("transactionalId")
+        if not isinstance(name, str) or not name:
+            return None
+        one = self._open.get(name)
+        if one is None:
+            one = Transaction(
+                name, who.get("producerId", -1), who.get("producerEpoch", -1), seen.client.client_id, seen.client.host,
+                seen.time, seen.number, self._timeouts.get(name, DEFAULT_TIMEOUT_MS),
+            )  # fmt: skip
+            if len(self._all) >= MOST:
+                self.more += 1
+                return None
+            self._all.append(one)
+            self._open[name] = one
+        one.last = max(one.last, seen.number)
+        if group := who.get("groupId"):
+            one.groups.add(group)
+        if what:
+            failed = f": {', '.join(errors.name(code) for code in seen.errors)}" if seen.errors else ""
+            one.steps.append((seen.time, seen.number, what + failed))
+        one.failure = errors.name(seen.errors[0]) if seen.errors else None
+        if FENCED.intersection(seen.errors):
+            one.state, one.ended = State.FENCED, seen.answered_at
+            self._open.pop(name, None)
+        return one

@@ -1,0 +1,43 @@
+"""The views of a reading: what each adds up, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from captures.analysis.cluster import Cluster
+from captures.analysis.connections import Connections
+from captures.analysis.groups import Groups
+from captures.analysis.seen import Decoder, Seen
+from captures.analysis.topics import Topics
+from captures.analysis.transactions import Transactions
+from decoders.conversation.stream import Source
+from decoders.exchange import Exchange
+from decoders.schema import Definitions
+
+
+class Counted(Protocol):
+    """A view: it takes exchanges as they complete, and says in JSON objects what they came to."""
+
+    def add(self, seen: Seen) -> None: ...
+    def lines(self) -> Iterator[dict[str, Any]]: ...
+
+
+class Views:
+    """All views of one reading, each exchange decoded once for all of them."""
+
+    def __init__(self, source: Source, definitions: Definitions) -> None:
+        self.topics = Topics()
+        self.groups = Groups()
+        self.transactions = Transactions()
+        self.connections = Connections()
+        self.cluster = Cluster()
+        self._decoder = Decoder(source, definitions)
+
+    def add(self, exchange: Exchange) -> None:
+        """Take in one exchange that is over. Never raises on bad bytes."""
+        self.connections.note(exchange)
+        seen = self._decoder.of(exchange)
+        if seen is not None:
+            for view in (self.topics, self.groups, self.transactions, self.connections, self.cluster):
+                view.add(seen)

@@ -1,0 +1,201 @@
+"""The views of captures.analysis as lines of text: a heading for each thing, what belongs to it indented below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from captures.export.text import escape, size_text
+from decoders.schema import errors
+
+Line = Mapping[str, Any]
+
+SHOWN_EVENTS: Final = 40
+"""Events of one group that the text shows; --json has all that were kept."""
+
+
+def topics(lines: Iterable[Line]) -> Iterator[str]:
+    for one in lines:
+        yield (
+            f"{one['topic']}  {_many(one['partitions'], 'partition')}"
+            + (f"  id {one['topic_id']}" if one["topic_id"] else "")
+            + f"  in {_many(one['records_in'], 'record')} {size_text(one['bytes_in'])}B"
+            + f"  out {_many(one['records_out'], 'record')} {size_text(one['bytes_out'])}B"
+        )
+        for user in one["producers"]:
+            facts = [
+                _user(user),
+                f"{_many(user['records'], 'record')} in {_many(user['batches'], 'batch', 'es')}",
+                "acks " + "/".join(map(str, user["acks"])),
+                "/".join(user["compression"]) or None,
+                "transactional " + ", ".join(user["transactional_ids"]) if user["transactional_ids"] else None,
+                "idempotent" if user["idempotent"] and not user["transactional_ids"] else None,
+                f"keys fit {user['partitioner']}" if user["partitioner"] else None,
+                _errors(user["errors"]),
+                _exchanges(user),
+            ]
+            yield "  producer  " + _joined(facts)
+        for user in one["consumers"]:
+            role = user["role"] if user["replica_id"] is None else f"follower {user['replica_id']}"
+            facts = [
+                _user(user),
+                "group " + ", ".join(user["groups"]) if user["groups"] else None,
+                f"{_many(user['records'], 'record')} {size_text(user['bytes'])}B",
+                f"in {_many(user['requests'], 'Fetch', 'es')}",
+                "read_committed" if "read_committed" in user["isolation"] else None,
+                _errors(user["errors"]),
+                _exchanges(user),
+            ]
+            yield f"  {role.ljust(9)} " + _joined(facts)
+
+
+def groups(lines: Iterable[Line]) -> Iterator[str]:
+    for one in lines:
+        facts = [
+            f"{one['kind']} group",
+            f"of {one['protocol_type']}" if one["kind"] == "classic" and one["protocol_type"] else None,
+            f"generation {one['generation']}" if one["generation"] is not None else None,
+            one["protocol"],
+            _many(one["rebalances"], "rebalance"),
+            f"coordinator {one['coordinator']}",
+            _many(one["commits"], "commit"),
+            _errors(one["errors"]),
+        ]  # fmt: skip
+        yield f"{one['group']}  {_joined(facts)}"
+        for generation in one["generations"]:
+            leader = f", led by {generation['leader']}" if generation["leader"] else ""
+            members = _many(len(generation["members"]), "member")
+            began = f"  {_clock(generation['time'])} generation {generation['generation']}"
+            yield f"{began}: {members}{leader}  #{generation['exchange']}"
+            for why in generation["why"]:
+                yield f"      because {why}"
+        for member in one["members"]:
+            interval = member["heartbeat_interval_ms"]
+            given = [f"{topic} {' '.join(map(str, numbers))}" for topic, numbers in member["assignment"].items()]
+            facts = [
+                f"{member['client_id']}@{member['host']}" if member["client_id"] else None,
+                f"instance {member['instance_id']}" if member["instance_id"] else None,
+                f"joined {_clock(member['joined'])}" if member["joined"] else None,
+                f"left {_clock(member['left'])}" if member["left"] else None,
+                f"heartbeat every {interval / 1000:.1f} s" if interval else None,
+                ", ".join(given),
+            ]  # fmt: skip
+            yield f"  member {member['member_id']}  {_joined(facts)}"
+        for event in one["events"][:SHOWN_EVENTS]:
+            yield (
+                f"  {_clock(event['time'])} {event['event']} {event['member_id']} {event['detail']}".rstrip()
+                + f"  #{event['exchange']}"
+            )
+        more = len(one["events"][SHOWN_EVENTS:]) + one["more_events"]
+        if more:
+            yield f"  {_many(more, 'more event')} (--json has them)"
+
+
+def transactions(lines: Iterable[Line]) -> Iterator[str]:
+    for one in lines:
+        if one["schema"] == "kproxy.aborted_transaction/1":
+            told = f"as {_many(len(one['exchanges']), 'Fetch', 'es')} told  #{one['exchanges'][0]}"
+            aborted = f"producer {one['producer_id']} from offset {one['first_offset']} on"
+            yield f"{one['topic']}-{one['partition']}  aborted: {aborted}, {told}"
+            continue
+        facts = [
+            f"producer {one['producer_id']}/{one['producer_epoch']}",
+            f"{one['client_id']}@{one['host']}",
+            one["state"] + (f" after {one['duration_ms']:.1f} ms" if one["duration_ms"] is not None else ""),
+            f"{_many(one['records'], 'record')} to {_many(len(one['partitions']), 'partition')}",
+            "group " + ", ".join(one["groups"]) if one["groups"] else None,
+            one["failure"],
+        ]
+        yield f"{one['transactional_id']}  {_joined(facts)}"
+        for step in one["steps"]:
+            yield f"  {_clock(step['time'])} {step['step']}  #{step['exchange']}"
+
+
+def connections(lines: Iterable[Line]) -> Iterator[str]:
+    for one in lines:
+        if one["schema"] == "kproxy.client/1":
+            facts = [one["software"], "group " + ", ".join(one["groups"]) if one["groups"] else None]
+            stopped = one["stopped_at"]
+            facts.append(f"stopped at {stopped}" if stopped else None)
+            yield f"{one['client_id'] or '(no client id)'}@{one['host']}  {_joined(facts)}".rstrip()
+            for step in one["steps"]:
+                latency = "-" if step["latency_ms"] is None else f"{step['latency_ms']:.1f} ms"
+                end = "" if step["done"] else f"  {step['error'] or 'no answer'}"
+                tries = f"  {step['attempts']} attempts" if step["attempts"] > 1 else ""
+                yield f"  {_clock(step['time'])} {step['api']} {latency}{tries}{end}  #{step['exchange']}"
+            continue
+        facts = [
+            ", ".join(one["client_ids"]) or None,
+            one["software"],
+            "tls" if one["tls"] else None,
+            one["sasl_mechanism"],
+            _many(one["exchanges"], "exchange"),
+            f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
+            f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
+            _many(one["errors"], "error") if one["errors"] else None,
+            f"{one['unanswered']} unanswered" if one["unanswered"] else None,
+        ]
+        yield f"{one['connection']}  {one['client']} > {one['broker']}  {_joined(facts)}  #{one['first_exchange']}"
+
+
+def cluster(lines: Iterable[Line]) -> Iterator[str]:
+    for one in lines:
+        if one["schema"] == "kproxy.cluster/1":
+            controller = one["controller"]
+            epoch = "" if one["controller_epoch"] is None else f" at epoch {one['controller_epoch']}"
+            told = "not told" if controller is None else f"{controller}{epoch}"
+            yield f"cluster {one['cluster_id'] or '(id not told)'}  controller {told}"
+            for broker in one["brokers"]:
+                yield f"  broker {broker['node_id']}  {broker['address']}" + (
+                    f"  rack {broker['rack']}" if broker["rack"] else ""
+                )
+            if one["fetches"]:
+                yield "  fetches: " + ", ".join(f"{count} {role}" for role, count in one["fetches"].items())
+            continue
+        about = f"{one['about']}: " if one["about"] and one["kind"] != "controller" else ""
+        yield f"  {_clock(one['time'])} {about}{one['text']}  {one['source']} #{one['exchange']}"
+
+
+TEXTS: Final[Mapping[str, Callable[[Iterable[Line]], Iterator[str]]]] = MappingProxyType({
+    "topics": topics,
+    "groups": groups,
+    "transactions": transactions,
+    "connections": connections,
+    "cluster": cluster,
+})  # fmt: skip
+"""The text of each view of `captures.analysis.views.Views`, names as they are on the wire."""
+
+
+def view_text(view: str, lines: Iterable[Line]) -> Iterator[str]:
+    """A view as lines of text that no terminal obeys."""
+    return map(escape, TEXTS[view](lines))
+
+
+def _many(count: int, what: str, plural: str = "s") -> str:
+    return f"{count} {what}" + ("" if count == 1 else plural)
+
+
+def _joined(facts: Iterable[str | None]) -> str:
+    return "  ".join(fact for fact in facts if fact)
+
+
+def _user(user: Line) -> str:
+    return f"{user['client_id'] or '(no client id)'}@{user['host']}" + (
+        f" {user['software']}" if user["software"] else ""
+    )
+
+
+def _errors(codes: Mapping[int, int]) -> str | None:
+    if not codes:
+        return None
+    return ", ".join(f"{count} {errors.name(code)}" for code, count in codes.items())
+
+
+def _exchanges(user: Line) -> str:
+    return f"#{user['first_exchange']}"
+
+
+def _clock(time: str | None) -> str:
+    """The time of day of an RFC 3339 time, to the millisecond."""
+    return "" if time is None else time[11:23]

@@ -1,0 +1,159 @@
+"""`kproxy topics`, `groups`, `txns`, `conns`, `cluster`: what a capture's exchanges come to, from five sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.options import PORTS, RELEASE, Selection, defining, selecting
+
+if TYPE_CHECKING:
+    from captures.ports import Ports
+    from decoders.filters import Expression
+
+
+class Told(NamedTuple):
+    """A command: the view that it shows, and its help."""
+
+    view: str
+    text: str
+
+
+_COMMANDS = {
+    "topics": Told(
+        "topics",
+        """Show who produces to and consumes from each topic, with what settings.
+
+        Of a producer: acks, compression, records per batch, whether it is idempotent or transactional, and the
+        partitioner that its keys fit (murmur2, CRC32, FNV-1a, Arrays.hashCode). Of who fetches: consumer, follower or
+        debugging tool, its groups, and what it got.
+
+        \b
+        kproxy topics capture.pcap
+        kproxy topics capture.pcap --json | jq 'select(.topic == "orders").producers'
+        """,
+    ),
+    "groups": Told(
+        "groups",
+        """Show groups over time: members, generations, and why each rebalance happened.
+
+        The reasons are what the wire tells: who joined, left or changed its subscription, what a client gave as its
+        reason (KIP-800), who was gone without leaving.
+
+        \b
+        kproxy groups capture.pcap
+        kproxy groups capture.pcap --since 2026-11-21T12:00:00Z --until 2026-11-21T12:02:00Z
+        """,
+    ),
+    "txns": Told(
+        "transactions",
+        """Show transactions from begin to end, by transactional id, producer id and epoch.
+
+        A transaction is open, committed, aborted, fenced, or hanging: open for longer than its timeout when the
+        capture ends. What readers were told of aborted transactions follows.
+
+        \b
+        kproxy txns capture.pcap
+        kproxy txns capture.pcap --json | jq 'select(.state == "hanging")'
+        """,
+    ),
+    "conns": Told(
+        "connections",
+        """Show connections, and how far each client came in its start-up.
+
+        The steps of a client's start-up (ApiVersions, Metadata, FindCoordinator, JoinGroup, ...) with the time of the
+        first that was answered well; a client that is stuck says at which.
+
+        \b
+        kproxy conns capture.pcap
+        kproxy conns capture.pcap --json | jq 'select(.stopped_at)'
+        """,
+    ),
+    "cluster": Told(
+        "cluster",
+        """Show the control plane: controllers and epochs, leaders and ISRs, topics, reassignments.
+
+        Told by Metadata, by the control requests between brokers, by AlterPartition, by admin clients, and by the
+        records of __cluster_metadata that brokers fetch (KRaft).
+
+        \b
+        kproxy cluster capture.pcap
+        kproxy cluster capture.pcap --json | jq 'select(.kind == "leader")'
+        """,
+    ),
+}
+
+
+def _command(name: str, told: Told) -> click.Command:
+    @click.argument(
+        "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
+    )
+    @selecting
+    @click.option(
+        "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
+    )
+    @click.option(
+        "--release",
+        type=RELEASE,
+        metavar="RELEASE",
+        help="Read with the names and layouts of this Kafka release (3.9).",
+    )
+    @defining
+    def run(**options: Any) -> None:
+        _show(told.view, **options)
+
+    return click.command(name=name, help=told.text)(run)
+
+
+topics, groups, txns, conns, cluster = (_command(name, told) for name, told in _COMMANDS.items())
+
+
+def _show(
+    view: str,
+    captures: tuple[Path, ...],
+    expression: Expression | None,
+    count: int | None,
+    since: int | None,
+    until: int | None,
+    ports: Ports | None,
+    release: str | None,
+    given: tuple[str, ...],
+) -> None:
+    from captures.analysis.views import Views
+    from captures.definitions import definitions
+    from captures.errors import CaptureError
+    from captures.export.views import view_text
+    from captures.reader import read
+    from decoders.exchange import Exchange
+
+    known = definitions(release, given)
+    selection = Selection(expression, count, since, until)
+    reader = read(list(captures), ports=ports, release=release, given=given)
+    views = Views(reader.source, known)
+    failure: CaptureError | None = None
+    try:
+        for item in selection.of(reader, reader.source, known):
+            if isinstance(item, Exchange):
+                views.add(item)
+    except CaptureError as error:
+        failure = error
+    finally:
+        reader.close()
+    lines = getattr(views, view).lines()
+    if settings.current().json:
+        import json
+
+        for line in lines:
+            click.echo(json.dumps(line))
+    else:
+        for text in view_text(view, lines):
+            click.echo(text)
+    if not selection.taken and failure is None:
+        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
+    if selection.note:
+        settings.warn(selection.note)
+    if failure is not None:
+        raise failure

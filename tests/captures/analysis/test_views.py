@@ -1,0 +1,188 @@
+"""The views tell what Kafka's own reading of the captures tells (the .jsonl.gz beside each)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.analysis.views import Views
+from captures.export.views import TEXTS, view_text
+from captures.reader import read
+from decoders.exchange import Exchange
+
+DATA = Path(__file__).parents[2] / "data"
+CAPTURES = DATA / "captures"
+OLDEST, OLD, NEW = "kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka"
+
+
+@lru_cache(maxsize=8)
+def views_of(name: str) -> Views:
+    path = CAPTURES / f"{name}.pcap"
+    with closing(read([path if path.exists() else DATA / "golden" / f"{name}.pcap"])) as reader:
+        views = Views(reader.source, reader.definitions)
+        for item in reader:
+            if isinstance(item, Exchange):
+                views.add(item)
+        return views
+
+
+def lines_of(name: str, view: str) -> list[dict[str, Any]]:
+    return list(getattr(views_of(name), view).lines())
+
+
+def judged(name: str, kind: str, *api_keys: int) -> Iterator[dict[str, Any]]:
+    """What Kafka's classes read: the bodies of requests or responses."""
+    with gzip.open(CAPTURES / f"{name}.jsonl.gz", "rt") as lines:
+        for line in map(json.loads, lines):
+            if line["kind"] == kind and line["api_key"] in api_keys:
+                yield line["body"]
+
+
+def test_who_fetches() -> None:
+    (cluster,) = [line for line in lines_of(OLDEST, "cluster") if line["schema"] == "kproxy.cluster/1"]
+    replicas = Counter(body["replicaId"] for body in judged(OLDEST, "request", 1))
+    followers = sum(count for replica, count in replicas.items() if replica >= 0)
+    assert cluster["fetches"] == {"debugging": replicas[-2], "follower": followers} == {"debugging": 3, "follower": 53}
+
+
+def test_controllers_follow_each_other() -> None:
+    told = dict.fromkeys((body["controllerId"], body["controllerEpoch"]) for body in judged(OLDEST, "request", 4, 5, 6))
+    assert list(told) == [(1, 1), (2, 2)]
+    changes = [line["text"] for line in lines_of(OLDEST, "cluster") if line.get("kind") == "controller"]
+    assert changes == [f"controller {node} at epoch {epoch}" for node, epoch in told]
+    assert lines_of(OLDEST, "cluster")[0]["controller"] == 2
+    assert lines_of(OLDEST, "cluster")[0]["controller_epoch"] == 2
+
+
+def test_leaders_and_replicas_are_those_that_were_told_last() -> None:
+    newest: dict[str, tuple[int, int, list[int]]] = {}
+    for body in judged(OLDEST, "request", 4):
+        for one in body["ungroupedPartitionStates"]:
+            name = f"{one['topicName']}-{one['partitionIndex']}"
+            known = newest.get(name)
+            if known is None or one["leaderEpoch"] >= known[1]:
+                newest[name] = (one["leader"], one["leaderEpoch"], one["replicas"])
+    shown = {
+        one["partition"]: (one["leader"], one["leader_epoch"], list(one["replicas"]))
+        for one in lines_of(OLDEST, "cluster")[0]["partitions"]
+    }
+    assert {name: shown[name] for name in newest} == newest
+    assert any("leader 1 -> 2" in line.get("text", "") for line in lines_of(OLDEST, "cluster"))
+    assert any(line.get("text") == "broker 1 asks to shut down" for line in lines_of(OLDEST, "cluster"))
+
+
+def test_events_of_the_cluster_are_in_order() -> None:
+    times = [line["time"] for line in lines_of(OLDEST, "cluster")[1:]]
+    assert times == sorted(times)
+
+
+def test_a_group_and_its_generations() -> None:
+    (group,) = lines_of(OLD, "groups")
+    answers = [body for body in judged(OLD, "response", 11) if not body["errorCode"]]
+    (leader,) = {body["leader"] for body in answers}
+    first, second = group["generations"]
+    assert [first["generation"], second["generation"]] == sorted({body["generationId"] for body in answers}) == [1, 2]
+    assert first["leader"] == second["leader"] == leader
+    assert second["members"] == sorted({body["memberId"] for body in answers})
+    (joined,) = set(second["members"]) - set(first["members"])
+    assert second["why"] == [f"{joined} joined"]
+    assert (group["kind"], group["protocol"], group["rebalances"]) == ("classic", "range", 1)
+    # What the members have at last: each partition once.
+    given = Counter(
+        (topic, number)
+        for member in group["members"]
+        for topic, numbers in member["assignment"].items()
+        for number in numbers
+    )
+    assert set(given.values()) == {1}
+    assert len(given) == 8
+    assert all(member["left"] for member in group["members"])
+
+
+def test_groups_whose_members_only_send_heartbeats() -> None:
+    group = next(line for line in lines_of(NEW, "groups") if line["kind"] == "consumer")
+    epochs = {body["memberEpoch"] for body in judged(NEW, "response", 68) if body["memberEpoch"] > 0}
+    assert [one["generation"] for one in group["generations"]] == sorted(epochs)
+    reasons = [why for one in group["generations"] for why in one["why"]]
+    assert [why.rpartition(" ")[2] for why in reasons] == ["joined", "joined", "left"]
+
+
+def test_transactions() -> None:
+    found = [line for line in lines_of(NEW, "transactions") if line["schema"] == "kproxy.transaction/1"]
+    ends = [body["committed"] for body in judged(NEW, "request", 26)]
+    assert [line["state"] for line in found] == ["committed" if end else "aborted" for end in ends]
+    assert [line["state"] for line in found] == ["committed", "aborted", "committed"]
+    assert all(line["records"] == 5 and line["partitions"] == ["shop-payments-0"] for line in found)
+    assert [step["step"] for step in found[0]["steps"]] == ["1 partition added", "first Produce", "commit"]
+
+
+def test_what_readers_are_told_of_aborted_transactions() -> None:
+    (met,) = [line for line in lines_of(NEW, "transactions") if line["schema"] == "kproxy.aborted_transaction/1"]
+    told = [
+        (partition["partitionIndex"], one["producerId"], one["firstOffset"])
+        for body in judged(NEW, "response", 1)
+        for topic in body["responses"]
+        for partition in topic["partitions"]
+        for one in partition["abortedTransactions"] or ()
+    ]
+    assert len(met["exchanges"]) == len(told) == 2
+    assert {(met["partition"], met["producer_id"], met["first_offset"])} == set(told)
+
+
+def test_producers_and_the_partitioner_of_their_keys() -> None:
+    topics = {line["topic"]: line for line in lines_of(OLD, "topics")}
+    for name in ("t-none", "t-gzip", "t-lz4", "t-snappy"):
+        (producer,) = topics[name]["producers"]
+        assert producer["partitioner"] == "murmur2"  # kafka-python's
+        assert list(producer["compression"]) == [name.removeprefix("t-")]
+        assert producer["records"] == 120
+    acks = {body["acks"] for body in judged(OLD, "request", 0)}
+    assert {one for line in topics.values() for producer in line["producers"] for one in producer["acks"]} == acks
+
+
+def test_consumers_and_followers() -> None:
+    topics = {line["topic"]: line for line in lines_of(OLD, "topics")}
+    users = topics["t-gzip"]["consumers"]
+    assert {one["replica_id"] for one in users if one["role"] == "follower"} == {1, 2}
+    assert {tuple(one["groups"]) for one in users if one["role"] == "consumer"} == {("grp",)}
+    followed = sum(one["records"] for one in users if one["role"] == "follower")
+    assert followed == 120
+
+
+def test_software_is_what_clients_say_of_themselves() -> None:
+    (said,) = {
+        f"{body['clientSoftwareName']} {body['clientSoftwareVersion']}"
+        for body in judged(NEW, "request", 18)
+        if "rdkafka" in body["clientSoftwareVersion"]
+    }
+    links = [line for line in lines_of(NEW, "connections") if line["schema"] == "kproxy.connection/1"]
+    assert {line["software"] for line in links if line["client_ids"][0].startswith("shop")} == {said}
+
+
+def test_how_far_clients_came() -> None:
+    clients = {
+        line["client_id"]: [step["api"] for step in line["steps"]]
+        for line in lines_of(NEW, "connections")
+        if line["schema"] == "kproxy.client/1"
+    }
+    steps = clients["shop-c-classic-0"]
+    assert steps[:5] == ["ApiVersions", "Metadata", "FindCoordinator", "JoinGroup", "SyncGroup"]
+    assert {"OffsetFetch", "Fetch", "Heartbeat"} < set(steps)
+
+
+@pytest.mark.parametrize("name", [OLDEST, OLD, NEW, "golden-4.4.0", "golden-3.9.2"])
+def test_every_view_has_a_text_for_all_that_it_tells(name: str) -> None:
+    for view in TEXTS:
+        lines = lines_of(name, view)
+        json.dumps(lines)
+        shown = list(view_text(view, lines))
+        assert len(shown) >= len(lines)
+        assert all(line.isprintable() for line in shown)
