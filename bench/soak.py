@@ -3,8 +3,9 @@
     python -m bench.soak [--minutes 30] [--connections 16] [--rounds 250]
 
 Clients exchange real messages as fast as they are answered and connect anew now and then. Every ten seconds a line of
-the curve: memory that is the process's own (anonymous, MiB), what passed, what was indexed, and what the ring had
-overwritten before the indexer read it. Ends with exit code 1 where memory grew after the warm-up, the first third.
+the curve: memory that is the process's own (anonymous, MiB), what passed, what was indexed and how much of the index
+is kept, and what the ring had overwritten before the indexer read it. Ends with exit code 1 where memory or the index
+grew after the warm-up, the first third.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def meta(index: Path) -> dict[str, Any]:
 
 
 def on_disk(directory: Path) -> int:
-    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+    """Bytes that a directory's files take; of those with holes what is left of them."""
+    return sum(file.stat().st_blocks * 512 for file in directory.rglob("*") if file.is_file())
 
 
 def grown(curve: list[tuple[float, int]]) -> tuple[int, int]:
@@ -155,8 +157,8 @@ def grown(curve: list[tuple[float, int]]) -> tuple[int, int]:
 
 
 def watch(relay: RelayProcess, indexer: Indexer, minutes: float) -> dict[str, list[tuple[float, int]]]:
-    """Prints the curve; own memory over time, of relay and indexer."""
-    curves: dict[str, list[tuple[float, int]]] = {"relay": [], "indexer": []}
+    """Prints the curve; bytes over time: own memory of relay and indexer, and what the index takes on disk."""
+    curves: dict[str, list[tuple[float, int]]] = {"relay": [], "indexer": [], "index on disk": []}
     print(
         "seconds  relay  indexer    MB/s  CPU relay  CPU indexer  connections  dropped"
         "      rows  index MiB   gaps  lost MB"
@@ -173,14 +175,15 @@ def watch(relay: RelayProcess, indexer: Indexer, minutes: float) -> dict[str, li
         passed = status["bytes_from_clients"] + status["bytes_from_brokers"]
         for name, process in processes.items():
             curves[name].append((now, own_memory(process.pid)))
+        curves["index on disk"].append((now, on_disk(relay.index_dir)))
         indexed = meta(relay.index_dir)
         health = indexed.get("health", {})
-        sizes = [curves[name][-1][1] / (1 << 20) for name in processes]
+        sizes = [curve[-1][1] / (1 << 20) for curve in curves.values()]
         cpu = [process.cpu_percent() for process in processes.values()]
         print(
             f"{now + EVERY_SECONDS:7.0f} {sizes[0]:6.1f} {sizes[1]:8.1f} {(passed - before) / EVERY_SECONDS / 1e6:7.1f}"
             f" {cpu[0]:9.0f}% {cpu[1]:11.0f}% {status['connections_total']:12} {status['recorder']['dropped']:8}"
-            f" {indexed.get('rows', 0):9} {on_disk(relay.index_dir) / (1 << 20):10.1f}"
+            f" {indexed.get('rows', 0):9} {sizes[2]:10.1f}"
             f" {health.get('gaps', 0):6} {health.get('lost', 0) / 1e6:8.0f}",
             flush=True,
         )

@@ -88,7 +88,10 @@ class Reader:
         self._batch = min(FIRST_BATCH, batch)
         self._part = 0
         self._walker: Walker | None = None
-        self._walkers: list[Walker] = []
+        self._dropped = 0
+        """Packets that the recorders of the files before dropped."""
+        self._nanoseconds = False
+        """One of the files before has times finer than microseconds."""
         self._links = LinkLayers()
         self._reassembler = Reassembler(self._same)
         self._talks: dict[TcpConnection, Talk] = {}
@@ -119,15 +122,20 @@ class Reader:
     @property
     def precision(self) -> int:
         """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
-        return 9 if any(walker.nanoseconds for walker in self._walkers) else 6
+        fine = self._nanoseconds or (self._walker is not None and self._walker.nanoseconds)
+        return 9 if fine else 6
 
     @property
     def position(self) -> int:
         """The address up to which the source has been read."""
-        parts = self.source.parts
-        if self._part >= len(parts):
+        if self._part >= len(self.source.parts):
             return self.source.size
-        return parts[self._part].base + (self._walker.position if self._walker is not None else 0)
+        return self.base + (self._walker.position if self._walker is not None else 0)
+
+    @property
+    def base(self) -> int:
+        """Where the file begins that the last packets came from."""
+        return self.source.parts[min(self._part, len(self.source.parts) - 1)].base
 
     def poll(self, *, wait: bool = False) -> list[Item]:
         """Take up one batch of what is there; what became complete, in its order in the capture.
@@ -211,11 +219,10 @@ class Reader:
             self._walker = detect.walker(view, whole=part.final)
             if self._walker is None:
                 return None
-            self._walkers.append(self._walker)
         try:
             records = self._walker.walk(view, self._batch)
         finally:
-            self.health.recorder_dropped = sum(walker.dropped for walker in self._walkers)
+            self.health.recorder_dropped = self._dropped + self._walker.dropped
             self._reached = part.base + self._walker.position
         if records is None:
             return None
@@ -234,8 +241,16 @@ class Reader:
     def _next_part(self, error: CaptureError | None) -> None:
         """Go on with the next file; the first error is the one that is told."""
         self.error = self.error or error
+        if self._walker is not None:
+            self._dropped += self._walker.dropped
+            self._nanoseconds |= self._walker.nanoseconds
+        part, left = self.source.parts[self._part], self.position
         self._walker = None
         self._part += 1
+        self._part -= self.source.let_go(self._part)
+        begins = self.source.parts[self._part].base if self._part < len(self.source.parts) else left
+        if left < part.base + part.size or part.base + part.size < begins:
+            self._reassembler.missed()
 
     def _same(self, a: int, b: int, length: int) -> bool:
         return bytes(self.source.read(a, a + length)) == bytes(self.source.read(b, b + length))

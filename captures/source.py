@@ -88,6 +88,15 @@ class FileSource:
         return self._remap(self.parts[-1])
 
     @property
+    def oldest(self) -> int:
+        """The address from which on bytes may still be there."""
+        return self.parts[0].base if self.parts else 0
+
+    def let_go(self, most: int) -> int:  # noqa: ARG002
+        """Forgets parts at the beginning whose files are gone, `most` of them at most; how many those were."""
+        return 0
+
+    @property
     def ended(self) -> bool:
         """Nothing more can come (a pipe that was closed); a file may always grow."""
         return False
@@ -176,6 +185,20 @@ class RingSource(FileSource):
                 if compressed.exists():
                     part.path, part.packed = compressed, True
         return grown
+
+    def let_go(self, most: int) -> int:
+        gone = 0
+        while gone < min(most, len(self.parts) - 1) and not self._there(self.parts[gone]):
+            gone += 1
+        for part in self.parts[:gone]:
+            if part.path in self._files:
+                os.close(self._files.pop(part.path))
+        del self.parts[:gone], self._bases[:gone]
+        return gone
+
+    @staticmethod
+    def _there(part: Part) -> bool:
+        return part.path.exists() or (not part.packed and part.path.with_name(part.path.name + PACKED).exists())
 
     def close(self) -> None:
         self._unpacked.close()

@@ -67,14 +67,15 @@ class RowValues:
 class View:
     """Which rows are shown: all, or those that a filter selects, found chunk by chunk while the index grows.
 
-    `scanned` rows have been tested; of them `unknown` could not be told by the filter (they are not shown).
+    `scanned` rows have been tested; of them `unknown` could not be told by the filter (they are not shown). The rows
+    before `first` are gone.
     """
 
     def __init__(self, index: IndexReader, expression: Expression | None = None, text: str = "") -> None:
         self._index = index
         self.expression = expression
         self.text = text
-        self.scanned = 0
+        self.first = self.scanned = index.first
         self.unknown = 0
         self._rows: array[int] | None = None
         self._unsettled: list[int] = []
@@ -90,17 +91,27 @@ class View:
     @property
     def count(self) -> int:
         """Rows shown."""
-        return self.scanned if self._rows is None else len(self._rows)
+        return self.scanned - self.first if self._rows is None else len(self._rows)
 
     def row_number(self, position: int) -> int:
         """The index row at a position of the view."""
-        return position if self._rows is None else self._rows[position]
+        return position + self.first if self._rows is None else self._rows[position]
 
     def position(self, row: int) -> int:
         """Where index row `row` is shown, or the first shown after it."""
         if self._rows is None:
-            return row
+            return max(0, row - self.first)
         return bisect_left(self._rows, row)
+
+    def let_go(self) -> int:
+        """Leave out the rows that the index has let go; how many lines at the beginning those were."""
+        first = self._index.first
+        gone = min(self.count, self.position(first))
+        if self._rows is not None:
+            del self._rows[:gone]
+            self._unsettled = [number for number in self._unsettled if number >= first]
+        self.first, self.scanned = first, max(self.scanned, first)
+        return gone
 
     def scan(self, limit: int) -> bool:
         """Test rows up to index row `limit`, a chunk at most; True where rows are left to test."""

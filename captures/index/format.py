@@ -15,6 +15,11 @@ An index is a directory:
 exchange wait before it sees its answer. `strings`, `details`, `problems` and `knowledge` are only appended to. A row is
 written after everything that it points at.
 
+An index of a ring lets go of what cannot be opened any more: rows whose exchange began in a file that is gone, and
+what only such rows point at. The header of `rows` says how many rows that are; they, and their strings and details,
+are zeros from then on, which take no space where the file system knows holes. Numbers and offsets stay what they were.
+`problems` begins at "problems_from" of meta.json. Connections, 32 bytes each, stay.
+
 A writer never cuts or reuses the files of another: it makes new ones, and `generation` in meta.json tells a reader to
 map those.
 
@@ -47,11 +52,13 @@ CONNECTIONS_MAGIC = b"KPXCONN\0"
 DETAILS_MAGIC = b"KPXDETL\0"
 
 ROW_SIZE = 64
-ROWS_HEADER = struct.Struct("<8sHHIQ40x")
+ROWS_HEADER = struct.Struct("<8sHHIQQ32x")
 """magic, version, row size, reserved, changes: how often rows were completed in place (any growth of it means that
-rows seen before may have changed); 40 reserved bytes."""
+rows seen before may have changed), first: rows at the beginning that were let go; 32 reserved bytes."""
 CHANGES_OFFSET = 16
 CHANGES = struct.Struct("<Q")
+FIRST_OFFSET = 24
+FIRST = struct.Struct("<Q")
 
 CONNECTION_SIZE = 32
 CONNECTIONS_HEADER = struct.Struct("<8sHHI48x")
@@ -151,7 +158,7 @@ class Row(NamedTuple):
     records: int
     """[44] uint32: records carried, NO_RECORDS where the message has no records field."""
     details: int
-    """[48] uint32: offset in `details` divided by 8; 0 is none."""
+    """[48] uint32: offset in `details` divided by 8, its low 32 bits; 0 is none."""
     error: int
     """[52] int16: first non-zero error code of the response, 0 none."""
     more_errors: int
@@ -162,8 +169,8 @@ class Row(NamedTuple):
     """[56] uint16: Flag."""
     protocol: int
     """[58] uint8: 0 Kafka; a dialect's place in "protocols" of meta.json, counted from 1."""
-    reserved: int
-    """[59] uint8: zero."""
+    details_high: int
+    """[59] uint8: the bits of `details` above those."""
     reserved_word: int
     """[60] uint32: zero."""
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +16,13 @@ from pathlib import Path
 from captures import reader as captures_reader
 from captures.errors import CaptureError
 from captures.garbage import few_collections
-from captures.index.format import NO_NODE
 from captures.index.summary import Summariser
-from captures.index.writer import IndexWriter, NoIndex, Summary
+from captures.index.writer import IndexWriter, Mark, NoIndex, Summary
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
-from decoders.knowledge import Knowledge
+from decoders.knowledge import Fact, Knowledge
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
@@ -64,13 +64,19 @@ class Indexer:
         self._follow = follow
         self._watch = watch
         state = "following" if follow or self.streaming else "indexing"
-        self.writer = NoIndex() if directory is None else IndexWriter(directory, paths, release=release, state=state)
+        self._summaries = Summariser(source, self.reader.definitions, Knowledge(self._tell))
+        self.writer = (
+            NoIndex()
+            if directory is None
+            else IndexWriter(directory, paths, release=release, state=state, node_of=self._summaries.node)
+        )
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
-        self._summaries = Summariser(source, self.reader.definitions, Knowledge(self.writer.fact))
         self._headers_only: dict[int, Exchange] = {}
-        self._connections: dict[int, str] = {}
         self._nodes = 0
+        self._base = 0
+        self._marks: deque[tuple[int, Mark]] = deque()
+        """For each file of the recording that is still there: its base address, and what was written before it."""
         self._meta_written = time.monotonic()
 
     @property
@@ -79,7 +85,9 @@ class Indexer:
 
     def step(self, *, wait: bool = False) -> bool:
         """Take in a batch; False where there was nothing new. `wait` lets a pipe block until there is."""
-        self._take(self.reader.poll(wait=wait))
+        done = self.reader.poll(wait=wait)
+        self._mark()
+        self._take(done)
         if self.reader.idle and not self._follow and not self.reader.finished:
             self._take(self.reader.finish())
         now = time.monotonic()
@@ -98,6 +106,22 @@ class Indexer:
     def close(self) -> None:
         self.writer.close()
         self.reader.close()
+
+    def _tell(self, fact: Fact, about: str, known: str) -> None:
+        self.writer.fact(fact, about, known)
+
+    def _mark(self) -> None:
+        """Where the reader is in another file, let go of what lies in files that are gone."""
+        base = self.reader.base
+        if base == self._base or not self._follow:
+            return
+        self._base = base
+        self._marks.append((base, self.writer.mark()))
+        before = None
+        while self._marks and self._marks[0][0] <= self.reader.source.oldest:
+            _, before = self._marks.popleft()
+        if before is not None:
+            self.writer.let_go(before)
 
     def _take(self, done: list[Exchange | StreamProblem]) -> None:
         complete = {item.number for item in done if isinstance(item, Exchange)}
@@ -118,8 +142,7 @@ class Indexer:
             self._put(exchange)
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
-            for number in self._connections:
-                self._name_broker(number)
+            self.writer.name_brokers()
         self.writer.flush()
         if self._watch is not None:
             self._watch(watched, self.reader)
@@ -135,16 +158,7 @@ class Indexer:
             if exchange.status is not Status.WAITING:
                 self.reader.health.undecoded += summary.undecoded
         self.writer.put(exchange, summary)
-        connection = exchange.connection
-        if connection.number not in self._connections:
-            self._connections[connection.number] = connection.broker
-            self._name_broker(connection.number)
         return summary
-
-    def _name_broker(self, connection: int) -> None:
-        node = self._summaries.node(self._connections[connection])
-        if node is not None and node != NO_NODE:
-            self.writer.node(connection, node)
 
     def _write_meta(self) -> None:
         self._meta_written = time.monotonic()
@@ -237,7 +251,7 @@ def serve(
     options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
 ) -> int:
     """What `parser` has read, until `stopping` is set or SIGTERM comes; returns an exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    _stop_on_signal(stopping)
     # ctrl+c in the terminal is for whoever started us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.with_parent:
@@ -260,6 +274,22 @@ def serve(
         return 0
     sys.stderr.write(f"kproxy: {error}\n")
     return UNREADABLE
+
+
+def _stop_on_signal(stopping: threading.Event) -> None:
+    """Set `stopping` when SIGTERM comes.
+
+    A thread does it: a handler runs between any two steps of the main thread, which may hold the lock of `stopping`
+    just then, and would wait for it for ever.
+    """
+    ours, handlers = os.pipe()
+
+    def stop() -> None:
+        os.read(ours, 1)
+        stopping.set()
+
+    threading.Thread(target=stop, name="stop", daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: os.write(handlers, b"."))
 
 
 def _watch_parent(stopping: threading.Event) -> None:

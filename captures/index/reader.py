@@ -86,13 +86,14 @@ class IndexReader:
     """An index directory as rows, strings, connections and details.
 
     `count` is how many rows there are, `knowledge` what was learnt up to them; `refresh` looks for more. Row numbers
-    here count from 0: row i is exchange i + 1. Raises IndexUnreadableError where the directory holds no index of this
-    format version.
+    here count from 0: row i is exchange i + 1. The rows before `first` were let go and are empty. Raises
+    IndexUnreadableError where the directory holds no index of this format version.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.count = 0
+        self.first = 0
         self.changes = 0
         self.meta: dict[str, Any] = {}
         self._meta_stamp: tuple[int, int] | None = None
@@ -130,10 +131,11 @@ class IndexReader:
         if not self._rows.size:
             return meta_changed
         count = (self._rows.size - layout.ROW_SIZE) // layout.ROW_SIZE
-        magic, version, size, _, changes = layout.ROWS_HEADER.unpack_from(self._rows.data, 0)
+        magic, version, size, _, changes, first = layout.ROWS_HEADER.unpack_from(self._rows.data, 0)
         if magic != layout.ROWS_MAGIC or version != layout.VERSION or size != layout.ROW_SIZE:
             raise IndexUnreadableError(f"{self.directory}: not an index of format {layout.VERSION}")
-        if count == self.count and changes == self.changes:
+        first = min(first, count)
+        if (count, changes, first) == (self.count, self.changes, self.first):
             return meta_changed
         # what rows point at was flushed before them, so mapping it after them misses nothing
         self._strings.grow()
@@ -142,7 +144,7 @@ class IndexReader:
         self._learn()
         if changes != self.changes:
             self._entries.clear()
-        self.count, self.changes = count, changes
+        self.count, self.changes, self.first = count, changes, first
         return True
 
     def row(self, index: int) -> Row:
@@ -199,8 +201,8 @@ class IndexReader:
     def detail(self, row: Row) -> Detail:
         """The spans, problems and comments of a row."""
         detail = Detail()
-        position = row.details * 8
-        if not row.details or position + layout.DETAIL.size > self._details.size:
+        position = (row.details | row.details_high << 32) * 8
+        if not position or position + layout.DETAIL.size > self._details.size:
             return detail
         data = self._details.data
         length, sides, _, _, text_length, _ = layout.DETAIL.unpack_from(data, position)
@@ -218,8 +220,9 @@ class IndexReader:
         return detail
 
     def problems(self) -> Iterator[dict[str, Any]]:
-        """The kproxy.problem/1 objects written so far; a line that is being written is left for later."""
+        """The kproxy.problem/1 objects that are there; a line that is being written is left for later."""
         with contextlib.suppress(FileNotFoundError), (self.directory / layout.PROBLEMS).open("rb") as file:
+            file.seek(self.meta.get("problems_from", 0))
             for line in file:
                 if line.endswith(b"\n"):
                     yield json.loads(line)
@@ -237,7 +240,7 @@ class IndexReader:
     def _forget(self) -> None:
         """The files are a new writer's: map those."""
         self.close()
-        self.count = self.changes = 0
+        self.count = self.changes = self.first = 0
         self._cache = {0: ""}
         self._entries.clear()
         self.knowledge = Knowledge()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from captures.index import format as layout
 from captures.index.format import Flag
+from captures.index.holes import punch
 from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame, Status
@@ -20,6 +21,8 @@ from decoders.problems import Problem
 
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
+NAMED = 16_384
+"""Connections that are remembered, to name their broker once its node id is learnt; those used last."""
 
 
 @dataclass(slots=True)
@@ -40,12 +43,22 @@ class Summary:
     """What an exchange that is otherwise ok turned out to be."""
 
 
+class Mark(NamedTuple):
+    """How much there was of each file when a part of the recording began."""
+
+    rows: int
+    strings: int
+    details: int
+    problems: int
+
+
 class _Appended:
     """A file that only grows, buffered until flush; `end` counts what is buffered too."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self._fd = _create(path)
         self._pending = bytearray(header)
+        self._first = len(header)
         self.end = len(header)
 
     def append(self, data: bytes) -> int:
@@ -58,6 +71,11 @@ class _Appended:
         if self._pending:
             _write_all(self._fd, self._pending)
             self._pending.clear()
+
+    def let_go(self, end: int) -> None:
+        """What lies before `end` is needed no more."""
+        punch(self._fd, self._first, end)
+        self._first = max(self._first, end)
 
     def close(self) -> None:
         self.flush()
@@ -72,6 +90,8 @@ class _Table:
         self._header = len(header)
         self._entry = entry
         self._written = 0
+        self.first = 0
+        """Entries that were let go: nothing may be put to them."""
         self._tail = bytearray()
         self._patches: dict[int, bytes] = {}
         self.changes = 0
@@ -102,6 +122,11 @@ class _Table:
             self._written += len(self._tail) // self._entry
             self._tail.clear()
 
+    def let_go(self, first: int) -> None:
+        """Entries before `first` are needed no more; all of them are flushed."""
+        punch(self._fd, self._header + self.first * self._entry, self._header + first * self._entry)
+        self.first = max(self.first, first)
+
     def overwrite(self, data: bytes, offset: int) -> None:
         os.pwrite(self._fd, data, offset)
 
@@ -113,11 +138,21 @@ class _Table:
 class IndexWriter:
     """Writes one index directory; call `flush` for readers to see what was put.
 
-    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them.
+    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them. `node_of` gives
+    the node id of the broker at "host:port", where it is known; call `name_brokers` when it knows more.
+
+    Of a recording whose parts go one after the other, `mark` each part's beginning and `let_go` of what lies before
+    the mark of the oldest that is still there.
     """
 
     def __init__(
-        self, directory: Path, sources: list[str], *, release: str | None = None, state: str = "indexing"
+        self,
+        directory: Path,
+        sources: list[str],
+        *,
+        release: str | None = None,
+        state: str = "indexing",
+        node_of: Callable[[str], int | None] = lambda _broker: None,
     ) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
@@ -129,7 +164,7 @@ class IndexWriter:
         self._knowledge = _Appended(directory / layout.KNOWLEDGE, b"")
         self._rows = _Table(
             directory / layout.ROWS,
-            layout.ROWS_HEADER.pack(layout.ROWS_MAGIC, layout.VERSION, layout.ROW_SIZE, 0, 0),
+            layout.ROWS_HEADER.pack(layout.ROWS_MAGIC, layout.VERSION, layout.ROW_SIZE, 0, 0, 0),
             layout.ROW_SIZE,
         )
         self._connections = _Table(
@@ -138,7 +173,8 @@ class IndexWriter:
             layout.CONNECTION_SIZE,
         )
         self._interned: dict[str, int] = {"": 0}
-        self._entries: dict[int, layout.ConnectionEntry] = {}
+        self._node_of = node_of
+        self._entries: dict[int, tuple[Connection, layout.ConnectionEntry]] = {}
         self._changes = 0
         self.meta: dict[str, Any] = {
             "format": layout.VERSION,
@@ -150,6 +186,7 @@ class IndexWriter:
             "rows": 0,
             "connections": 0,
             "problems": 0,
+            "problems_from": 0,
             "bytes_read": 0,
             "bytes_total": None,
             "health": {},
@@ -167,6 +204,8 @@ class IndexWriter:
 
     def put(self, exchange: Exchange, summary: Summary | None = None) -> None:
         """Write the row of an exchange as it is now: when it starts, and again when it is complete."""
+        if exchange.number <= self._rows.first:
+            return
         self._connection(exchange.connection)
         summary = summary or Summary()
         request, response = exchange.request, exchange.response
@@ -176,6 +215,7 @@ class IndexWriter:
         if status is Status.OK and summary.status is not None:
             status = summary.status
         latency = exchange.latency_ns
+        detail = self._detail(exchange, summary)
         row = layout.ROW.pack(
             first.time if first else 0,
             layout.NO_LATENCY if latency is None else latency,
@@ -188,13 +228,13 @@ class IndexWriter:
             self.string(exchange.client_id or ""),
             self.string(summary.label),
             layout.NO_RECORDS if summary.records is None else min(summary.records, layout.NO_RECORDS - 1),
-            self._detail(exchange, summary),
+            detail & 0xFFFFFFFF,
             summary.errors[0] if summary.errors else 0,
             min(max(len(summary.errors) - 1, 0), 255),
             layout.STATE_OF[status],
             flags,
             self._protocol(exchange.protocol),
-            0,
+            detail >> 32,
             0,
         )
         self._rows.put(exchange.number - 1, row)
@@ -221,11 +261,29 @@ class IndexWriter:
         line = json.dumps({"fact": fact.value, "about": about, "known": known}, separators=(",", ":"))
         self._knowledge.append(line.encode() + b"\n")
 
-    def node(self, connection: int, node: int) -> None:
-        """Name the broker of a connection by its node id."""
-        entry = self._entries.get(connection)
-        if entry is not None and entry.node != node:
-            self._set_connection(connection, entry._replace(node=node))
+    def name_brokers(self) -> None:
+        """Write the node ids that are known by now of the connections that are remembered."""
+        for connection, entry in list(self._entries.values()):
+            node = self._node(connection)
+            if node not in {entry.node, layout.NO_NODE}:
+                self._set_connection(connection, entry._replace(node=node))
+
+    def mark(self) -> Mark:
+        """A part of the recording begins: what is put from here on points at nothing that was written before."""
+        self._interned = {"": 0}
+        self._entries.clear()
+        return Mark(self._rows.count, self._strings.end, self._details.end, self._problems.end)
+
+    def let_go(self, mark: Mark) -> None:
+        """Give back the space of what was put before `mark`; rows of before are not completed any more."""
+        self.flush()
+        # readers are told first, so that none takes the zeros for rows
+        self._rows.overwrite(layout.FIRST.pack(mark.rows), layout.FIRST_OFFSET)
+        self.write_meta(problems_from=mark.problems)
+        self._rows.let_go(mark.rows)
+        self._strings.let_go(mark.strings)
+        self._details.let_go(mark.details)
+        self._problems.let_go(mark.problems)
 
     def string(self, text: str) -> int:
         """The id of a string, written if it is new."""
@@ -277,14 +335,20 @@ class IndexWriter:
                 self.string(connection.client),
                 self.string(connection.broker),
                 0,
-                layout.NO_NODE,
+                self._node(connection),
                 connection.first_time,
             )
-            self._set_connection(connection.number, entry)
+            if len(self._entries) >= NAMED:
+                del self._entries[next(iter(self._entries))]
+            self._set_connection(connection, entry)
 
-    def _set_connection(self, number: int, entry: layout.ConnectionEntry) -> None:
-        self._entries[number] = entry
-        self._connections.put(number - 1, layout.CONNECTION.pack(*entry))
+    def _node(self, connection: Connection) -> int:
+        node = self._node_of(connection.broker)
+        return layout.NO_NODE if node is None else node
+
+    def _set_connection(self, connection: Connection, entry: layout.ConnectionEntry) -> None:
+        self._entries[connection.number] = connection, entry
+        self._connections.put(connection.number - 1, layout.CONNECTION.pack(*entry))
 
     def _detail(self, exchange: Exchange, summary: Summary) -> int:
         sides = (1 if exchange.request else 0) | (2 if exchange.response else 0)
@@ -308,7 +372,12 @@ class NoIndex:
 
     def fact(self, fact: Fact, about: str, known: str) -> None: ...
 
-    def node(self, connection: int, node: int) -> None: ...
+    def name_brokers(self) -> None: ...
+
+    def mark(self) -> Mark:
+        return Mark(0, 0, 0, 0)
+
+    def let_go(self, mark: Mark) -> None: ...
 
     def flush(self) -> None: ...
 

@@ -17,9 +17,11 @@ these is true, each a matter of the connection's packets alone:
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import add
 from typing import TypeAlias, cast
 
@@ -39,6 +41,10 @@ WHOLE = 1 << 32
 
 Same: TypeAlias = Callable[[int, int, int], bool]
 """same(a, b, n): the source's n bytes at addresses a and b are equal."""
+
+
+_Offsets: TypeAlias = "array[int]"
+_none: Callable[[], _Offsets] = partial(array, "q")
 
 
 @dataclass(slots=True)
@@ -72,10 +78,10 @@ class Direction:
     hole_segments: int = 0
     overlaps: list[tuple[int, int]] = field(default_factory=list)
     """Overlaps in bytes not delivered yet."""
-    recent_starts: list[int] = field(default_factory=list)
-    recent_ends: list[int] = field(default_factory=list)
-    recent_at: list[int] = field(default_factory=list)
-    recent_held: list[int] = field(default_factory=list)
+    recent_starts: _Offsets = field(default_factory=_none)
+    recent_ends: _Offsets = field(default_factory=_none)
+    recent_at: _Offsets = field(default_factory=_none)
+    recent_held: _Offsets = field(default_factory=_none)
     """Up to which offset each segment's bytes are in the capture."""
     run: Run | None = None
     """The run of this batch that delivery goes on in."""
@@ -121,7 +127,7 @@ class Direction:
 
     def forget(self) -> None:
         """Let go of what was delivered: nothing will be compared with it."""
-        self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = [], [], [], []
+        self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = _none(), _none(), _none(), _none()
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
         """One segment with data; appends what it makes deliverable. `now` is the address reached in the capture."""

@@ -4,6 +4,12 @@ A connection is what lives between two hosts and ports from its SYN (or the firs
 with another initial sequence number on the same ports starts the next one. What comes after a connection's end and
 belongs to none (segments still in flight when RST was captured, say) is counted.
 
+What is remembered is bounded. Of connections that ended the last MOST_OVER, for as long as their segments may still
+come. Of those that have not, all, up to MOST_OPEN: beyond them the one that has been silent for longest is taken for
+ended. So are those that say nothing for SILENCE after packets that are missing from the capture (`missed`), as their
+end may have been among them. Both say so in their End; where such a connection speaks all the same, it begins again
+as one whose beginning was not captured.
+
 Most traffic arrives in order. A connection's packets of a batch whose data is exactly contiguous in both directions
 become one Run a direction with no work a packet; everything else goes packet by packet through direction.py. Both give
 the same events, and so does any division into batches (runs may be cut elsewhere).
@@ -11,8 +17,11 @@ the same events, and so does any division into batches (runs may be cut elsewher
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import cast
 
 import numpy as np
@@ -27,8 +36,12 @@ MOST_AT_ONCE = 1 << 30
 """Bytes of a direction up to which the order of its sequence numbers cannot be mistaken."""
 QUIET = 120_000_000_000
 """Nanoseconds after its end when a connection's ports are forgotten."""
-MANY_FLOWS = 65_536
-"""Flows in the table from which on it is searched for those to forget."""
+MOST_OVER = 8192
+MOST_OPEN = 65_536
+SILENCE = 60_000_000_000
+"""Nanoseconds of the capture's time."""
+MISSED = "nothing more was seen after packets that the capture lacks"
+CROWDED = f"it was silent while {MOST_OPEN} others were not"
 
 
 @dataclass(slots=True, eq=False)
@@ -90,11 +103,16 @@ class Reassembler:
         self._same = same
         self._directions: dict[bytes, int] = {}
         self._flows: dict[int, Flow] = {}
+        """Those that were silent for longest come first."""
         self._next_flow = 0
         self._now = 0
         self._time = 0
         self._touched: list[TcpConnection] = []
-        self._search_at = MANY_FLOWS
+        self._over: deque[TcpConnection] = deque()
+        """Connections that have ended, whose flows are still known."""
+        self._missed_from: int | None = None
+        self._missing: deque[tuple[int, int]] = deque()
+        """Times of the last packet before and the first one after missing packets."""
         self.stray = 0
         """Bytes that belong to no connection: sent after its end."""
 
@@ -122,22 +140,36 @@ class Reassembler:
             reached[order],
             packets.comments,
         )
+        if self._missed_from is not None:
+            self._missing.append((self._missed_from, int(packets.time[0])))
+            self._missed_from = None
         for _, a, b in spans:
-            self._flow(self._flows[int(flows[a])], columns, a, b)
+            number = int(flows[a])
+            flow = self._flows[number] = self._flows.pop(number)
+            self._flow(flow, columns, a, b)
+            if flow.connection is None:
+                self._drop(flow)
         self._now = int(reached[-1])
         self._time = int(packets.time[-1])
-        if len(self._flows) > self._search_at:
-            self._forget()
-        return self._take_touched()
+        self._end_silent()
+        touched = self._take_touched()
+        self._over += (connection for connection in touched if connection.over)
+        self._forget()
+        return touched
+
+    def missed(self) -> None:
+        """Packets are missing from the capture between those of the last batch and those of the next."""
+        self._missed_from = self._time
 
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
-        for flow in self._flows.values():
+        for _, flow in sorted(self._flows.items(), key=itemgetter(0)):
             connection = flow.connection
             if connection is not None and not connection.over:
                 self._end(connection, max(at, self._now), self._time, "end of capture")
         self._flows.clear()
         self._directions.clear()
+        self._over.clear()
         return self._take_touched()
 
     def _take_touched(self) -> list[TcpConnection]:
@@ -171,15 +203,49 @@ class Reassembler:
                     found[i] = held[key]
         return np.array(found, np.int64)
 
+    def _drop(self, flow: Flow) -> None:
+        del self._flows[self._directions[flow.key] >> 1]
+        del self._directions[flow.key]
+        self._directions.pop(turned(flow.key), None)
+
     def _forget(self) -> None:
-        """Drop flows whose connection has been over for long."""
-        for number, flow in list(self._flows.items()):
-            connection = flow.connection
-            if connection is None or (connection.over and self._time - connection.last_time > 2 * QUIET):
-                del self._flows[number]
-                self._directions.pop(flow.key, None)
-                self._directions.pop(turned(flow.key), None)
-        self._search_at = max(MANY_FLOWS, 2 * len(self._flows))
+        """Drop flows whose connection has been over for long, or before many others."""
+        over = self._over
+        while over and (len(over) > MOST_OVER or self._time - over[0].last_time > 2 * QUIET):
+            connection = over.popleft()
+            number = self._directions.get(connection.key)
+            flow = None if number is None else self._flows[number >> 1]
+            if flow is not None and flow.connection is connection:
+                self._drop(flow)
+
+    def _end_silent(self) -> None:
+        """End what has been silent for so long that its end may have been missed."""
+        before = None
+        while self._missing and self._time - self._missing[0][1] > SILENCE:
+            before, _ = self._missing.popleft()
+        if before is not None:
+            self._lose([each for each in self._open_ones() if each[1].last_time <= before], MISSED)
+        if len(self._flows) > MOST_OPEN + len(self._over):
+            self._lose(list(self._open_ones())[:-MOST_OPEN], CROWDED)
+
+    def _open_ones(self) -> Iterator[tuple[Flow, TcpConnection]]:
+        for flow in self._flows.values():
+            if flow.connection is not None and not flow.connection.over:
+                yield flow, flow.connection
+
+    def _lose(self, silent: list[tuple[Flow, TcpConnection]], reason: str) -> None:
+        for flow, connection in silent:
+            self._end(connection, self._now, self._time, reason)
+            self._drop(flow)
+
+    def _lapsed(self, connection: TcpConnection, time: int) -> bool:
+        """Whether a connection that speaks at `time` had been silent for too long after packets were missed."""
+        for before, after in self._missing:
+            if time - after <= SILENCE:
+                break
+            if connection.last_time <= before:
+                return True
+        return False
 
     def _flow(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
         """The packets [a, b) of one flow."""
@@ -194,7 +260,7 @@ class Reassembler:
     def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> int:
         """Take packets from `a` on as long as all are in order and without flags; where it stopped."""
         connection = flow.connection
-        if connection is None or connection.over:
+        if connection is None or connection.over or self._lapsed(connection, int(columns.time[a])):
             return a
         special = columns.flags[a:b] & (SYN | FIN | RST)
         if special.any():
@@ -283,6 +349,9 @@ class Reassembler:
             self._syn(flow, way, seq, ack, flags, time, now)
             seq = (seq + 1) % WHOLE
         connection = flow.connection
+        if connection is not None and not connection.over and self._lapsed(connection, time):
+            self._end(connection, now, time, MISSED)
+            connection = flow.connection = None
         if connection is None or (connection.over and time - connection.last_time > QUIET):
             if flags & RST:
                 return

@@ -196,6 +196,8 @@ class ExchangesScreen(Screen[None]):
         if index.generation != self._generation:
             self._begin_again(index)
         view = pane.view
+        if view is not None and view.first != index.first and (gone := view.let_go()):
+            pane.let_go(gone)
         if view is not None and not self._paused:
             old = view.count
             left = view.scan(index.count)
@@ -282,7 +284,7 @@ class ExchangesScreen(Screen[None]):
         self.detail.show_about(self._about(row_number, row), f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
         self.detail.show_record_count(None if row.records == NO_RECORDS else row.records)
         if self.detail.tab == RECORDS:
-            size = max(frame.size for frame in (detail.request, detail.response) if frame is not None)
+            size = max((frame.size for frame in (detail.request, detail.response) if frame is not None), default=0)
             self.detail.records.show(partial(self._opener.records, row, detail), size)
         side = self.detail.side
         lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
@@ -456,6 +458,8 @@ class ExchangesScreen(Screen[None]):
         parts: list[Part] = []
         count = pane.count
         parts.append((f" {pane.cursor + 1 if count else 0:,}/{count:,}", look.BOLD))
+        if self._index is not None and self._index.first:
+            parts.append((f"  {self._index.first:,} older overwritten", look.DIM))
         if self._paused and self._index is not None and pane.view is not None:
             behind = self._index.count - pane.view.scanned
             parts.append((f"  PAUSED, {behind:,} not shown (ctrl+e)", look.SEVERITY["W"]))
@@ -512,11 +516,11 @@ class ExchangesScreen(Screen[None]):
         view = self.pane.view
         if view is None:
             return ""
-        total = self._index.count if self._index else 0
+        total = self._index.count - self._index.first if self._index else 0
         if not view.filtered:
             return f"{total:,}"
         unknown = f" (+{view.unknown:,} not decodable)" if view.unknown else ""
-        more = self._cells.glyph("…") if view.scanned < total and not self._paused else ""
+        more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 
     def _empty_lines(self) -> list[str]:

@@ -100,6 +100,13 @@ class ExchangeList(Lines):
         if old == 0:
             self.refresh()
 
+    def let_go(self, gone: int) -> None:
+        """The first `gone` lines are no more; the others stay where they are on screen."""
+        self.cursor, self.top, self.seen = (max(0, line - gone) for line in (self.cursor, self.top, self.seen))
+        self._painted.clear()
+        self.content_changed()
+        self._announce()
+
     def changed(self) -> None:
         """Rows may have been completed in place: paint those on screen that are others now."""
         for index in self._on_screen():
