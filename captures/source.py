@@ -14,6 +14,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -86,6 +87,13 @@ class FileSource:
         `wait` lets a source that is a stream block until there is. Raises CaptureError where a file has shrunk.
         """
         return self._remap(self.parts[-1])
+
+    def written(self) -> int:
+        """The end of what the files hold by now, of which `grow` may not have taken up all."""
+        if not self.parts:
+            return 0
+        last = self.parts[-1]
+        return max(self.size, last.base + _size(last.path))
 
     @property
     def oldest(self) -> int:
@@ -185,6 +193,14 @@ class RingSource(FileSource):
                 if compressed.exists():
                     part.path, part.packed = compressed, True
         return grown
+
+    def written(self) -> int:
+        # the last segment, which is told of before it is there
+        last = max(self._ring_bases().items(), key=itemgetter(1), default=None)
+        if last is None:
+            return super().written()
+        name, base = last
+        return max(self.size, base + _size(self.directory / name))
 
     def let_go(self, most: int) -> int:
         gone = 0
@@ -310,6 +326,14 @@ class SpoolSource(FileSource):
             self._ended = True
             name = self.parts[-1].name
             raise CaptureError(f"cannot be spooled: {error.strerror}", name, self.parts[-1].size) from None
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, 0 where it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _close(files: dict[Path, int]) -> None:

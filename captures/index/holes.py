@@ -11,9 +11,17 @@ KEEP_SIZE_AND_PUNCH_HOLE = 3
 """FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE of fallocate(2)."""
 
 
-def punch(descriptor: int, start: int, end: int) -> bool:
-    """Make the bytes [start, end) zeros that take no space; False where the system or the file system cannot."""
+BLOCK = 65_536
+"""Bytes that a file system gives back at once, at most."""
+
+
+def punch(descriptor: int, start: int, done: int, end: int) -> bool:
+    """Make the bytes [start, end) zeros that take no space; False where the system or the file system cannot.
+
+    Those before `done` are zeros already; the last block of them may have been left because it was not all zeros.
+    """
     fallocate = _fallocate()
+    start = max(start, done // BLOCK * BLOCK)
     if fallocate is None or end <= start:
         return False
     return bool(fallocate(descriptor, KEEP_SIZE_AND_PUNCH_HOLE, start, end - start) == 0)

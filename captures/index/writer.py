@@ -58,7 +58,7 @@ class _Appended:
     def __init__(self, path: Path, header: bytes) -> None:
         self._fd = _create(path)
         self._pending = bytearray(header)
-        self._first = len(header)
+        self._header = self._gone = len(header)
         self.end = len(header)
 
     def append(self, data: bytes) -> int:
@@ -74,8 +74,8 @@ class _Appended:
 
     def let_go(self, end: int) -> None:
         """What lies before `end` is needed no more."""
-        punch(self._fd, self._first, end)
-        self._first = max(self._first, end)
+        punch(self._fd, self._header, self._gone, end)
+        self._gone = max(self._gone, end)
 
     def close(self) -> None:
         self.flush()
@@ -113,7 +113,7 @@ class _Table:
 
     def flush(self) -> None:
         for index, data in self._patches.items():
-            os.pwrite(self._fd, data, self._header + index * self._entry)
+            os.pwrite(self._fd, data, self._at(index))
         self.changes += len(self._patches)
         self._patches.clear()
         if self._tail:
@@ -124,8 +124,11 @@ class _Table:
 
     def let_go(self, first: int) -> None:
         """Entries before `first` are needed no more; all of them are flushed."""
-        punch(self._fd, self._header + self.first * self._entry, self._header + first * self._entry)
+        punch(self._fd, self._header, self._at(self.first), self._at(first))
         self.first = max(self.first, first)
+
+    def _at(self, index: int) -> int:
+        return self._header + index * self._entry
 
     def overwrite(self, data: bytes, offset: int) -> None:
         os.pwrite(self._fd, data, offset)

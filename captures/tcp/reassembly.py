@@ -153,7 +153,7 @@ class Reassembler:
         self._time = int(packets.time[-1])
         self._end_silent()
         touched = self._take_touched()
-        self._over += (connection for connection in touched if connection.over)
+        self._over += (each for each in touched if each.over and each.key in self._directions)
         self._forget()
         return touched
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 from decoders.conversation.announcement import announces_kafka
 from decoders.conversation.items import BROKEN, END, RESPONSE, WHOLE, Item
@@ -51,7 +52,9 @@ class Conversation:
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
         """True once it is known that this is not Kafka: further bytes need not be reassembled or fed."""
-        self._pairing = Pairing(self.connection, self.limits, self.started, self._fits, opened=opened)
+        # not a method: a conversation that has ended goes at once, as no circle holds it
+        fits_asked = partial(_fits, source, definitions)
+        self._pairing = Pairing(self.connection, self.limits, self.started, fits_asked, opened=opened)
         known_apis = self._known = known(definitions)
         self._requests = Requests(
             self.connection, source, definitions, known_apis, self.limits.frame, self.health, self.started,
@@ -91,10 +94,6 @@ class Conversation:
             return self._unrecognised(asked)
         self._pair(asked)
         return self._take_done()
-
-    def _fits(self, frame: Frame, asked: Exchange) -> bool:
-        decoded = decode_frame(frame.data(self.source), "response", asked, self.definitions)
-        return decoded is not None and fits(decoded)
 
     def _take_done(self) -> Done:
         pairing = self._pairing
@@ -232,3 +231,9 @@ class Conversation:
         if time > self._pairing.deadline:
             self._pairing.tick(at, time)
         return self._take_done()
+
+
+def _fits(source: Source, definitions: Definitions, frame: Frame, asked: Exchange) -> bool:
+    """Whether a frame can be the response to a request."""
+    decoded = decode_frame(frame.data(source), "response", asked, definitions)
+    return decoded is not None and fits(decoded)

@@ -31,7 +31,7 @@ class Observers:
                 return
             observed = Observed.of(exchange, summary, reader)
             self._each(lambda observer, seen=observed: observer.exchange(seen))  # type: ignore[misc]  # bound early
-        progress = Progress(max(0, reader.source.size - reader.position), reader.health)
+        progress = Progress(max(0, reader.source.written() - reader.position), reader.health)
         self._each(lambda observer: observer.progress(progress))
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -180,6 +181,34 @@ def test_the_process_follows_a_recording_until_it_is_told_to_stop(tmp_path: Path
     with IndexReader(tmp_path / "index") as index:
         assert index.meta["state"] == "complete"
         assert index.count == 249
+
+
+SIGNALLED = """
+import os, signal, threading
+from captures.index.indexer import _stop_on_signal
+stopping = threading.Event()
+_stop_on_signal(stopping)
+with stopping._cond:  # what the main thread holds for a moment whenever it waits
+    os.kill(os.getpid(), signal.SIGTERM)
+assert stopping.wait(30)
+"""
+
+
+def test_a_signal_may_come_at_any_moment() -> None:
+    subprocess.run([sys.executable, "-c", SIGNALLED], check=True, timeout=60)
+
+
+def test_details_may_lie_beyond_32_gibibytes(tmp_path: Path) -> None:
+    with IndexWriter(tmp_path / "index", []) as writer:
+        far = 1 << 36
+        os.ftruncate(writer._details._fd, far)
+        os.lseek(writer._details._fd, far, os.SEEK_SET)
+        writer._details._pending.clear()
+        writer._details.end = far
+        writer.put(Exchange(1, Connection(1, "a:1", "b:2", 5), 18, 3, 9, "x", reason="far away"))
+        writer.flush()
+        with IndexReader(tmp_path / "index") as index:
+            assert index.detail(index.row(0)).reason == "far away"
 
 
 def test_the_process_reads_a_pipe_and_keeps_its_bytes(tmp_path: Path) -> None:

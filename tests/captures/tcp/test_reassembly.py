@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.tcp import reassembly
+from captures.tcp.reassembly import CROWDED, MISSED, Reassembler, TcpConnection
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,
@@ -341,3 +343,74 @@ def test_many_connections_at_once() -> None:
         found = script.run(borders)
         assert len(found) == 200
         assert {stream(script.streams(events)[0]) for events in found} == {WHOLE}
+
+
+def flow_key(number: int) -> bytes:
+    return KEY[:8] + (40_000 + number).to_bytes(2, "big") + KEY[10:]
+
+
+def test_what_is_silent_after_missing_packets_has_ended() -> None:
+    """As its FIN may have been among them; what speaks in time goes on, what speaks later begins again."""
+    speaks, silent, late = (flow_key(number) for number in range(3))
+    before = [
+        Segment(CLIENT, 1000 + extra, data, flags, time=SECOND, key=key)
+        for key in (speaks, silent, late)
+        for extra, data, flags in ((0, b"", SYN), (1, b"one", ACK))
+    ]
+    after = [
+        Segment(CLIENT, 1004, b"two", time=10 * SECOND, key=speaks),
+        Segment(CLIENT, 1007, b"three", time=70 * SECOND, key=speaks),
+        Segment(CLIENT, 1004, b"two", time=71 * SECOND, key=late),
+        Segment(CLIENT, 1012, b"four", time=72 * SECOND, key=speaks),
+    ]
+    script = Script([*before, *after])
+
+    def read(borders: list[int]) -> list[Any]:
+        reassembler = Reassembler(script.same)
+        seen: dict[TcpConnection, list[Any]] = {}
+        for a, b in pairwise([0, len(before), *borders, len(script.segments)]):
+            script._collect(reassembler.feed(script.packets.part(a, b)), seen)
+            if b == len(before):
+                reassembler.missed()
+        assert len(reassembler._flows) == 2, "nothing is left of the silent one"
+        script._collect(reassembler.finish(len(script.memory)), seen)
+        return [
+            (stream(client), ends(client), connection.opened)
+            for connection, events in seen.items()
+            for client in script.streams(events)[:1]
+        ]
+
+    whole = read([])
+    assert sorted(whole) == sorted(read([7, 8, 9]))
+    assert sorted(whole) == [
+        (b"one", [MISSED], True),
+        (b"one", [MISSED], True),
+        (b"onetwothreefour", ["end of capture"], True),
+        (b"two", ["end of capture"], False),
+    ]
+
+
+def test_of_too_many_connections_those_that_were_silent_for_longest_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reassembly, "MOST_OPEN", 5)
+    segments = [Segment(CLIENT, 1000, b"x", key=flow_key(number % 20)) for number in range(40)]
+    script = Script([*segments, Segment(CLIENT, 1001, b"y", key=flow_key(19))])
+    reassembler = Reassembler(script.same)
+    seen: dict[TcpConnection, list[Any]] = {}
+    for a in range(len(script.segments)):
+        script._collect(reassembler.feed(script.packets.part(a, a + 1)), seen)
+        assert len(reassembler._flows) <= 5
+        assert len(reassembler._directions) <= 10
+    found = [script.streams(events)[0] for events in seen.values()]
+    assert len(found) == 40, "one that was given up begins again"
+    assert sum(CROWDED in ends(side) for side in found) == 35
+    assert stream(found[-1]) == b"xy"
+
+
+def test_late_packets_of_no_connection_leave_nothing() -> None:
+    script = Script([Segment(CLIENT, 1000, flags=RST, key=flow_key(number)) for number in range(100)])
+    reassembler = Reassembler(script.same)
+    assert reassembler.feed(script.packets) == []
+    assert not reassembler._flows
+    assert not reassembler._directions
