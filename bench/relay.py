@@ -1,230 +1,280 @@
-"""What the relay costs beside a direct connection and beside socat: round trips, MB/s, CPU seconds per GB.
+"""What the relay costs, beside a direct connection, socat and HAProxy in TCP mode.
 
-    python -m bench.relay [--megabytes 256] [--trips 2000] [--no-record | -w FILE]
+    python -m bench.relay [--runs 5] [--megabytes 256] [--trips 1000]
 
-A broker that answers every request with as many bytes as it asks for runs in a process of its own; the ways to it are
-interleaved, so that what else the machine does falls on all of them alike.
+Of every figure the median of the runs; in each the ways to the broker are asked in turn, request by request (at several
+connections: one request on each of them, all at once), so that what else the machine does falls on all of them alike.
+Ratios are the medians of each run's own ratio. Goals that are missed are said; they end nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import multiprocessing
-import shutil
+import os
+import platform
+import resource
+import select
 import socket
 import statistics
 import struct
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
-import psutil
+from bench import peers
+from bench.peers import FETCH_HELD, Api, Way
+from kproxy import scratch
 
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Settings, upstream
-
-HEAD = struct.Struct(">ihhi")
 PRODUCE, FETCH = (0, 9), (1, 12)
-FETCH_HELD = (1, 17)
+MOVED = {"produce": PRODUCE, "fetch": FETCH, "fetch, held": FETCH_HELD}
+"""What is moved in bulk; a Fetch v17 response is held until its addresses have been seen."""
+CONNECTIONS = (1, 10, 100)
+FIRST = 50
+"""Rounds that are not counted."""
 BLOCK = 1 << 20
 WINDOW = 4
+"""Requests in flight."""
+TRIP_ANSWER = 108
+PIECE = 1 << 16
+SETTLE_SECONDS = 10.0
+
+Runs: TypeAlias = dict[str, list[float]]
+"""A figure of each run, by the way."""
 
 
-def request(api: tuple[int, int], correlation_id: int, size: int, answer: int) -> bytes:
-    """A request of `size` bytes whose first body bytes say how long its answer is to be."""
-    body = struct.pack(">hi", -1, answer)
-    padding = max(size - HEAD.size - len(body), 0)
-    return HEAD.pack(HEAD.size - 4 + len(body) + padding, *api, correlation_id) + body + bytes(padding)
+@dataclass(frozen=True, slots=True)
+class Moved:
+    seconds: float
+    cpu: float
+    """Of the way's processes."""
+    size: int
+
+    @property
+    def rate(self) -> float:
+        """MB/s."""
+        return self.size / 1e6 / self.seconds
+
+    @property
+    def seconds_per_gb(self) -> float:
+        return self.seconds / (self.size / 1e9)
+
+    @property
+    def cpu_per_gb(self) -> float:
+        return self.cpu / (self.size / 1e9)
 
 
-def fetch_body(size: int) -> bytes:
-    """A Fetch v17 response after its correlation id: one partition with records, no endpoints."""
-
-    def varint(value: int) -> bytes:
-        out = bytearray()
-        while value > 127:
-            out.append(value & 127 | 128)
-            value >>= 7
-        return bytes([*out, value])
-
-    records = max(size - 90, 1)
-    partition = struct.pack(">ihqqq", 0, 0, 0, 0, 0) + b"\x01" + struct.pack(">i", -1) + varint(records + 1)
-    partition += bytes(records) + b"\0"
-    topic = bytes(16) + b"\x02" + partition + b"\0"
-    return b"\0" + struct.pack(">ihi", 0, 0, 0) + b"\x02" + topic + b"\0"
-
-
-def serve(port_out: multiprocessing.Queue[int]) -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    port_out.put(listener.getsockname()[1])
-    while True:
-        connection, _ = listener.accept()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+def round_trips(ways: Sequence[Way], connections: int, rounds: int) -> list[list[float]]:
+    """Of each way the seconds of every round trip, in order of size."""
+    opened = [[way.connect() for _ in range(connections)] for way in ways]
+    asked = peers.request(PRODUCE, 1, 200, TRIP_ANSWER - 8)
+    trips: list[list[float]] = [[] for _ in ways]
+    with contextlib.ExitStack() as stack:
+        for group in opened:
+            for connection in group:
+                stack.enter_context(connection)
+        waves = [_wave(group, asked) for group in opened]
+        for number in range(FIRST + rounds):
+            for taken, wave in zip(trips, waves, strict=True):
+                found = wave()
+                if number >= FIRST:
+                    taken.extend(found)
+    return [sorted(taken) for taken in trips]
 
 
-def _exactly(connection: socket.socket, view: memoryview) -> bool:
-    while view:
-        got = connection.recv_into(view)
-        if not got:
-            return False
-        view = view[got:]
-    return True
+def _wave(group: Sequence[socket.socket], asked: bytes) -> Callable[[], list[float]]:
+    """One request on every connection, all of them before the first answer is waited for."""
+    if len(group) == 1:
+        return partial(_trip, group[0], asked)
+    ready = select.epoll()
+    by_number = {connection.fileno(): connection for connection in group}
+    for number in by_number:
+        ready.register(number, select.EPOLLIN)
 
-
-def _answer(connection: socket.socket) -> None:
-    buffer = memoryview(bytearray(BLOCK * 2))
-    bodies: dict[tuple[int, int], bytes] = {}
-    with contextlib.suppress(OSError):
-        while _exactly(connection, buffer[:18]):
-            size, key, version, correlation_id = HEAD.unpack_from(buffer)
-            answer = struct.unpack_from(">i", buffer, 14)[0]
-            if not _exactly(connection, buffer[: size - 14]):
-                return
-            body = bodies.get((key, answer))
-            if body is None:
-                held = (key, version) == FETCH_HELD
-                body = bodies[key, answer] = fetch_body(answer) if held else bytes(answer)
-            connection.sendall(struct.pack(">ii", len(body) + 4, correlation_id) + body)
-    connection.close()
-
-
-@dataclass
-class Way:
-    """One way to the broker; `cpu` gives the seconds of CPU time that it has cost so far."""
-
-    name: str
-    address: tuple[str, int]
-    cpu: Callable[[], float]
-    trips: list[float] = field(default_factory=list)
-
-    def connect(self) -> socket.socket:
-        connection = socket.create_connection(self.address, 30)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
-
-def spent_by(pid: int) -> Callable[[], float]:
-    """CPU seconds of a process and its children."""
-    process = psutil.Process(pid)
-
-    def cpu() -> float:
-        times = [one.cpu_times() for one in (process, *process.children())]
-        return float(sum(one.user + one.system for one in times))
-
-    return cpu
-
-
-def round_trips(ways: list[Way], trips: int) -> None:
-    connections = [way.connect() for way in ways]
-    asked = request(PRODUCE, 1, 200, 100)
-    buffer = memoryview(bytearray(108))
-    for number in range(trips + 100):
-        for way, connection in zip(ways, connections, strict=True):
-            start = time.perf_counter()
+    def wave() -> list[float]:
+        since, taken = {}, []
+        for number, connection in by_number.items():
+            since[number] = time.perf_counter()
             connection.sendall(asked)
-            _exactly(connection, buffer)
-            if number >= 100:
-                way.trips.append(time.perf_counter() - start)
-    for connection in connections:
-        connection.close()
+        while since:
+            for number, _ in ready.poll():
+                by_number[number].recv(TRIP_ANSWER, socket.MSG_WAITALL)
+                taken.append(time.perf_counter() - since.pop(number))
+        return taken
+
+    return wave
 
 
-def throughput(way: Way, api: tuple[int, int], megabytes: int) -> tuple[float, float]:
-    """(MB/s, CPU seconds per GB) of one way."""
-    up = api == PRODUCE
-    connection = way.connect()
-    asked = request(api, 1, BLOCK if up else 100, 100 if up else BLOCK - 100)
+def _trip(connection: socket.socket, asked: bytes) -> list[float]:
+    start = time.perf_counter()
     connection.sendall(asked)
-    head = memoryview(bytearray(8))
-    _exactly(connection, head)
-    answer = memoryview(bytearray(struct.unpack_from(">i", head)[0] - 4))
-    _exactly(connection, answer)
-    outstanding = 0
-    before, start = way.cpu(), time.perf_counter()
-    for _ in range(megabytes):
+    connection.recv(TRIP_ANSWER, socket.MSG_WAITALL)
+    return [time.perf_counter() - start]
+
+
+def move(way: Way, api: Api, megabytes: int, recording: Path | None = None) -> Moved:
+    """Requests or answers of a mebibyte each, until `recording` holds them all."""
+    up = api == PRODUCE
+    asked = peers.request(api, 1, BLOCK if up else 100, 100 if up else BLOCK - 100)
+    buffer = memoryview(bytearray(2 * BLOCK))
+    with way.connect() as connection:
+
+        def answered() -> None:
+            connection.recv_into(buffer, 8, socket.MSG_WAITALL)
+            connection.recv_into(buffer, struct.unpack_from(">i", buffer)[0] - 4, socket.MSG_WAITALL)
+
         connection.sendall(asked)
-        outstanding += 1
-        if outstanding == WINDOW:
-            outstanding -= 1
-            _exactly(connection, head)
-            _exactly(connection, answer)
-    for _ in range(outstanding):
-        _exactly(connection, head)
-        _exactly(connection, answer)
-    seconds = time.perf_counter() - start
-    time.sleep(0.05)
-    gigabytes = megabytes * BLOCK / 1e9
-    spent = (way.cpu() - before) / gigabytes
-    connection.close()
-    return megabytes * BLOCK / 1e6 / seconds, spent
+        answered()
+        before, start = way.cpu(), time.perf_counter()
+        for number in range(megabytes):
+            connection.sendall(asked)
+            if number >= WINDOW - 1:
+                answered()
+        for _ in range(min(WINDOW - 1, megabytes)):
+            answered()
+        size = megabytes * BLOCK
+        deadline = start + SETTLE_SECONDS + size / 1e8
+        while recording is not None and recording.stat().st_size < size and time.perf_counter() < deadline:
+            time.sleep(0.001)
+        return Moved(time.perf_counter() - start, way.cpu() - before, size)
 
 
-@contextlib.contextmanager
-def socat(port: int) -> Iterator[Way]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = free.getsockname()[1]
-    process = subprocess.Popen(
-        ["socat", "-b", "65536", f"TCP-LISTEN:{listen},reuseaddr,fork,nodelay,bind=127.0.0.1",
-         f"TCP:127.0.0.1:{port},nodelay"]
-    )  # fmt: skip
-    time.sleep(0.3)
-    way = Way("socat", ("127.0.0.1", listen), spent_by(process.pid))
+def written(path: Path, megabytes: int) -> Moved:
+    """The same bytes by `writev` alone, a mebibyte at a time."""
+    pieces = [bytes(PIECE)] * (BLOCK // PIECE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        yield way
+        before, start = _own_cpu(), time.perf_counter()
+        for _ in range(megabytes):
+            if os.writev(descriptor, pieces) != BLOCK:
+                raise OSError("the disk is full")
+        return Moved(time.perf_counter() - start, _own_cpu() - before, megabytes * BLOCK)
     finally:
-        process.terminate()
-        process.wait()
+        os.close(descriptor)
+        path.unlink()
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def ratio(runs: Runs, one: str, other: str) -> float | None:
+    """The median of the runs' ratios; None where the other way was not there."""
+    if other not in runs or not all(runs[other]):
+        return None
+    return statistics.median(a / b for a, b in zip(runs[one], runs[other], strict=True))
+
+
+def row(name: str, runs: Runs, unit: str, form: str = "8.1f") -> None:
+    """A line for each way: the median of its runs, and how kproxy's compares."""
+    for way, values in runs.items():
+        times = ratio(runs, "kproxy", way) if way != "kproxy" else None
+        compared = "" if times is None else f"   kproxy is {times:.2f}x"
+        print(f"{name:28} {way:8} {statistics.median(values):{form}} {unit}{compared}", flush=True)
+
+
+class Goals:
+    """What is wanted, beside what was found."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def at_most(self, what: str, found: float | None, wanted: float, unit: str = "x") -> None:
+        if found is not None:
+            said = "met" if found <= wanted else "MISSED"
+            self._lines.append(f"goal {what:44} at most {wanted:6.2f} {unit:4} found {found:6.2f}  {said}")
+
+    def show(self) -> None:
+        print(*self._lines, sep="\n")
+
+
+def latencies(ways: Sequence[Way], runs: int, trips: int, goals: Goals) -> None:
+    for connections in CONNECTIONS:
+        p50: Runs = {way.name: [] for way in ways}
+        p99: Runs = {way.name: [] for way in ways}
+        for _ in range(runs):
+            found = round_trips(ways, connections, max(trips // connections, 30))
+            for way, taken in zip(ways, found, strict=True):
+                p50[way.name].append(statistics.median(taken) * 1e6)
+                p99[way.name].append(taken[int(len(taken) * 0.99)] * 1e6)
+        at = f"round trip, {connections} conn."
+        row(f"{at} p50", p50, "us")
+        row(f"{at} p99", p99, "us")
+        if connections == 1:
+            beyond = statistics.median(a - b for a, b in zip(p50["kproxy"], p50["direct"], strict=True))
+            goals.at_most("p50 beyond direct's", beyond, 60, "us")
+            goals.at_most("p50 beside socat's", ratio(p50, "kproxy", "socat"), 1.15)
+            goals.at_most("p99 beside socat's", ratio(p99, "kproxy", "socat"), 1.5)
+        if connections == max(CONNECTIONS):
+            goals.at_most(f"p99 at {connections} connections beside HAProxy's", ratio(p99, "kproxy", "haproxy"), 1)
+
+
+def bulk(ways: Sequence[Way], runs: int, megabytes: int, goals: Goals) -> None:
+    for name, api in MOVED.items():
+        found: dict[str, list[Moved]] = {way.name: [] for way in ways}
+        for _ in range(runs):
+            for way in ways:
+                found[way.name].append(move(way, api, megabytes))
+        row(name, {way: [each.rate for each in moved] for way, moved in found.items()}, "MB/s", "8.0f")
+        cpu = {way: [each.cpu_per_gb for each in moved] for way, moved in found.items() if way != "direct"}
+        row(f"{name}, CPU", cpu, "s/GB", "8.2f")
+        goals.at_most(f"CPU of {name}, scratch recording", statistics.median(cpu["kproxy"]), 1.6, "s/GB")
+
+
+def on_disk(address: tuple[str, int], directory: Path, runs: int, megabytes: int, goals: Goals) -> None:
+    """Recording with `-w`, beside a pump and a bare write of the same bytes to the same disk."""
+    found: dict[str, list[Moved]] = {"pump": [], "writev": [], "kproxy": []}
+    for _ in range(runs):
+        with peers.pump(address) as pump:
+            found["pump"].append(move(pump, PRODUCE, megabytes))
+        found["writev"].append(written(directory / "bare", megabytes))
+        recording = directory / "recording.pcapng"
+        with peers.kproxy(address, recording) as recorded:
+            found["kproxy"].append(move(recorded, PRODUCE, megabytes, recording))
+        recording.unlink()
+    for what, name in (("wall", "seconds_per_gb"), ("CPU", "cpu_per_gb")):
+        figures = {way: [getattr(each, name) for each in moved] for way, moved in found.items()}
+        figures["sum"] = [a + b for a, b in zip(figures["pump"], figures["writev"], strict=True)]
+        row(f"produce, -w on disk, {what}", figures, "s/GB", "8.2f")
+        goals.at_most(f"{what} of -w beside pump and writev", ratio(figures, "kproxy", "sum"), 1.2)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=256)
-    parser.add_argument("--trips", type=int, default=2000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-record", action="store_true")
-    parser.add_argument("-w", dest="record_to", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--megabytes", type=int, default=256, help="moved in each run")
+    parser.add_argument("--trips", type=int, default=1000, help="round trips in each run, over all connections")
     options = parser.parse_args(arguments)
-    ports: multiprocessing.Queue[int] = multiprocessing.Queue()
-    broker = multiprocessing.Process(target=serve, args=(ports,), daemon=True)
-    broker.start()
-    port = ports.get()
-    settings = Settings(
-        upstream=upstream(f"127.0.0.1:{port}"),
-        listen_port=0,
-        probe=False,
-        record=not options.no_record,
-        record_to=None if options.record_to is None else str(options.record_to),
-    )
+    goals = Goals()
     with contextlib.ExitStack() as stack:
-        relay = stack.enter_context(RelayProcess(settings))
-        host, _, listen = relay.bootstrap.rpartition(":")
-        ways = [
-            Way("direct", ("127.0.0.1", port), lambda: 0.0),
-            Way("kproxy", (host, int(listen)), spent_by(relay.pid)),
-        ]
-        if shutil.which("socat"):
-            ways.append(stack.enter_context(socat(port)))
-        round_trips(ways, options.trips)
+        directory = stack.enter_context(scratch.place("bench"))
+        address, _ = stack.enter_context(peers.process())
+        ways = [peers.direct(address), stack.enter_context(peers.kproxy(address))]
+        for name, started in (("socat", peers.socat(address)), ("haproxy", peers.haproxy(address, directory))):
+            if started is None:
+                print(f"{name} is left out: it is not installed (Debian package {name})")
+            else:
+                ways.append(stack.enter_context(started))
+        cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+        print(f"Python {platform.python_version()}, {cores} cores, load {load:.1f}")
         for way in ways:
-            ordered = sorted(way.trips)
-            p50, p99 = statistics.median(ordered) * 1e6, ordered[int(len(ordered) * 0.99)] * 1e6
-            print(f"{way.name:8} round trip p50 {p50:7.1f} us  p99 {p99:7.1f} us")
-        for name, api in (("produce", PRODUCE), ("fetch", FETCH), ("fetch v17, held", FETCH_HELD)):
-            results: dict[str, list[tuple[float, float]]] = {}
-            for _ in range(options.runs):
-                for way in ways:
-                    results.setdefault(way.name, []).append(throughput(way, api, options.megabytes))
-            for way in ways:
-                rate, spent = (statistics.median(values) for values in zip(*results[way.name], strict=True))
-                print(f"{way.name:8} {name:16} {rate:7.0f} MB/s  {spent:5.2f} CPU s/GB")
-        print(relay.command("status")["recorder"])
-    broker.terminate()
+            print(f"{way.name:8} {way.about}")
+        latencies(ways, options.runs, options.trips, goals)
+        bulk(ways, options.runs, options.megabytes, goals)
+        on_disk(address, directory, options.runs, options.megabytes, goals)
+        _totals(ways)
+    goals.show()
+
+
+def _totals(ways: Iterable[Way]) -> None:
+    for way in ways:
+        if way.name != "direct":
+            print(f"{way.name:8} {way.cpu():.1f} CPU seconds altogether")
 
 
 if __name__ == "__main__":

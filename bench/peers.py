@@ -1,0 +1,287 @@
+"""A broker, and the ways to it that are compared: directly, through socat, HAProxy, a plain pump and kproxy.
+
+The broker answers every request with as many bytes as it asks for; it runs in a process of its own, as every way does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import cast
+
+import psutil
+import uvloop
+
+from kproxy.launcher import RelayProcess
+from kproxy.settings import Settings, upstream
+from tests.support.brokers import free_ports
+
+HEAD = struct.Struct(">ihhi")
+ASKED = struct.Struct(">ihhihi")
+"""A request's head, a null client id, and how long the answer is to be."""
+FETCH_HELD = (1, 17)
+BUFFER = 1 << 18
+READY_SECONDS = 20.0
+
+Api = tuple[int, int]
+
+
+def request(api: Api, correlation_id: int, size: int, answer: int) -> bytes:
+    """A request of `size` bytes whose first body bytes say how long its answer is to be."""
+    size = max(size, ASKED.size)
+    return ASKED.pack(size - 4, *api, correlation_id, -1, answer) + bytes(size - ASKED.size)
+
+
+def fetch_body(size: int) -> bytes:
+    """A Fetch v17 response after its correlation id: one partition with records, no endpoints."""
+
+    def varint(value: int) -> bytes:
+        out = bytearray()
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        return bytes([*out, value])
+
+    records = max(size - 90, 1)
+    partition = struct.pack(">ihqqq", 0, 0, 0, 0, 0) + b"\x01" + struct.pack(">i", -1) + varint(records + 1)
+    partition += bytes(records) + b"\0"
+    topic = bytes(16) + b"\x02" + partition + b"\0"
+    return b"\0" + struct.pack(">ihi", 0, 0, 0) + b"\x02" + topic + b"\0"
+
+
+def _at_once(transport: asyncio.BaseTransport) -> asyncio.Transport:
+    """A transport whose small segments do not wait."""
+    transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return cast("asyncio.Transport", transport)
+
+
+class _Broker(asyncio.BufferedProtocol):
+    def __init__(self, answers: dict[tuple[Api, int], bytes]) -> None:
+        self._answers = answers
+        self._buffer = memoryview(bytearray(BUFFER))
+        self._head = bytearray()
+        self._left = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = _at_once(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        at = 0
+        while at < nbytes:
+            if len(self._head) < ASKED.size:
+                taken = self._buffer[at : min(at + ASKED.size - len(self._head), nbytes)]
+                self._head += taken
+                at += len(taken)
+                if len(self._head) < ASKED.size:
+                    return
+                self._left = HEAD.unpack_from(self._head)[0] + 4 - ASKED.size
+            taken_on = min(self._left, nbytes - at)
+            self._left -= taken_on
+            at += taken_on
+            if not self._left:
+                self._answer()
+
+    def _answer(self) -> None:
+        _, key, version, correlation_id, _, size = ASKED.unpack(self._head)
+        self._head.clear()
+        api = (key, version)
+        body = self._answers.get((api, size))
+        if body is None:
+            body = self._answers[api, size] = fetch_body(size) if api == FETCH_HELD else bytes(size)
+        self._transport.write(struct.pack(">ii", len(body) + 4, correlation_id) + body)
+
+
+class _Pump(asyncio.Protocol):
+    """What every proxy does at least: reads from one side and writes to the other."""
+
+    def __init__(self, other: _Pump | None, target: tuple[str, int]) -> None:
+        self._other = other
+        self._target = target
+        self.early: list[bytes] = []
+        """What came before the other side was reached."""
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = _at_once(transport)
+        if self._other is not None:
+            self.transport.writelines(self._other.early)
+            return
+        other = self._other = _Pump(self, self._target)
+        loop = asyncio.get_running_loop()
+        self._dialling = loop.create_task(loop.create_connection(lambda: other, *self._target))
+
+    def data_received(self, data: bytes) -> None:
+        if self._other is not None and self._other.transport is not None:
+            self._other.transport.write(data)
+        else:
+            self.early.append(data)
+
+    def pause_writing(self) -> None:
+        if self._other is not None and self._other.transport is not None:
+            self._other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._other is not None and self._other.transport is not None:
+            self._other.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._other is not None and self._other.transport is not None:
+            self._other.transport.close()
+        self._other = None
+
+
+def _serve(listener: socket.socket, target: tuple[str, int] | None) -> None:
+    async def forever() -> None:
+        answers: dict[tuple[Api, int], bytes] = {}
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: _Broker(answers) if target is None else _Pump(None, target), sock=listener
+        )
+        await server.serve_forever()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(forever())
+
+
+@contextlib.contextmanager
+def process(target: tuple[str, int] | None = None) -> Iterator[tuple[tuple[str, int], int]]:
+    """A broker, or a pump to `target`: its address and process id."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    worker = multiprocessing.Process(target=_serve, args=(listener, target), daemon=True)
+    worker.start()
+    assert worker.pid is not None
+    try:
+        yield listener.getsockname()[:2], worker.pid
+    finally:
+        worker.terminate()
+        worker.join()
+        listener.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to the broker: `cpu` gives the seconds of CPU time that it has cost so far, `about` says how it runs."""
+
+    name: str
+    address: tuple[str, int]
+    cpu: Callable[[], float]
+    about: str
+
+    def connect(self) -> socket.socket:
+        connection = socket.create_connection(self.address, 30)
+        connection.settimeout(None)  # with one, MSG_WAITALL does not wait
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+
+def spent_by(pid: int) -> Callable[[], float]:
+    """CPU seconds of a process and its children."""
+    root = psutil.Process(pid)
+
+    def cpu() -> float:
+        times = [one.cpu_times() for one in (root, *root.children())]
+        return float(sum(one.user + one.system for one in times))
+
+    return cpu
+
+
+def direct(address: tuple[str, int]) -> Way:
+    return Way("direct", address, lambda: 0.0, "no proxy")
+
+
+@contextlib.contextmanager
+def pump(address: tuple[str, int]) -> Iterator[Way]:
+    with process(address) as (listening, pid):
+        yield Way("pump", listening, spent_by(pid), f"reads and writes, uvloop {version('uvloop')}")
+
+
+@contextlib.contextmanager
+def kproxy(address: tuple[str, int], record_to: Path | None = None) -> Iterator[Way]:
+    settings = Settings(
+        upstream=upstream("{}:{}".format(*address)),
+        listen_port=0,
+        probe=False,
+        record_to=None if record_to is None else str(record_to),
+    )
+    with RelayProcess(settings) as relay:
+        host, _, port = relay.bootstrap.rpartition(":")
+        about = f"the relay's process, recording to {'-w FILE' if record_to else 'the scratch ring'}"
+        yield Way("kproxy" if record_to is None else "kproxy -w", (host, int(port)), spent_by(relay.pid), about)
+
+
+def _version(*command: str) -> str:
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return next(line for line in said.splitlines() if "version" in line).split(" - ")[0].strip()
+
+
+@contextlib.contextmanager
+def _started(name: str, said: str, command: list[str], port: int) -> Iterator[Way]:
+    running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port)
+        yield Way(name, ("127.0.0.1", port), spent_by(running.pid), f"{said}: {' '.join(command)}")
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def socat(address: tuple[str, int]) -> contextlib.AbstractContextManager[Way] | None:
+    """None where it is not installed."""
+    program = shutil.which("socat")
+    if program is None:
+        return None
+    (port,) = free_ports(1)
+    command = [program, "-b", "65536", f"TCP-LISTEN:{port},reuseaddr,fork,nodelay,backlog=512,bind=127.0.0.1",
+               "TCP:{}:{},nodelay".format(*address)]  # fmt: skip
+    return _started("socat", _version(program, "-V"), command, port)
+
+
+HAPROXY = """\
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+listen relay
+    bind 127.0.0.1:{port}
+    server broker {host}:{upstream}
+"""
+
+
+def haproxy(address: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[Way] | None:
+    """None where it is not installed; `directory` is for its configuration."""
+    program = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        return None
+    (port,) = free_ports(1)
+    configuration = directory / "haproxy.cfg"
+    configuration.write_text(HAPROXY.format(port=port, host=address[0], upstream=address[1]))
+    return _started("haproxy", _version(program, "-v"), [program, "-q", "-db", "-f", str(configuration)], port)
