@@ -121,7 +121,7 @@ class Direction:
             self.recent_held.extend(ends)
         else:
             self.recent_held.extend(map(add, [start, *ends[:-1]], stored))
-        if len(self.recent_ends) > 4 * REMEMBERED:
+        if len(self.recent_ends) > 2 * REMEMBERED:
             for recent in (self.recent_starts, self.recent_ends, self.recent_at, self.recent_held):
                 del recent[:-REMEMBERED]
 

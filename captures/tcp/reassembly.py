@@ -38,7 +38,7 @@ QUIET = 120_000_000_000
 """Nanoseconds after its end when a connection's ports are forgotten."""
 MOST_OVER = 8192
 MOST_OPEN = 65_536
-SILENCE = 60_000_000_000
+SILENCE = 30_000_000_000
 """Nanoseconds of the capture's time."""
 MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"

@@ -359,9 +359,9 @@ def test_what_is_silent_after_missing_packets_has_ended() -> None:
     ]
     after = [
         Segment(CLIENT, 1004, b"two", time=10 * SECOND, key=speaks),
-        Segment(CLIENT, 1007, b"three", time=70 * SECOND, key=speaks),
-        Segment(CLIENT, 1004, b"two", time=71 * SECOND, key=late),
-        Segment(CLIENT, 1012, b"four", time=72 * SECOND, key=speaks),
+        Segment(CLIENT, 1007, b"three", time=40 * SECOND, key=speaks),
+        Segment(CLIENT, 1004, b"two", time=41 * SECOND, key=late),
+        Segment(CLIENT, 1012, b"four", time=42 * SECOND, key=speaks),
     ]
     script = Script([*before, *after])
 
