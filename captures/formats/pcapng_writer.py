@@ -29,8 +29,10 @@ _SYN_OPTIONS = bytes((2, 4, 0xFF, 0xD7, 1, 3, 3, 14))
 """MSS 65,495 and a window scale of 14, so that no amount in flight looks like a full window."""
 
 _PACKET = struct.Struct("<IIIIIII").pack
-_IPV4 = struct.Struct("!HHIHH").pack
-_TCP = struct.Struct("!IIHHHH").pack
+_IPV4_TCP = struct.Struct("!HHIHH12sIIHHHH")
+_IPV6_TCP = struct.Struct("!IHBB36sIIHHHH")
+"""Both headers, addresses and ports as one field."""
+_PADDING = tuple(bytes(size) for size in range(4))
 
 
 def _pad(length: int) -> int:
@@ -100,17 +102,16 @@ class Direction:
     checksum offload holds, so that no payload is ever summed up.
     """
 
-    __slots__ = ("_head", "_ip6", "_ports", "_pseudo_sum", "_sum", "sequence")
+    __slots__ = ("_ends", "_ip6", "_pseudo_sum", "_sum", "sequence")
 
     def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
         """Addresses are (IP address, port); raises ValueError on a host that is no IP address."""
         a, b = (ipaddress.ip_address(host.partition("%")[0]) for host, _ in (source, target))
         self._ip6 = a.version == 6 or b.version == 6
         addresses = _v6(a) + _v6(b) if self._ip6 else a.packed + b.packed
-        self._ports = struct.pack("!HH", source[1], target[1])
+        self._ends = addresses + struct.pack("!HH", source[1], target[1])
         self.sequence = sequence
         self._pseudo_sum = _sum16(addresses) + 6
-        self._head = addresses
         self._sum = 0x4500 + 0x4000 + 0x4006 + _sum16(addresses)
 
     def packet(
@@ -130,33 +131,30 @@ class Direction:
         size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""
         tcp_size = 20 + len(options) + size
-        tcp = _TCP(
-            self.sequence & 0xFFFFFFFF,
-            acknowledge & 0xFFFFFFFF if flags & ACK else 0,
-            (5 + len(options) // 4) << 12 | flags,
-            0xFFFF,
-            _fold(self._pseudo_sum + tcp_size),
-            0,
-        )
+        sequence = self.sequence & 0xFFFFFFFF
+        acknowledged = acknowledge & 0xFFFFFFFF if flags & ACK else 0
+        offset_and_flags = (5 + len(options) // 4) << 12 | flags
+        tcp_sum = _fold(self._pseudo_sum + tcp_size)
         if self._ip6:
-            ip = struct.pack("!IHBB", 0x60000000, tcp_size, 6, 64)
+            headers = _IPV6_TCP.pack(
+                0x60000000, tcp_size, 6, 64, self._ends, sequence, acknowledged, offset_and_flags, 0xFFFF, tcp_sum, 0
+            )
+            length = 40 + tcp_size
         else:
-            total = 20 + tcp_size
-            ip = _IPV4(0x4500, total, 0x4000, 0x4006, 0xFFFF ^ _fold(self._sum + total))
-        captured = len(ip) + len(self._head) + tcp_size - beyond
-        padding = -captured & 3
-        trailer = bytes(padding) if comment is None else bytes(padding) + _option(_OPT_COMMENT, cut(comment)) + bytes(4)
-        length = 32 + captured + len(trailer)
-        before = (
-            _PACKET(6, length, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, captured + beyond)
-            + ip
-            + self._head
-            + self._ports
-            + tcp
-            + options
-        )
+            length = 20 + tcp_size
+            ip_sum = 0xFFFF ^ _fold(self._sum + length)
+            headers = _IPV4_TCP.pack(
+                0x4500, length, 0x4000, 0x4006, ip_sum,
+                self._ends, sequence, acknowledged, offset_and_flags, 0xFFFF, tcp_sum, 0,
+            )  # fmt: skip
+        captured = length - beyond
+        trailer = _PADDING[-captured & 3]
+        if comment is not None:
+            trailer += _option(_OPT_COMMENT, cut(comment)) + bytes(4)
+        total = 32 + captured + len(trailer)
+        before = _PACKET(6, total, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length) + headers + options
         self.sequence += size + (1 if flags & (SYN | FIN) else 0)
-        return before, trailer + length.to_bytes(4, "little")
+        return before, trailer + total.to_bytes(4, "little")
 
 
 def _v6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:

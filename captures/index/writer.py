@@ -322,7 +322,7 @@ class IndexWriter:
         partial = self.directory / f"{layout.META}.part"
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            _write_all(fd, json.dumps(self.meta, indent=1).encode())
+            _write_all(fd, json.dumps(self.meta).encode())
         finally:
             os.close(fd)
         partial.replace(self.directory / layout.META)

@@ -203,25 +203,21 @@ class Framer:
         self.search = Search(
             start,
             lost=start if lost is None else lost,
-            head=self.head,
-            candidates=self.candidates,
-            link=self.link,
-            refute=self.refute,
             chained=chained,
             begin=begin,
         )
         self.position = start
 
     def candidates(self, window: bytes) -> list[tuple[int, int]]:
-        """(position, size) of each frame that may begin in `window`, as far as its header tells."""
+        """As `Judge`."""
         raise NotImplementedError
 
     def link(self, window: bytes, position: int) -> int:
-        """Size of the frame whose header is at `position` of `window`, -1 where it cannot be one."""
+        """As `Judge`."""
         raise NotImplementedError
 
     def refute(self, start: int, end: int) -> int | None:
-        """None where the frame [start, end) proves itself, else how many bytes were decoded to see that it does not."""
+        """As `Judge`."""
         raise NotImplementedError
 
     def probe(self) -> int | None:
@@ -236,7 +232,7 @@ class Framer:
         stretch, search = self.stretch, self.search
         if search is None:
             return True
-        found = search.step(stretch)
+        found = search.step(stretch, self)
         if found is None:
             stretch.drop(search.needed())
             return False

@@ -11,8 +11,8 @@ so the first frames after a gap are kept though nothing else speaks for them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush, nsmallest
+from typing import Protocol
 
 from decoders.conversation.stretch import Stretch
 
@@ -27,13 +27,33 @@ COPIES = 64
 """Bytes copied that count as one decoded."""
 
 
+class Judge(Protocol):
+    """Who knows what frames of a direction look like."""
+
+    head: int
+    """How many bytes of a frame tell whether it may begin."""
+
+    def candidates(self, window: bytes) -> list[tuple[int, int]]:
+        """(position, size) of each frame that may begin in `window`, as far as its header tells."""
+        ...
+
+    def link(self, window: bytes, position: int) -> int:
+        """Size of the frame whose header is at `position` of `window`, -1 where it cannot be one."""
+        ...
+
+    def refute(self, start: int, end: int) -> int | None:
+        """None where the frame [start, end) proves itself, else how many bytes were decoded to see that it does not.
+
+        0 where its header does, which costs nothing: how much of the header `candidates` saw depends on how the bytes
+        came in.
+        """
+        ...
+
+
 class Search:
     """One search; `step` takes a segment at a time, so that a caller can order them with other events.
 
-    `head` is how many bytes of a frame tell whether it may begin. `candidates` finds the headers (position, size) in a
-    window, `link` gives the size that a link of the chain has, -1 where it cannot be one, and `refute` judges a whole
-    frame [start, end): None where it proves itself, else how many bytes it took to see that it does not; 0 where its
-    header does, which costs nothing: how much of the header `candidates` saw depends on how the bytes came in.
+    It holds no judge, as the judge holds it.
 
     Bytes made to look like headers everywhere cost no more than EFFORT times their number for each power of two that
     is a frame's size: beyond it candidates of that size are dropped untried, as those are that end last where more than
@@ -41,7 +61,7 @@ class Search:
     """
 
     __slots__ = (
-        "_broken", "_candidates", "_find", "_head", "_link", "_refute", "_spent",
+        "_broken", "_candidates", "_spent",
         "begin", "chain", "done", "first", "link_at", "lost", "start", "tested",
     )  # fmt: skip
 
@@ -50,10 +70,6 @@ class Search:
         start: int,
         *,
         lost: int,
-        head: int,
-        candidates: Callable[[bytes], list[tuple[int, int]]],
-        link: Callable[[bytes, int], int],
-        refute: Callable[[int, int], int | None],
         chained: bool,
         begin: bool = False,
     ) -> None:
@@ -71,23 +87,19 @@ class Search:
         """The chain ends at `link_at`; the frames in it that end within the same segment may still be proved."""
         self.begin = begin
         """The capture starts here: nothing was lost that it holds."""
-        self._head = head
-        self._find = candidates
-        self._link = link
-        self._refute = refute
         self._candidates: list[tuple[int, int]] = []
         """(end, start), a heap."""
         self._spent = [0] * 33
         """What was decoded in vain, by the bit length of the frame's size."""
 
-    def step(self, stretch: Stretch) -> tuple[int, int] | None:
+    def step(self, stretch: Stretch, judge: Judge) -> tuple[int, int] | None:
         """Look at the next segment; returns (offset to read on from, end of the frame that proves it) once found."""
         ends = stretch.ends
         k = bisect_right(ends, self.done, 1)
         end = ends[k]
         stored = end if stretch.have is None else min(stretch.have[k], end)
         if stored > self.done:
-            self._try(stretch, stored)
+            self._try(stretch, stored, judge)
         elif self.done == self.start and self.first is not None:
             self.first = end
         if stored < end:
@@ -102,7 +114,7 @@ class Search:
             magnitude = (finish - begin).bit_length()
             if self._spent[magnitude] > EFFORT * (finish - self.start):
                 continue
-            read = self._refute(begin, finish)
+            read = judge.refute(begin, finish)
             if read is None:
                 chain = self.chain
                 if chain and begin in chain:
@@ -117,28 +129,28 @@ class Search:
             if lost is not None:
                 self.first = end
             if (self.chain is None and lost is not None) or (
-                self.chain is not None and self.link_at < end and self.link_at + self._head > stored
+                self.chain is not None and self.link_at < end and self.link_at + judge.head > stored
             ):
                 self.chain = []
                 self.link_at = end
         return None
 
-    def _try(self, stretch: Stretch, stored: int) -> None:
+    def _try(self, stretch: Stretch, stored: int, judge: Judge) -> None:
         """Test the positions whose header ends before `stored`."""
         base = self.tested
         window = stretch.gather(base, stored - base)
         candidates = self._candidates
-        for position, size in self._find(window):
+        for position, size in judge.candidates(window):
             heappush(candidates, (base + position + 4 + size, base + position))
         if len(candidates) > MOST_CANDIDATES:
             self._candidates = nsmallest(MOST_CANDIDATES // 2, candidates)
-        self.tested = max(base, base + len(window) - self._head + 1)
+        self.tested = max(base, base + len(window) - judge.head + 1)
         chain = self.chain
         if chain is None:
             return
-        while self.link_at + self._head <= stored:
-            head = stretch.gather(self.link_at, self._head)
-            size = self._link(head, 0) if len(head) == self._head else -1  # the source may no longer hold it
+        while self.link_at + judge.head <= stored:
+            head = stretch.gather(self.link_at, judge.head)
+            size = judge.link(head, 0) if len(head) == judge.head else -1  # the source may no longer hold it
             if size < 0 or len(chain) >= LONGEST_CHAIN:
                 self._broken = True
                 return

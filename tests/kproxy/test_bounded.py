@@ -22,6 +22,9 @@ from captures.tcp import reassembly
 from decoders.writer import write
 from kproxy.recorder import Recorder
 from kproxy.sinks import Ring, pcapng_header
+from tests.captures import files
+from tests.captures.traffic import KAFKA_1_1, payload
+from tests.captures.traffic import packets as traffic_of
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 
 SEGMENT, KEEP = 60_000, 4
@@ -180,17 +183,27 @@ def test_how_far_a_reader_is_behind_counts_files_that_it_has_not_seen(traffic: T
         assert reader.source.written() == reader.position
 
 
-def test_what_has_ended_is_free_without_a_search_for_garbage(traffic: Traffic, tmp_path: Path) -> None:
-    """As readings hardly look for it (`captures.garbage`)."""
-    with contextlib.closing(Indexer([traffic.directory], tmp_path / "index", follow=True)) as indexer:
-        catch_up(indexer)
-        gc.collect()
-        gc.disable()
-        try:
-            traffic.more(200)
-            catch_up(indexer)
-            left = Counter(type(each).__name__ for each in gc.get_objects())
-        finally:
-            gc.enable()
-    assert left["Conversation"] == left["Talk"] == left["Requests"] == left["Pairing"] == 0
-    assert left["TcpConnection"] <= reassembly.MOST_OVER
+def kinds() -> Counter[str]:
+    return Counter(type(each).__name__ for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_has_ended_is_free_without_a_search_for_garbage(tmp_path: Path, *, missing: bool) -> None:
+    """As readings hardly look for it (`captures.garbage`); also what was looking for the next frame after a gap."""
+    taken = traffic_of(KAFKA_1_1)
+    kept = [one for number, one in enumerate(taken) if not missing or number % 50 or not payload(one[1])]
+    path = files.write(tmp_path / "one.pcap", files.pcap(kept))
+    indexer = Indexer([path], tmp_path / "index")
+    gc.collect()
+    gc.disable()
+    try:
+        before = kinds()
+        while not indexer.finished:
+            indexer.step()
+        left = kinds() - before
+    finally:
+        gc.enable()
+        indexer.close()
+    assert indexer.reader._numbering.connections
+    assert bool(indexer.reader.health.resyncs) == missing
+    assert left["Talk"] == left["Conversation"] == left["Requests"] == left["Responses"] == left["Pairing"] == 0
