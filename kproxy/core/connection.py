@@ -48,6 +48,7 @@ MAX_NOTED = 4096
 """Noted requests of one connection; the oldest go first (Produce with acks=0 is never answered)."""
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
+_LENGTH = struct.Struct(">i")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
@@ -60,7 +61,7 @@ _ADVICE = {
 """By side (0 the client, 1 the broker) and protocol."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToBroker:
     """Bytes for the broker; the comment says what was changed in the frame that they are, where something was."""
 
@@ -68,7 +69,7 @@ class ToBroker:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToClient:
     data: Data
 
@@ -290,7 +291,7 @@ class Connection:
             self._request_head = b""
         while position + _REQUEST_HEAD.size <= size:
             length, api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(data, position)
-            if self._bad_start(0, data[position : position + 8], length, commands):
+            if (length < 0 or self._first[0]) and self._bad_start(0, data[position : position + 8], length, commands):
                 self._request_rest = 0
                 return commands
             position += 4 + length
@@ -339,9 +340,18 @@ class Connection:
 
     def from_broker(self, data: bytes) -> list[Command]:
         """Bytes of the broker, on their way to the client."""
-        if self._pass >= len(data):
-            self._pass -= len(data)
+        size = len(data)
+        if self._pass >= size:
+            self._pass -= size
             return [ToClient(data)]
+        if not (self._pass or self._noted or self._head or self._first[1]) and self._frame is None and size >= 4:
+            # what is most common: one frame begins here that nobody waits for
+            (length,) = _LENGTH.unpack_from(data)
+            if length + 4 >= size and not self._unseen(1):
+                self._waits = False
+                self.responses += 1
+                self._pass = length + 4 - size
+                return [ToClient(data)]
         if self._unseen(1):
             return [ToClient(data)]
         commands: list[Command] = []
