@@ -14,7 +14,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -175,12 +175,17 @@ def process(target: tuple[str, int] | None = None) -> Iterator[tuple[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to the broker: `cpu` gives the seconds of CPU time that it has cost so far, `about` says how it runs."""
+    """One way to the broker: `about` says how it runs."""
 
     name: str
     address: tuple[str, int]
-    cpu: Callable[[], float]
     about: str
+    pid: int = 0
+    """Of its process, where it has one."""
+
+    def cpu(self) -> float:
+        """Seconds of CPU time that it has cost so far."""
+        return spent_by(self.pid) if self.pid else 0.0
 
     def connect(self) -> socket.socket:
         connection = socket.create_connection(self.address, 30)
@@ -189,25 +194,21 @@ class Way:
         return connection
 
 
-def spent_by(pid: int) -> Callable[[], float]:
+def spent_by(pid: int) -> float:
     """CPU seconds of a process and its children."""
     root = psutil.Process(pid)
-
-    def cpu() -> float:
-        times = [one.cpu_times() for one in (root, *root.children())]
-        return float(sum(one.user + one.system for one in times))
-
-    return cpu
+    times = [one.cpu_times() for one in (root, *root.children())]
+    return float(sum(one.user + one.system for one in times))
 
 
 def direct(address: tuple[str, int]) -> Way:
-    return Way("direct", address, lambda: 0.0, "no proxy")
+    return Way("direct", address, "no proxy")
 
 
 @contextlib.contextmanager
 def pump(address: tuple[str, int]) -> Iterator[Way]:
     with process(address) as (listening, pid):
-        yield Way("pump", listening, spent_by(pid), f"reads and writes, uvloop {version('uvloop')}")
+        yield Way("pump", listening, f"reads and writes, uvloop {version('uvloop')}", pid)
 
 
 @contextlib.contextmanager
@@ -221,7 +222,7 @@ def kproxy(address: tuple[str, int], record_to: Path | None = None) -> Iterator[
     with RelayProcess(settings) as relay:
         host, _, port = relay.bootstrap.rpartition(":")
         about = f"the relay's process, recording to {'-w FILE' if record_to else 'the scratch ring'}"
-        yield Way("kproxy" if record_to is None else "kproxy -w", (host, int(port)), spent_by(relay.pid), about)
+        yield Way("kproxy" if record_to is None else "kproxy -w", (host, int(port)), about, relay.pid)
 
 
 def _version(*command: str) -> str:
@@ -234,7 +235,7 @@ def _started(name: str, said: str, command: list[str], port: int) -> Iterator[Wa
     running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port)
-        yield Way(name, ("127.0.0.1", port), spent_by(running.pid), f"{said}: {' '.join(command)}")
+        yield Way(name, ("127.0.0.1", port), f"{said}: {' '.join(command)}", running.pid)
     finally:
         running.terminate()
         running.wait()

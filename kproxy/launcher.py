@@ -30,6 +30,9 @@ START_SECONDS = 20.0
 STOP_SECONDS = 8.0
 FINISH_SECONDS = 8.0
 KEPT_EVENTS = 1000
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(32 << 20)}
+"""For glibc: memory that bytes were read into is used again. As it is set up by itself, every buffer that waits to be
+recorded goes back to the system, and costs a page fault for each of its pages when it is taken anew."""
 RESTARTS = 3
 """How often a dead indexer is started again."""
 
@@ -73,6 +76,7 @@ class RelayProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 start_new_session=True,
+                env={**ALLOCATOR, **os.environ},
             )
             self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
             self._listeners: list[Callable[[Event], None]] = []
