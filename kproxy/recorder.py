@@ -25,7 +25,9 @@ from kproxy.core.selection import Choice, Selection
 from kproxy.sinks import Batch, Buffers, Sink
 
 BATCH_BYTES = 1 << 20
-DELAY_SECONDS = 0.01
+DELAY_SECONDS = 0.02
+JOINED_BYTES = 4096
+"""Packets up to this size become one buffer when they come: a write of many small ones would hold traffic up."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BATCHES = 8
 """What the thread writes at once, when it has fallen behind."""
@@ -112,7 +114,10 @@ class Recorder:
         return flow if self._choice is None else SelectedFlow(self, flow, Selection(self._choice, client, broker))
 
     def add(self, buffers: Buffers, size: int, packets: int) -> None:
-        self._pending += buffers
+        if size <= JOINED_BYTES:
+            self._pending.append(b"".join(buffers))
+        else:
+            self._pending += buffers
         self._pending_bytes += size
         self._pending_packets += packets
         if self._pending_bytes >= self._batch_bytes:
