@@ -62,10 +62,12 @@ class Conversation:
         )  # fmt: skip
         self._responses = Responses(
             self.connection, source, definitions, known_apis, self.limits.frame, self.health,
-            self._pairing.outstanding, opened=opened,
+            self._pairing.outstanding, self._pairing.repeated, opened=opened,
         )  # fmt: skip
         self._held: deque[Run | Gap | End] = deque()
         """Events of the answering side that came before it is known whether this is Kafka."""
+        self._unfinished: End | None = None
+        """The end of the answering side while a search in it waits for requests that a hole may hold back."""
         self._ended = [False, False]
         self._over = False
 
@@ -147,43 +149,81 @@ class Conversation:
         while held:
             event = held.popleft()
             out: list[Item] = []
-            if responses.over:
+            if responses.over or self._unfinished is not None:
                 continue
+            if responses.search is not None or isinstance(event, End):
+                yield from self._until(_first_key(event))
             if isinstance(event, End):
-                yield max(event.at, responses.floor)
-                responses.finish(event, out)
-                if event.side is not None:
-                    out.append((max(event.at, responses.floor), END, event, None))
-                yield from out
+                if responses.search is None:
+                    yield from self._last(event)
+                else:
+                    self._unfinished = event
                 continue
             responses.take(event, out)
-            while True:
-                responses.scan(out)
-                yield from out
-                out = []
-                probe = responses.probe()
-                if probe is None:
-                    break
-                yield probe
+            yield from self._walk(out)
+
+    def _until(self, key: int) -> Iterator[Item | int]:
+        """Take the requests before `key`, and what they make of the bytes that have come."""
+        while True:
+            yield max(key, self._responses.floor)
+            if not self._responses.late:
+                break
+            yield from self._walk([])
+
+    def _walk(self, out: list[Item]) -> Iterator[Item | int]:
+        """What the bytes say that have come, `out` first; as `_answers`."""
+        responses = self._responses
+        released = 0
+        while True:
+            if responses.late:
+                # What a hole held back came together, at this key.
+                released = responses.late + 1
+                responses.look_again()
+            responses.scan(out)
+            yield from out
+            out = []
+            if responses.late:
+                continue
+            probe = responses.probe()
+            if probe is None:
+                break
+            yield max(probe, released)
+            if responses.over:
+                break
+            if not responses.late:
                 responses.seek(out)
+
+    def _last(self, event: End) -> Iterator[Item]:
+        """The end of the answering side."""
+        out: list[Item] = []
+        self._responses.finish(event, out)
+        if event.side is not None:
+            out.append((max(event.at, self._responses.floor), END, event, None))
+        yield from out
 
     def _pair(self, asked: list[Item]) -> None:
         """Take requests and responses in the order in which they were captured."""
-        pairing = self._pairing
-        ask, answer = pairing.request, pairing.response
-        index, count = 0, len(asked)
-        upcoming = asked[0][0] if count else 0
-        for item in self._answers():
+        index = self._merge(self._answers(), asked, 0)
+        while index < len(asked):
+            self._ask(asked[index])
+            index += 1
+            if self._responses.late:
+                index = self._merge(self._walk([]), asked, index)
+
+    def _merge(self, answers: Iterator[Item | int], asked: list[Item], index: int) -> int:
+        """Take answers, and before each what was asked before it; returns how much of `asked` was taken."""
+        answer = self._pairing.response
+        count = len(asked)
+        upcoming = asked[index][0] if index < count else 0
+        for item in answers:
             key = item if isinstance(item, int) else item[0]
             while index < count and upcoming < key:
-                asked_key, kind, exchange, correlation_id = asked[index]
-                if kind < RESPONSE:
-                    ask(asked_key, exchange, kind, correlation_id)
-                else:
-                    self._other(asked_key, exchange)
+                self._ask(asked[index])
                 index += 1
                 if index < count:
                     upcoming = asked[index][0]
+                if isinstance(item, int) and self._responses.late:
+                    break
             if isinstance(item, int):
                 continue
             _, kind, frame, correlation_id = item
@@ -193,14 +233,26 @@ class Conversation:
                 else:
                     answer(key, frame, None, correlation_id)
             elif kind == BROKEN and correlation_id is not None:
-                pairing.broken[correlation_id] = frame
+                self._pairing.broken[correlation_id] = frame
             else:
                 self._other(key, frame)
-        for key, kind, exchange, correlation_id in asked[index:]:
-            if kind < RESPONSE:
-                ask(key, exchange, kind, correlation_id)
-            else:
-                self._other(key, exchange)
+        return index
+
+    def _ask(self, item: Item) -> None:
+        """Take what the asking side says."""
+        key, kind, exchange, correlation_id = item
+        if kind < RESPONSE:
+            self._pairing.request(key, exchange, kind, correlation_id)
+            if self._responses.search is not None:
+                self._responses.asked(exchange.request, key)
+            return
+        if kind == END and self._unfinished is not None:
+            # Nothing more can come that would tell what the other side's last bytes are.
+            event, self._unfinished = self._unfinished, None
+            self._responses.floor = max(self._responses.floor, key)
+            self._merge(self._walk([]), [], 0)
+            self._merge(self._last(event), [], 0)
+        self._other(key, exchange)
 
     def _other(self, key: int, item: StreamProblem | End) -> None:
         """A problem, or the end of a direction."""
@@ -237,3 +289,10 @@ def _fits(source: Source, definitions: Definitions, frame: Frame, asked: Exchang
     """Whether a frame can be the response to a request."""
     decoded = decode_frame(frame.data(source), "response", asked, definitions)
     return decoded is not None and fits(decoded)
+
+
+def _first_key(event: Event) -> int:
+    """Address at which an event began to happen."""
+    if isinstance(event, Run):
+        return max(event.released, event.at[0] if len(event.at) else 0)
+    return event.at

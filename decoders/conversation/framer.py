@@ -31,6 +31,8 @@ class Framer:
     where: str
     head: int
     """Bytes that tell whether a frame may begin."""
+    kept = 0
+    """Bytes that a search has looked at and that are held all the same."""
 
     def __init__(
         self,
@@ -107,8 +109,9 @@ class Framer:
         key = max(stretch.key(stop - 1), self.floor)
         spans, missing = stretch.spans(start, end)
         frame = Frame(
-            self.side, start, end - start - 4, stretch.time(start), stretch.time(stop - 1), key, spans, (), missing
-        )
+            self.side, start, end - start - 4, stretch.time(start), stretch.time_held(stop - 1, start), key, spans, (),
+            missing,
+        )  # fmt: skip
         if missing:
             self.health.cut += 1
             problems += self._missing(start, end, missing)
@@ -234,7 +237,7 @@ class Framer:
             return True
         found = search.step(stretch, self)
         if found is None:
-            stretch.drop(search.needed())
+            stretch.drop(min(search.needed(), search.done - self.kept))
             return False
         position, end = found
         self.aligned(out, position, end)

@@ -142,16 +142,21 @@ class Pairing:
         if exchange is None or correlation_id is None:
             self._unmatched(key, frame, problems, correlation_id)
             return
+        if self.repeated and correlation_id in self.repeated:
+            exchange = self._of_many(frame, exchange, correlation_id)
         if self.tokens or self.unanswered:
             self._pass(key, exchange)
-        del self.outstanding[correlation_id]
-        if self.repeated:
-            self._next(correlation_id)
+        self._remove(exchange)
         exchange.response = frame
         if problems:
             exchange.problems += problems
         exchange.status = Status.CUT if frame.missing or _request(exchange).missing else Status.OK
         self.done.append((key, exchange))
+
+    def _of_many(self, frame: Frame, oldest: Exchange, correlation_id: int) -> Exchange:
+        """Of the exchanges that wait with the same id the oldest that a response fits, else the oldest."""
+        waiting = (oldest, *self.repeated[correlation_id])
+        return next((one for one in waiting if not frame.missing and self._fits(frame, one)), oldest)
 
     def _answer(self, key: int, exchange: Exchange, frame: Frame, problems: list[Problem] | None) -> None:
         exchange.response = frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from operator import sub
 from struct import Struct
 
@@ -18,16 +19,23 @@ from decoders.schema.lookup import Definitions
 
 _RESPONSE = Struct(">ii")
 
+KEPT = 1 << 16
+"""Bytes of a search that are kept for another look, when requests that a hole held back have come."""
+
 CLOSED = frozenset({"FIN", "RST"})
 """Reasons of an End that are the peers' doing and not the capture's."""
 
 
 class Responses(Framer):
-    """The answering side. `outstanding` are the exchanges that wait, by correlation id."""
+    """The answering side. `outstanding` are the exchanges that wait, by correlation id.
+
+    `repeated` are younger ones that wait with an id that `outstanding` has too.
+    """
 
     side = Side.BROKER
     where = "response"
     head = 8
+    kept = KEPT
 
     def __init__(
         self,
@@ -38,18 +46,40 @@ class Responses(Framer):
         limit: int,
         health: Health,
         outstanding: dict[int, Exchange],
+        repeated: Mapping[int, Iterable[Exchange]],
         *,
         opened: bool,
     ) -> None:
         super().__init__(connection, source, definitions, known, limit, health)
         self.outstanding = outstanding
+        self.repeated = repeated
         self.opened = opened
         self.foreign = False
+        self.late = 0
+        """Key of a request that was captured before bytes which the search has looked at; 0 for none."""
         self.awaited = Awaited(outstanding, limit)
 
     def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
         self.awaited = Awaited(self.outstanding, self.limit)
         super().look(start, chained=chained, begin=begin, lost=lost)
+        self.late = 0
+
+    def asked(self, request: Frame, key: int) -> None:
+        """A request came at `key` while a search is on: it may be late for bytes that were searched."""
+        search = self.search
+        if search is None or search.done == search.start:
+            return
+        if _asked_before(request, self.stretch.captured(search.done - 1)):
+            self.late = key
+
+    def look_again(self) -> None:
+        """Search what is held once more, now that a request is there which a hole held back."""
+        search = self.search
+        if search is None or not self.late:
+            return
+        self.floor = max(self.floor, self.late)
+        start = max(search.start, self.stretch.start)
+        self.look(start, chained=search.chained and start == search.start, begin=search.begin, lost=search.lost)
 
     def begin(self, start: int) -> None:
         super().begin(start)
@@ -214,8 +244,22 @@ class Responses(Framer):
         head = stretch.gather(start, 8)
         if len(head) < 8:
             return 0
-        exchange = self.outstanding.get(_RESPONSE.unpack(head)[1])
-        if exchange is None or exchange.request is None or exchange.request.at >= stretch.key(end - 1):
+        correlation_id = _RESPONSE.unpack(head)[1]
+        exchange = self.outstanding.get(correlation_id)
+        if exchange is None:
+            return 0
+        spent = 0
+        for one in (exchange, *self.repeated.get(correlation_id, ())):
+            decoded = self._refute(start, end, one)
+            if decoded is None:
+                return None
+            spent += decoded
+        return spent
+
+    def _refute(self, start: int, end: int, exchange: Exchange) -> int | None:
+        """The same for a response to `exchange`."""
+        stretch = self.stretch
+        if exchange.request is None or not _asked_before(exchange.request, stretch.captured(end - 1)):
             return 0
         key, version = exchange.api_key, exchange.api_version
         if key is None or version is None:
@@ -228,3 +272,8 @@ class Responses(Framer):
             # Cut by the snap length: so must it here.
             return None
         return unfit(decode_response(data, key, version, self.definitions), len(data))
+
+
+def _asked_before(request: Frame, address: int) -> bool:
+    """Whether a request was captured before this address, whenever the bytes before it came."""
+    return (request.spans[-1][0] if request.spans else request.at) < address

@@ -62,7 +62,7 @@ class Search:
 
     __slots__ = (
         "_broken", "_candidates", "_spent",
-        "begin", "chain", "done", "first", "link_at", "lost", "start", "tested",
+        "begin", "chain", "chained", "done", "first", "link_at", "lost", "start", "tested",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,7 @@ class Search:
         begin: bool = False,
     ) -> None:
         self.start = start
+        self.chained = chained
         self.lost = lost
         self.done = start
         """Bytes before it have been looked at."""

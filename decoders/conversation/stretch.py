@@ -141,9 +141,22 @@ class Stretch:
             at = self.ats[k] + max(self.have[k] - 1 - self.ends[k - 1], 0)
         return at if self.prior is None else max(at, self.prior[k])
 
+    def captured(self, offset: int) -> int:
+        """Address of the segment that holds the byte at `offset`, whenever the stream was whole up to it."""
+        return self.ats[bisect_right(self.ends, offset, 1)]
+
     def time(self, offset: int) -> int:
         """Capture time of the byte at `offset`."""
         return self.times[bisect_right(self.ends, offset, 1)]
+
+    def time_held(self, offset: int, start: int) -> int:
+        """Capture time of the byte at `offset`, or of the last before it, from `start` on, that is no gap."""
+        k = bisect_right(self.ends, offset, 1)
+        if self.have is not None:
+            first = bisect_right(self.ends, start, 1)
+            while k > first and self.have[k] == self.ends[k - 1] and self.gap_at(self.ends[k - 1]) is not None:
+                k -= 1
+        return self.times[k]
 
     def stored(self, offset: int) -> bool:
         """Whether the capture holds the byte at `offset`."""

@@ -110,7 +110,7 @@ IDS = st.one_of(
 def test_responses(steps: list[tuple[list[int], set[int], bytes]], dice: random.Random) -> None:
     """Requests are asked and given up between the windows of one search."""
     outstanding: dict[int, Exchange] = {}
-    framer = Responses(CONNECTION, Tape(), eyes(), APIS, LIMIT, Health(), outstanding, opened=True)
+    framer = Responses(CONNECTION, Tape(), eyes(), APIS, LIMIT, Health(), outstanding, {}, opened=True)
     framer.awaited = Awaited(outstanding, LIMIT)
     for asked, gone, window in steps:
         for number in gone:
@@ -125,7 +125,7 @@ def test_responses(steps: list[tuple[list[int], set[int], bytes]], dice: random.
 def test_ids_of_any_range() -> None:
     dice = random.Random(1)
     outstanding: dict[int, Exchange] = {}
-    framer = Responses(CONNECTION, Tape(), eyes(), APIS, LIMIT, Health(), outstanding, opened=True)
+    framer = Responses(CONNECTION, Tape(), eyes(), APIS, LIMIT, Health(), outstanding, {}, opened=True)
     for _ in range(600):
         number = dice.randrange(-(2**31), 2**31)
         outstanding[number] = exchange(number)
