@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from decoders.conversation.stream import Side, Source
 from decoders.problems import Code, Problem
+
+if TYPE_CHECKING:
+    from decoders.sasl.session import Session
 
 
 class Status(StrEnum):
@@ -91,6 +95,8 @@ class Exchange:
     told: str = ""
     """What earlier messages of the connection told, one character for each of `Dialect.told`: "1" where the condition
     holds, "0" where it does not, "?" where no message told."""
+    session: Session | None = None
+    """Who the client is after this exchange; only of an exchange of SASL's."""
 
     @property
     def latency_ns(self) -> int | None:

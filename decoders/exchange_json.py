@@ -25,6 +25,7 @@ from decoders.message import Decoded, may_tell_a_secret, problems_inside, record
 from decoders.primitives import Buffer
 from decoders.problems import Code, Problem
 from decoders.records import skipped
+from decoders.sasl.session import Session
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message
 from decoders.view import PLAIN, View
@@ -104,6 +105,8 @@ def exchange_json(
         line["protocol"] = exchange.protocol
         if exchange.asked_by is Side.BROKER:
             line["asked_by"] = "broker"
+    if exchange.session is not None:
+        line["sasl"] = session_json(exchange.session, precision)
     if exchange.reason is not None:
         line["reason"] = exchange.reason
     if frames.definitions_used is not None:
@@ -174,7 +177,7 @@ class _Frames:
             text = f"{lost} bytes are no longer held"
             self.problems.append(Problem(where_of(exchange, frame), len(data), "", text, Code.TRUNCATED))
         if exchange.token and not frame.missing and not lost:
-            shown["body"] = {"token": self._secret(data[4:])}
+            shown["body"] = {"token": self._token(data[4:])}
             return shown
         decoded = None if frame.missing or lost > 0 else self._decode(frame, data)
         if decoded is None or decoded.body is None or decoded.message is None:
@@ -242,8 +245,23 @@ class _Frames:
             return frame.missing > 0 or self.cut or may_tell_a_secret(data, self.definitions)
         return exchange.token or secrets.in_frame(exchange.api_key, data, response=frame.side is Side.BROKER)
 
+    def _token(self, data: bytes | memoryview) -> Any:
+        scope = Scope(self.view, self.definitions)
+        inside = embedded.token(data, scope)
+        plain = self._secret(data)
+        return plain if inside is None else embedded.form(plain, data, inside, body_json, scope)
+
     def _secret(self, data: bytes | memoryview) -> Any:
         return base64(data) if self.view.show_secrets else secrets.redacted(data)
+
+
+def session_json(session: Session, precision: int = MICROSECONDS) -> dict[str, Any]:
+    """Who the client of a connection is; times as RFC 3339."""
+    shown = session.to_json()
+    for name, time in (("since", session.since), ("ends", session.ends)):
+        if time is not None:
+            shown[name] = timestamp(time, precision)
+    return shown
 
 
 def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> dict[str, Any]:

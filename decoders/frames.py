@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from decoders.conversation.stream import Side
 from decoders.dialects import decoding
 from decoders.dialects.decoding import Where
+from decoders.embedded import Scope, hang, token
 from decoders.exchange import Exchange, Frame
-from decoders.message import Decoded, decode_request, decode_response, error_codes
+from decoders.message import Decoded, decode_request, decode_response, error_codes, frame_root
 from decoders.message import frame_tree as kafka_tree
 from decoders.primitives import Buffer
 from decoders.records.places import Place
@@ -16,6 +17,9 @@ from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 from decoders.tree import Node
 from decoders.view import PLAIN, View
+
+TOKEN_START = 4
+"""Where a bare SASL token begins in its frame."""
 
 
 def where_of(exchange: Exchange, frame: Frame) -> Where:
@@ -53,6 +57,17 @@ def error_name(code: int, key: int | None, version: int | None, definitions: Def
         named = None if dialect is None else dialect.response_header.names.get(code)
         return named or errors.name(code)
     return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
+
+
+def token_tree(data: Buffer, side: Side, definitions: Definitions, *, view: View = PLAIN) -> Node:
+    """A bare SASL token, its length field included, as nodes: "size" and "token"."""
+    root = frame_root(data, "request" if side is Side.CLIENT else "response")
+    if len(data) > TOKEN_START:
+        node = Node("token", "bytes", TOKEN_START, root)
+        node.value, node.end, node.secret = memoryview(data)[TOKEN_START:], len(data), True
+        hang(node, token(node.value, Scope(view, definitions)), data, Scope(view, definitions))
+        root.children.append(node)
+    return root
 
 
 def frame_tree(

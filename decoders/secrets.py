@@ -59,6 +59,20 @@ TOPICS = frozenset({"__cluster_metadata"})
 RECORDS_API_KEYS = frozenset({1})
 """APIs whose responses can carry records of these topics (Fetch; what holds a snapshot is one of API_KEYS)."""
 
+SASL_SHOWN = frozenset(
+    {
+        "authzid", "username", "tokenauth", "mandatoryExtension", "channelBinding", "iterations", "error",
+        "status", "scope", "openid-configuration",
+    }
+)  # fmt: skip
+"""Parts of SASL's messages that are none; all others let somebody log in or try passwords, or may do so."""
+
+SASL_EXTENSIONS = "extensions."
+"""What the names of OAUTHBEARER's extensions begin with, which are none either."""
+
+CLAIMS = ("iss", "sub", "aud", "azp", "client_id", "scope", "scp", "iat", "nbf", "exp")
+"""Claims of a JWT that are none, in the order in which they are shown: without its signature they let nobody in."""
+
 _NAMES = (*(name.encode() for name in TOPICS), *(one for one, name in RESERVED.items() if name in TOPICS))
 """What a response names these topics by: their names and their ids."""
 
@@ -91,6 +105,11 @@ def in_record(message: Message, values: Mapping[str, Any]) -> bool:
     if message.name in BY_NAME:
         return is_secret_config(values.get(NAME))
     return message.name in ALWAYS
+
+
+def in_token(part: str) -> bool:
+    """Whether a part of a SASL message is one (`decoders.sasl.tokens`)."""
+    return part not in SASL_SHOWN and not part.startswith(SASL_EXTENSIONS)
 
 
 def mark(message: Message, node: Node) -> None:

@@ -70,9 +70,11 @@ class Opener:
             opened.unparsed = _whole(data)
             return opened
         if row.flags & Flag.TOKEN:
-            opened.unparsed = _whole(data)
+            from decoders.frames import TOKEN_START, token_tree
+
+            opened.root = token_tree(data, side, self._definitions, view=self._view())
             if not self._show_secrets:
-                opened.secret = [(4, len(data))]
+                opened.secret = [(TOKEN_START, len(data))]
             return opened
         self._decode(opened, row, detail)
         opened.remarks = [remark for remark in self.remarks(row, detail) if remark.where == _WHERE[side]]

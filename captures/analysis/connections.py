@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from captures.analysis.seen import Client, Seen
 from decoders.exchange import Exchange, Status
-from decoders.exchange_json import milliseconds, timestamp
+from decoders.exchange_json import milliseconds, session_json, timestamp
+from decoders.sasl.session import Session
 from decoders.schema import errors
 
 MOST: Final = 100_000
@@ -71,7 +72,7 @@ class Link:
     last: int = 0
     client_ids: set[str] = field(default_factory=set)
     software: str = ""
-    mechanism: str | None = None
+    session: Session | None = None
     tls: bool = False
     exchanges: int = 0
     errors: int = 0
@@ -93,7 +94,8 @@ class Link:
             "last": timestamp(self.last, 9),
             "client_ids": sorted(self.client_ids),
             "software": self.software or None,
-            "sasl_mechanism": self.mechanism,
+            "sasl_mechanism": None if self.session is None else self.session.mechanism,
+            "sasl": None if self.session is None else session_json(self.session, 9),
             "tls": self.tls,
             "exchanges": self.exchanges,
             "errors": self.errors,
@@ -155,6 +157,7 @@ class Connections:
         link.last_exchange = max(link.last_exchange, exchange.number)
         link.tls = link.tls or exchange.status is Status.TLS
         link.unanswered += exchange.status is Status.NO_RESPONSE
+        link.session = exchange.session or link.session
         if exchange.client_id is not None:
             link.client_ids.add(exchange.client_id)
         if exchange.request is not None:
@@ -175,8 +178,6 @@ class Connections:
         if link is not None:
             link.software = seen.client.software or link.software
             link.errors += bool(seen.errors)
-            if seen.key == 17 and not seen.error:
-                link.mechanism = seen.request.get("mechanism") or link.mechanism
         if seen.key in LADDER:
             self._step(seen)
 

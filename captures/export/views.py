@@ -129,7 +129,7 @@ def connections(lines: Iterable[Line]) -> Iterator[str]:
             ", ".join(one["client_ids"]) or None,
             one["software"],
             "tls" if one["tls"] else None,
-            one["sasl_mechanism"],
+            _authentication(one["sasl"]),
             _many(one["exchanges"], "exchange"),
             f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
             f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
@@ -137,6 +137,14 @@ def connections(lines: Iterable[Line]) -> Iterator[str]:
             f"{one['unanswered']} unanswered" if one["unanswered"] else None,
         ]
         yield f"{one['connection']}  {one['client']} > {one['broker']}  {_joined(facts)}  #{one['first_exchange']}"
+
+
+def _authentication(sasl: Mapping[str, Any] | None) -> str | None:
+    if sasl is None:
+        return None
+    who = f"{sasl.get('principal', 'somebody')} by {sasl.get('mechanism', 'a mechanism that was not seen')}"
+    times = f" {sasl['authentications']} times" if sasl["authentications"] > 1 else ""
+    return f"{who}, {sasl['state']}{times}" + (f": {sasl['error']}" if "error" in sasl else "")
 
 
 def cluster(lines: Iterable[Line]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from decoders.conversation.stream import Side
 from decoders.exchange import Frame
 from decoders.knowledge import Fact, Knowledge
 from decoders.problems import Code, Problem
+from decoders.sasl.session import Session
 
 STRINGS_CACHED = 16_384
 UNKNOWN_PROTOCOL = "?"
@@ -39,6 +40,8 @@ class Detail:
     """All error codes where there is more than the row's one."""
     asked_by: Side = Side.CLIENT
     told: str = ""
+    """As in `Exchange`."""
+    session: Session | None = None
     """As in `Exchange`."""
 
 
@@ -282,6 +285,8 @@ class IndexReader:
         detail.throttle_ms = extra.get("throttle_ms", 0)
         detail.errors = extra.get("errors", [])
         detail.told = extra.get("told", "")
+        if "session" in extra:
+            detail.session = Session.from_json(extra["session"])
         if extra.get("asked_by") == "broker":
             detail.asked_by = Side.BROKER
             for frame in (detail.request, detail.response):

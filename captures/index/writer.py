@@ -419,6 +419,8 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
         extra["asked_by"] = "broker"
     if exchange.told:
         extra["told"] = exchange.told
+    if exchange.session is not None:
+        extra["session"] = exchange.session.to_json()
     if len(summary.errors) > 1:
         extra["errors"] = list(summary.errors)
     if summary.throttle_ms:

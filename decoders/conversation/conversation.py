@@ -17,6 +17,7 @@ from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
 from decoders.dialects.decoding import fits
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.frames import decode_frame
+from decoders.sasl import session
 from decoders.schema.lookup import Definitions
 
 __all__ = ["SECOND", "Conversation", "Limits"]
@@ -70,6 +71,7 @@ class Conversation:
         """The end of the answering side while a search in it waits for requests that a hole may hold back."""
         self._ended = [False, False]
         self._over = False
+        self._session: session.Session | None = None
 
     @property
     def recognised(self) -> bool:
@@ -100,7 +102,15 @@ class Conversation:
     def _take_done(self) -> Done:
         pairing = self._pairing
         done, pairing.done = pairing.done, []
+        if self._requests.authenticates:
+            self._follow_session(done)
         return done
+
+    def _follow_session(self, done: Done) -> None:
+        for _, exchange in done:
+            if isinstance(exchange, Exchange) and session.concerns(exchange):
+                self._session = session.follow(self._session, exchange, self.source, self.definitions)
+                exchange.session = self._session
 
     def _unrecognised(self, asked: list[Item]) -> Done:
         """Nothing shows yet that this is Kafka, or something shows that it is not."""

@@ -34,6 +34,7 @@ _HEAD = 96
 """Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
 _MOST_CLIENT_IDS = 1024
 
+SASL_KEYS = frozenset({irregular.SASL_HANDSHAKE, irregular.SASL_AUTHENTICATE})
 NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
 
 
@@ -64,6 +65,8 @@ class Requests(Framer):
         """What the connection carries, once it is known not to be Kafka."""
         self.sasl = False
         """Bare tokens may come."""
+        self.authenticates = False
+        """Whether there were messages of SASL."""
         self.current: Exchange | None = None
         """The exchange whose request is not whole yet."""
         self.withheld: list[Item] = []
@@ -260,7 +263,8 @@ class Requests(Framer):
                             kind = REQUEST
                             if key in NO_REPLY_KEYS and self._no_reply(key, version, head[:room], position, size):
                                 kind = NO_REPLY
-                            elif key == irregular.SASL_HANDSHAKE:
+                            elif key in SASL_KEYS:
+                                self.authenticates = True
                                 self.sasl = irregular.bare_tokens_follow(key, version)
                             out.append((floor, kind, exchange, correlation_id))
                             position = end
@@ -415,13 +419,15 @@ class Requests(Framer):
         key, version = exchange.api_key, exchange.api_version
         if exchange.token:
             kind = TOKEN
+            self.authenticates = True
         elif exchange.protocol is not None:
             kind = self._kind(exchange)
         elif key is not None and version is not None:
             if key in NO_REPLY_KEYS and self._no_reply(key, version, b"", position, frame.size):
                 kind = NO_REPLY
-            elif irregular.bare_tokens_follow(key, version):
-                self.sasl = True
+            elif key in SASL_KEYS:
+                self.authenticates = True
+                self.sasl = irregular.bare_tokens_follow(key, version)
         out.append((self.floor, kind, exchange, exchange.correlation_id))
         self.current = None
         self.position = end

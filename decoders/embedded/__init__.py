@@ -1,4 +1,4 @@
-"""What is inside bytes fields: protocols of groups, enclosed messages, metrics.
+"""What is inside bytes fields: protocols of groups, enclosed messages, metrics, tokens of SASL.
 
 `table` lists the fields, `form` puts what they hold into JSON, `nodes` below the nodes of a tree.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from decoders.embedded.form import form, show
 from decoders.embedded.group import Kind, inside
-from decoders.embedded.nodes import attach, problems
+from decoders.embedded.nodes import attach, hang, problems
+from decoders.embedded.sasl import token
 from decoders.embedded.scope import Found, Scope
 from decoders.embedded.table import Place, places
 
-__all__ = ["Found", "Kind", "Place", "Scope", "attach", "form", "inside", "places", "problems", "show"]
+__all__ = ["Found", "Kind", "Place", "Scope", "attach", "form", "hang", "inside", "places", "problems", "show", "token"]

@@ -24,13 +24,17 @@ def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Sc
     for place in places(message, version):
         for node, around in _bytes(root, place, ()):
             within = scope.at(around, "")
-            inside = place.read(node.value, within)
-            if inside is None:
-                continue
-            node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
-            if inside.public:
-                node.secret = False
-            node.later(partial(_open, inside, buffer, within))
+            hang(node, place.read(node.value, within), buffer, within)
+
+
+def hang(node: Node, inside: Inside | None, buffer: Buffer, scope: Scope) -> None:
+    """Label a bytes node with what it holds, where that is known, and hang it below for when it is asked for."""
+    if inside is None:
+        return
+    node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
+    if inside.public:
+        node.secret = False
+    node.later(partial(_open, inside, buffer, scope))
 
 
 def _open(inside: Inside, buffer: Buffer, scope: Scope, node: Node) -> Iterable[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from decoders.embedded import envelope, telemetry, text
+from decoders.embedded import envelope, sasl, telemetry, text
 from decoders.embedded.group import Kind, connect_assignment, member, user_data
 from decoders.embedded.inside import Reader
 from decoders.layout import Layout, Shape, per_version
@@ -47,6 +47,8 @@ ROWS: Final = (
     Row("EnvelopeRequest", "clientHostAddress", text.address),
     Row("EnvelopeResponse", "responseData", envelope.response),
     Row("PushTelemetryRequest", "metrics", telemetry.metrics),
+    Row("SaslAuthenticateRequest", "authBytes", sasl.token),
+    Row("SaslAuthenticateResponse", "authBytes", sasl.token),
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from decoders.embedded.inside import Inside, ToJson, content_start
+from decoders.embedded.jsonnodes import json_node
 from decoders.embedded.scope import Scope
 from decoders.primitives import Buffer
 from decoders.problems import Code, Problem
@@ -67,7 +68,7 @@ class Metrics(Inside):
             code, text = self.problem
             node.problem = Problem("", content_start(node), node.path, text, code)
             return ()
-        return [_node(name, value, node) for name, value in shown.items()]
+        return [json_node(name, value, node) for name, value in shown.items()]
 
 
 def _parse(data: bytes) -> Any:
@@ -80,21 +81,6 @@ def _parse(data: bytes) -> Any:
         return MessageToDict(MetricsData.FromString(data))
     except (DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-
-
-def _node(name: str, value: Any, parent: Node) -> Node:
-    """A value of the JSON form; it has the bytes of all metrics, for Protobuf does not tell its own."""
-    kind = "[]" if isinstance(value, list) else "struct" if isinstance(value, dict) else "string"
-    node = Node(name, kind, parent.start, parent)
-    node.end = parent.end
-    if isinstance(value, list):
-        node.value = len(value)
-        node.later(lambda self: [_node(f"[{index}]", one, self) for index, one in enumerate(value)])
-    elif isinstance(value, dict):
-        node.later(lambda self: [_node(key, one, self) for key, one in value.items()])
-    else:
-        node.value = value
-    return node
 
 
 def metrics(data: Buffer, scope: Scope) -> Metrics:

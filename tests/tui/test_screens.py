@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from textual.widget import Widget
 
-from tests.support.indexes import IndexBuilder, heartbeat
+from decoders.conversation.stream import Side
+from decoders.exchange import Exchange, Status
+from decoders.sasl.session import Session, State
+from tests.support.indexes import START, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
 from tui.live import RunInfo
@@ -300,6 +303,30 @@ async def test_secrets_are_withheld_in_fields_and_bytes(tmp_path: Path, *, show_
         assert any(form in text for form in secret) == show_secrets
         assert ("withheld" in text) != show_secrets
         assert ("secrets shown" in text) == show_secrets
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+async def test_a_bare_token_has_fields(tmp_path: Path, *, show_secrets: bool) -> None:
+    builder = IndexBuilder(tmp_path)
+    token = Exchange(1, builder.connection(1), None, None, None, None, token=True, status=Status.NO_REPLY_EXPECTED)
+    token.request = builder.frame(Side.CLIENT, b"\0alice\0letmein")
+    token.session = Session(State.AUTHENTICATED, "PLAIN", ("PLAIN", "GSSAPI"), "alice", 2, START, 60_000)
+    builder.put(token)
+    app = KproxyApp(builder.finish(), show_secrets=show_secrets, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter", "left_curly_bracket", "j", "right")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "PLAIN client" in text
+        assert "username" in text
+        assert ("letmein" in text) == show_secrets
+        assert (b"letmein".hex(" ")[:11] in text) == show_secrets
+        await pilot.press("left_curly_bracket")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "alice by PLAIN, authenticated 2 times, for 60 s" in text
+        assert "until 2023-11-14T22:14:20" in text
+        assert "PLAIN, GSSAPI" in text
 
 
 async def test_a_row_that_did_not_change_is_not_painted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

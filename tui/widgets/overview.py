@@ -18,6 +18,7 @@ from decoders.conversation.stream import Side
 from decoders.exchange import Frame
 from decoders.meanings.remarks import Remark
 from decoders.meanings.table import meaning
+from decoders.sasl.session import Session
 from decoders.schema import Definitions, errors
 from tui import actions, look
 from tui.cells import Cells
@@ -101,6 +102,8 @@ def overview(
     lines += _remarks(remarks)
     if detail.reason:
         lines.append(("why", detail.reason, plain))
+    if detail.session is not None:
+        lines += _session(detail.session)
     if row.latency != layout.NO_LATENCY:
         lines.append(("latency", _latency(row, detail), plain))
     lines += [
@@ -119,6 +122,17 @@ def overview(
     for side, frame in (("request", detail.request), ("response", detail.response)):
         lines += [(f"{side} note", comment, plain) for comment in (frame.comments if frame else ())]
     return [line for line in lines if line[1]]
+
+
+def _session(session: Session) -> list[Line]:
+    """Who the client is after an exchange of SASL's."""
+    style = look.SEVERITY["E"] if session.error else look.PLAIN
+    times = [("since", session.since), ("until", session.ends)]
+    words = [session.in_words(), *(f"{what} {_moment(time)}" for what, time in times if time is not None)]
+    return [
+        ("authentication", "\n".join(words), style),
+        ("offered", ", ".join(session.offered), look.PLAIN),
+    ]
 
 
 def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
@@ -170,13 +184,17 @@ def _latency(row: Row, detail: Detail) -> str:
 def _frame(frame: Frame | None) -> str:
     if frame is None:
         return "not seen"
-    second, rest = divmod(frame.time, 1_000_000_000)
+    pieces = f" in {len(frame.spans)} pieces" if len(frame.spans) > 1 else ""
+    return f"{_moment(frame.time)}  {frame.size:,} B{pieces}, at byte {frame.stream_offset:,} of its stream"
+
+
+def _moment(time: int) -> str:
+    second, rest = divmod(time, 1_000_000_000)
     try:
         clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except (OverflowError, ValueError, OSError):
         clock = f"{second} s"
-    pieces = f" in {len(frame.spans)} pieces" if len(frame.spans) > 1 else ""
-    return f"{clock}.{rest:09d}Z  {frame.size:,} B{pieces}, at byte {frame.stream_offset:,} of its stream"
+    return f"{clock}.{rest:09d}Z"
 
 
 def _definitions(row: Row, known: Definitions) -> str:

@@ -17,6 +17,8 @@ from captures.analysis.views import Views
 from captures.export.views import TEXTS, view_text
 from captures.reader import read
 from decoders.exchange import Exchange
+from tests.decoders.sasl.test_session import handshake, token
+from tests.support.scripts import Script, eyes, play
 
 DATA = Path(__file__).parents[2] / "data"
 CAPTURES = DATA / "captures"
@@ -186,3 +188,20 @@ def test_every_view_has_a_text_for_all_that_it_tells(name: str) -> None:
         shown = list(view_text(view, lines))
         assert len(shown) >= len(lines)
         assert all(line.isprintable() for line in shown)
+
+
+def test_who_authenticated_on_a_connection() -> None:
+    script = token(handshake(Script(), 1, "PLAIN"), 2, b"\0alice\0secret", b"", sessionLifetimeMs=1000)
+    script = token(handshake(script, 3, "PLAIN"), 4, b"\0alice\0secret", b"", sessionLifetimeMs=1000)
+    played = play(script.end())
+    views = Views(played.tape, eyes())
+    for one in played.exchanges:
+        views.add(one)
+    (line,) = [one for one in views.connections.lines() if one["schema"] == "kproxy.connection/1"]
+    assert line["sasl_mechanism"] == "PLAIN"
+    assert (line["sasl"]["principal"], line["sasl"]["state"], line["sasl"]["authentications"]) == (
+        "alice",
+        "authenticated",
+        2,
+    )
+    assert "alice by PLAIN, authenticated 2 times" in "\n".join(TEXTS["connections"]([line]))

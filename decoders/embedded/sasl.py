@@ -1,0 +1,66 @@
+"""The tokens of SASL, in their parts; what is secret of them is withheld part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from decoders import secrets
+from decoders.embedded.inside import Inside, ToJson, content_start
+from decoders.embedded.jsonnodes import json_node
+from decoders.embedded.scope import Scope
+from decoders.primitives import Buffer
+from decoders.sasl.tokens import Part, Token, read
+from decoders.tree import Node
+
+
+class SaslToken(Inside):
+    """A message of a SASL mechanism."""
+
+    def __init__(self, token: Token) -> None:
+        self.token = token
+        self.label = f"{token.mechanism} {token.step}"
+
+    def json(self, to_json: ToJson, scope: Scope) -> Any:
+        """{"mechanism", "step", and the parts by name}; a JWT's "claims" beside "token"."""
+        del to_json
+        token = self.token
+        whole: dict[str, Any] = {"mechanism": token.mechanism, "step": token.step}
+        for part in token.parts:
+            whole[part.name] = _shown(part, scope)
+        if token.claims is not None:
+            whole["claims"] = dict(token.claims)
+        return whole
+
+    def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
+        del buffer, scope
+        start = content_start(node)
+        for part in self.token.parts:
+            child = Node(part.name, "string", start + part.start, node)
+            child.end = start + part.end
+            child.value = _text(part)
+            child.secret = part.secret
+            if part.secret and self.token.claims is not None:
+                child.label = "JWT"
+                child.later(self._claims)
+            yield child
+
+    def _claims(self, node: Node) -> Iterable[Node]:
+        return [json_node(name, value, node) for name, value in (self.token.claims or {}).items()]
+
+
+def _shown(part: Part, scope: Scope) -> Any:
+    if part.secret and not scope.view.show_secrets:
+        return secrets.redacted(part.value)
+    return _text(part) if part.secret else part.value
+
+
+def _text(part: Part) -> Any:
+    return part.value.decode() if isinstance(part.value, bytes) else part.value
+
+
+def token(data: Buffer, scope: Scope) -> SaslToken | None:
+    """What a token holds; None where nobody knows."""
+    del scope
+    found = read(data)
+    return None if found is None else SaslToken(found)

@@ -1,0 +1,1 @@
+"""SASL: what its tokens hold (`tokens`), and what they make of a connection (`session`)."""

@@ -1,0 +1,251 @@
+"""The messages of SASL mechanisms, in parts of which some are secret.
+
+PLAIN (RFC 4616), SCRAM (RFC 5802, with Kafka's extension "tokenauth" of KIP-48) and OAUTHBEARER (RFC 7628, with the
+extensions of KIP-342) are read; of GSSAPI only the name is known. The mechanism is told by the message's own form,
+because a capture may lack the handshake that named it. What has no such form is not read at all.
+
+Which parts are secret says `decoders.secrets`; an attribute of SCRAM that nobody knows is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from decoders import secrets
+from decoders.primitives import Buffer
+
+PLAIN: Final = "PLAIN"
+SCRAM: Final = "SCRAM"
+OAUTHBEARER: Final = "OAUTHBEARER"
+GSSAPI: Final = "GSSAPI"
+
+LONGEST: Final = 1 << 18
+"""Bytes of a token that is looked into; brokers take half a mebibyte before they know who speaks."""
+MOST_PARTS: Final = 100
+
+_SCRAM_NAMES: Final = {
+    "a": "authzid",
+    "n": "username",
+    "m": "mandatoryExtension",
+    "r": "nonce",
+    "c": "channelBinding",
+    "s": "salt",
+    "i": "iterations",
+    "p": "proof",
+    "v": "serverSignature",
+    "e": "error",
+    "tokenauth": "tokenauth",
+}
+_SCRAM_STEPS: Final = (
+    ("nr", "client-first"),
+    ("rsi", "server-first"),
+    ("crp", "client-final"),
+    ("v", "server-final"),
+    ("e", "server-final"),
+)
+"""The attributes that a message has at least, in this order, and what the message is called."""
+_ATTRIBUTE: Final = re.compile(r"([A-Za-z]\w*)=([^,\0]*)")
+_GS2_HEADER: Final = re.compile(r"(?:n|y|p=[\w.-]+),(?:a=([^,\0\1]*))?,")
+_BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
+_SPNEGO_OR_KERBEROS: Final = 0x60
+"""The tag of a GSS-API token's first octet (RFC 2743, 3.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a message: bytes [start, end) of it, and what they say (bytes where they are secret)."""
+
+    name: str
+    start: int
+    end: int
+    value: Any
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A message of a mechanism; `step` is what the mechanism calls it. `claims` are those of a JWT in it."""
+
+    mechanism: str
+    step: str
+    parts: tuple[Part, ...] = ()
+    claims: Mapping[str, Any] | None = None
+
+    def get(self, name: str) -> Any:
+        return next((part.value for part in self.parts if part.name == name), None)
+
+    @property
+    def principal(self) -> str | None:
+        """Whom the client says to be."""
+        claimed = None if self.claims is None else self.claims.get("sub")
+        name = self.get("authzid") or self.get("username") or claimed
+        return name if isinstance(name, str) else None
+
+    @property
+    def refused(self) -> str | None:
+        """Why the broker refuses, where the message says so."""
+        refused = self.get({"server-final": "error", "error": "status"}.get(self.step, ""))
+        return None if refused is None else str(refused)
+
+
+def read(data: Buffer) -> Token | None:
+    """What a token holds; None where it has the form of no mechanism that is known. Never raises."""
+    raw = bytes(data[: LONGEST + 1])
+    if not raw or len(raw) > LONGEST:
+        return None
+    if raw[0] == _SPNEGO_OR_KERBEROS:
+        return Token(GSSAPI, "token")
+    if raw == b"\1":
+        return Token(OAUTHBEARER, "client-final")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    return _plain(text) or _oauthbearer(text) or _refusal(text) or _scram(text)
+
+
+def masked(data: Buffer) -> bytes:
+    """The token with "*" in place of its secrets, as long as it was; all of it where nobody knows what they are."""
+    token = read(data)
+    if token is None or token.mechanism == GSSAPI:
+        return b"*" * len(data)
+    out = bytearray(data)
+    for part in token.parts:
+        if part.secret:
+            out[part.start : part.end] = b"*" * (part.end - part.start)
+    return bytes(out)
+
+
+def _part(name: str, start: int, end: int, value: Any) -> Part:
+    secret = secrets.in_token(name)
+    return Part(name, start, end, value.encode() if secret else value, secret)
+
+
+def _plain(text: str) -> Token | None:
+    """[authzid] NUL username NUL password"""
+    pieces = text.split("\0")
+    if len(pieces) != 3 or not pieces[1] or not (pieces[0] + pieces[1]).isprintable():
+        return None
+    parts = []
+    at = 0
+    for name, piece in zip(("authzid", "username", "password"), pieces, strict=True):
+        end = at + _size(piece)
+        if piece:
+            parts.append(_part(name, at, end, piece))
+        at = end + 1
+    return Token(PLAIN, "client-first", tuple(parts))
+
+
+def _scram(text: str) -> Token | None:
+    """Attributes "x=value" between commas; the first message of a client has a header before them."""
+    header = _GS2_HEADER.match(text)
+    parts = []
+    at, rest = 0, text
+    if header is not None:
+        if header[1]:
+            start = _size(text[: header.start(1)])
+            parts.append(_part("authzid", start, start + _size(header[1]), _unescaped(header[1])))
+        at, rest = _size(header[0]), text[header.end() :]
+    letters = []
+    for piece in rest.split(",", MOST_PARTS):
+        found = _ATTRIBUTE.fullmatch(piece)
+        if found is None:
+            return None
+        letter, value = found[1], found[2]
+        start = at + _size(letter) + 1
+        at += _size(piece) + 1
+        letters.append(letter)
+        name = _SCRAM_NAMES.get(letter, f"attributes.{letter}")
+        parts.append(_part(name, start, at - 1, _scram_value(letter, value)))
+    known = [letter for letter in letters if letter in _SCRAM_NAMES and letter not in {"m", "tokenauth"}]
+    step = next((name for needed, name in _SCRAM_STEPS if "".join(known) == needed), None)
+    if step is None or (step == "client-first") != (header is not None):
+        return None
+    return Token(SCRAM, step, tuple(parts))
+
+
+def _scram_value(letter: str, value: str) -> Any:
+    if letter == "i" and value.isascii() and value.isdecimal() and len(value) <= 10:
+        return int(value)
+    return _unescaped(value) if letter in {"a", "n"} else value
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _oauthbearer(text: str) -> Token | None:
+    """A header as SCRAM's, then "key=value" between octets 1; "auth" has the token."""
+    header = _GS2_HEADER.match(text)
+    if header is None or text[header.end() : header.end() + 1] != "\1" or not text.endswith("\1\1"):
+        return None
+    parts = []
+    claims = None
+    if header[1]:
+        start = _size(text[: header.start(1)])
+        parts.append(_part("authzid", start, start + _size(header[1]), _unescaped(header[1])))
+    at = _size(header[0]) + 1
+    for pair in text[header.end() + 1 : -2].split("\1", MOST_PARTS):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isprintable():
+            return None
+        start = at + _size(key) + 1
+        at += _size(pair) + 1
+        if key == "auth":
+            bearer = _BEARER.match(value)
+            token = value[bearer.end() :] if bearer is not None else value
+            start += _size(value) - _size(token)
+            claims = _claims(token)
+            parts.append(_part("token", start, at - 1, token))
+        else:
+            parts.append(_part(f"{secrets.SASL_EXTENSIONS}{key}", start, at - 1, value))
+    return Token(OAUTHBEARER, "client-first", tuple(parts), claims)
+
+
+def _refusal(text: str) -> Token | None:
+    """The JSON by which a broker refuses a token (RFC 7628, 3.2.2)."""
+    found = _object(text) if text[:1] == "{" else None
+    if found is None or not isinstance(found.get("status"), str):
+        return None
+    size = _size(text)
+    names = ("status", "scope", "openid-configuration")
+    parts = tuple(_part(name, 0, size, found[name]) for name in names if _plain_value(found.get(name)))
+    return Token(OAUTHBEARER, "error", parts)
+
+
+def _claims(token: str) -> dict[str, Any] | None:
+    """The claims to be shown of a JWT in its compact form; None where it is none."""
+    pieces = token.split(".")
+    if len(pieces) != 3:
+        return None
+    try:
+        payload = urlsafe_b64decode(pieces[1] + "=" * (-len(pieces[1]) % 4)).decode()
+    except ValueError:
+        return None
+    found = _object(payload)
+    return None if found is None else {name: found[name] for name in secrets.CLAIMS if _plain_value(found.get(name))}
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _plain_value(value: Any) -> bool:
+    """Whether it is text or a number, or a list of such."""
+    if isinstance(value, list):
+        return len(value) <= MOST_PARTS and not any(isinstance(one, list) or not _plain_value(one) for one in value)
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
