@@ -30,9 +30,11 @@ from kproxy.core.connection import (
     ToBroker,
     ToClient,
 )
+from kproxy.core.gate import Own, Refused
 from kproxy.facts import connection_facts, listener_in_words
 from kproxy.limits import Room, high_water
 from kproxy.listeners import Listeners
+from kproxy.onbehalf import OnBehalf
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
 from kproxy.tls import ends
@@ -204,6 +206,10 @@ class Relay:
         parties = ["?" if address is None else shown(*address) for address in (client, broker)]
         return ActedConnection(self.shared, own_host, self._actors, parties[0], parties[1])
 
+    def login(self, link: Link) -> OnBehalf | None:
+        """Authenticates for a client, where the settings want it."""
+        return OnBehalf(self.settings.sasl, link) if self.settings.sasl.mechanism else None
+
     def targets(self, link: Link) -> list[Address]:
         """Where a client goes: the bootstrap servers in order, one node, or where it wanted to; [] is nowhere."""
         if self.interception is not None:
@@ -324,7 +330,19 @@ class Relay:
 class Link:
     """A client's connection and the one to its broker."""
 
-    __slots__ = ("_core", "_early", "_ended", "_flow", "_relay", "broker", "client", "node", "since", "target")
+    __slots__ = (
+        "_core",
+        "_early",
+        "_ended",
+        "_flow",
+        "_login",
+        "_relay",
+        "broker",
+        "client",
+        "node",
+        "since",
+        "target",
+    )
 
     def __init__(self, relay: Relay, node: Node | None) -> None:
         self._relay = relay
@@ -333,6 +351,7 @@ class Link:
         self.broker = _Side(self, 1)
         self._core: Connection | None = None
         self._flow: Flow | SelectedFlow | None = None
+        self._login: OnBehalf | None = None
         self._ended = [False, False]
         self._early: list[bytes] = []
         """What the client sent before the broker was reached; one read at most, then it is paused."""
@@ -341,7 +360,11 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        return self._core is None or self._core.idle
+        return self._core is None or (self._core.idle and not self._authenticating)
+
+    @property
+    def _authenticating(self) -> bool:
+        return self._login is not None and self._login.busy
 
     @property
     def asked(self) -> str | None:
@@ -424,18 +447,21 @@ class Link:
         self._core = self._relay.connection(own[0] if wildcard else listen, client.peer, peer)
         if self._relay.recorder is not None and client.peer is not None and peer is not None:
             self._flow = self._relay.recorder.connection(client.peer, peer, facts=self._relay.facts(self))
+        self._login = self._relay.login(self)
+        if self._login is not None:
+            self._login.begin()
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
         if self._ended[0]:
             self._ended[0] = False
             self.ended(0)
-        client.pause(False)
+        client.pause(self._authenticating)
 
     # --- bytes -------------------------------------------------------------------------------------------------------
 
     def received(self, side: int, data: bytes) -> None:
-        core, flow = self._core, self._flow
+        core = self._core
         if core is None:
             self._early.append(data)
             self.client.pause(True)
@@ -445,6 +471,16 @@ class Link:
             self._carry_out(core.from_client(data))
             return
         self._relay.bytes_down += len(data)
+        if self._login is None:
+            self.deliver(data)
+        else:
+            self._login.from_broker(data)
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes of the broker, on their way to the client."""
+        core, flow = self._core, self._flow
+        if core is None:
+            return
         changed = self._carry_out(core.from_broker(data))
         if flow is not None:
             if changed is None:
@@ -460,14 +496,46 @@ class Link:
             if kind is ToClient:
                 self.client.write(command.data)  # type: ignore[union-attr]  # as its type says
             elif kind is ToBroker:
-                self.broker.write(command.data)  # type: ignore[union-attr]  # as its type says
-                if self._flow is not None:
-                    self._flow.data(0, command.data, command.comment)  # type: ignore[union-attr]
+                if self._login is None:
+                    self.send(command)  # type: ignore[arg-type]  # as its type says
+                else:
+                    self._login.to_broker(command)  # type: ignore[arg-type]  # as its type says
             elif isinstance(command, Changed):
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
                 self._notice(command, 0 if command.topic.startswith("not-kafka-0") else 1)
         return changed
+
+    def send(self, command: ToBroker) -> None:
+        """Bytes of the client, on their way to the broker."""
+        self.broker.write(command.data)
+        if self._flow is not None:
+            self._flow.data(0, command.data, command.comment)
+
+    # --- authentication on the client's behalf (`kproxy.onbehalf.Ends`) -----------------------------------------------
+
+    def exchange_own(self, own: Own) -> None:
+        if own.side == 0:
+            self.broker.write(own.data)
+        if self._flow is not None:
+            self._flow.data(own.side, own.recorded, own.comment)
+
+    def hold_client(self, held: bool) -> None:
+        self.client.pause(held)
+
+    def end_broker(self) -> None:
+        if self._flow is not None:
+            self._flow.end(0)
+        self.broker.write_eof()
+        if all(self._ended):
+            self.close()
+
+    def refuse(self, refused: Refused) -> None:
+        if refused.answer:
+            self.client.write(refused.answer)
+        side = 0 if refused.client else 1
+        self._notice(Notice(f"sasl-{side}-{refused.why}", refused.why), side)
+        self.close()
 
     def _notice(self, notice: Notice, side: int) -> None:
         client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
@@ -479,7 +547,7 @@ class Link:
     def full(self, side: int, full: bool) -> None:
         """The buffer towards a side is full, or no longer so: the other side is read accordingly."""
         _, other = self.sides(side)
-        other.pause(full)
+        other.pause(full or (side == 1 and self._authenticating))
 
     def ended(self, side: int) -> None:
         """A side sends no more (FIN): the other learns of it after all that was sent before."""
@@ -489,6 +557,11 @@ class Link:
         self._ended[side] = True
         if self._core is None:
             return
+        if self._login is not None:
+            if side == 0:
+                self._login.client_ended()
+                return
+            self._login.broken_off()
         if self._flow is not None:
             self._flow.end(side)
         other.write_eof()
@@ -498,6 +571,8 @@ class Link:
     def lost(self, side: int, error: Exception | None) -> None:
         """A side's connection is gone: the other's goes too, in the same way."""
         _, other = self.sides(side)
+        if side == 1 and self._login is not None:
+            self._login.broken_off()
         if isinstance(error, ssl.SSLError):
             why = self._relay.tls.broken(side, error)
             self._notice(Notice(f"tls-{side}-{why}", why), side)
@@ -518,6 +593,8 @@ class Link:
         self.client.close()
 
     def _finished(self) -> None:
+        if self._login is not None:
+            self._login.close()
         if self._flow is not None:
             self._flow.end(0)
             self._flow.end(1)

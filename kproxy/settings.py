@@ -22,6 +22,17 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """How to authenticate to brokers on behalf of clients: not at all where there is no `mechanism`.
+
+    `credentials` is a file's absolute path, None where variables of the environment have them (`kproxy.credentials`).
+    """
+
+    mechanism: str = ""
+    credentials: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """What one of several clusters has of its own; the fields are those of `Settings`."""
 
@@ -32,6 +43,7 @@ class Cluster:
     port_base: int | None = None
     advertise: str = ""
     controllers: int | None = None
+    sasl: SaslSettings = SaslSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Settings:
     `controllers` + node id is a controller's port; they are served like brokers where it is None, but not in
     descriptions of the quorum. With `strict_ports` a node whose port is taken gets no other. `upstream_proxy` is
     "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
-    of these only `upstream`, where to listen and what clients are told is their own.
+    of these only `upstream`, where to listen, what clients are told and how we authenticate is their own.
 
     `addons` are what `kproxy.addons.loading` finds; in the relay the actors in them.
 
@@ -118,6 +130,7 @@ class Settings:
     bpf: str = ""
     promiscuous: bool = False
     addons: tuple[str, ...] = ()
+    sasl: SaslSettings = SaslSettings()
 
     def clusters(self) -> tuple[Settings, ...]:
         """The settings of each cluster that the process serves."""
@@ -138,7 +151,11 @@ class Settings:
         values = json.loads(text)
         values["upstream"] = _addresses(values["upstream"])
         values["ports"] = tuple(values["ports"])
-        values["more"] = tuple(Cluster(**{**one, "upstream": _addresses(one["upstream"])}) for one in values["more"])
+        values["more"] = tuple(
+            Cluster(**{**one, "upstream": _addresses(one["upstream"]), "sasl": SaslSettings(**one["sasl"])})
+            for one in values["more"]
+        )
+        values["sasl"] = SaslSettings(**values["sasl"])
         values["tls"] = TlsSettings(**values["tls"])
         values["addons"] = tuple(values["addons"])
         return cls(**values)

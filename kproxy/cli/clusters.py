@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options_sasl import mechanism, of_cluster
 
 if TYPE_CHECKING:
-    from kproxy.settings import Cluster
+    from kproxy.settings import Cluster, SaslSettings
 
 REQUIRED = ("upstream", "listen")
 
@@ -20,8 +22,11 @@ def configured() -> Mapping[str, Any]:
     return cli.table("clusters")
 
 
-def clusters(names: tuple[str, ...], advertise: str = "") -> tuple[Cluster, ...]:
-    """These clusters of the configuration, or all; `advertise` is for those that say nothing. Raises Failure."""
+def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | None = None) -> tuple[Cluster, ...]:
+    """These clusters of the configuration, or all; `advertise` and `sasl` are for those that say nothing.
+
+    Raises Failure.
+    """
     tables = configured()
     for name in names:
         if name not in tables:
@@ -29,12 +34,12 @@ def clusters(names: tuple[str, ...], advertise: str = "") -> tuple[Cluster, ...]
             hint = f"; did you mean {near}?" if near else ""
             raise Failure(f"no [clusters.{name}] in {cli.config_path()}{hint}", Exit.USAGE)
     try:
-        return tuple(cluster(name, tables[name], advertise) for name in names or tables)
+        return tuple(cluster(name, tables[name], advertise, sasl) for name in names or tables)
     except (TypeError, ValueError) as error:
         raise Failure(str(error), Exit.USAGE) from None
 
 
-def cluster(name: str, values: object, advertise: str = "") -> Cluster:
+def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings | None = None) -> Cluster:
     """One table as what the relay is told. Raises TypeError and ValueError, which name table and key."""
     from kproxy import settings
 
@@ -44,6 +49,8 @@ def cluster(name: str, values: object, advertise: str = "") -> Cluster:
         "advertise": settings.advertise,
         "port-base": _port,
         "controllers": _port,
+        "sasl": mechanism,
+        "sasl-credentials": lambda path: str(Path(path).expanduser().absolute()),
     }
     if not isinstance(values, dict):
         raise TypeError(f"clusters: {name!r} is no table")
@@ -69,6 +76,7 @@ def cluster(name: str, values: object, advertise: str = "") -> Cluster:
         port_base=read.get("port-base"),
         advertise=read.get("advertise", advertise),
         controllers=read.get("controllers"),
+        sasl=of_cluster(sasl or settings.SaslSettings(), read),
     )
 
 

@@ -51,7 +51,7 @@ class Addresses:
             return settings
         if self.controllers is not None:
             raise Failure("without --upstream, controllers belong into [clusters.NAME]", Exit.USAGE)
-        found = clusters(self.clusters, settings.advertise)
+        found = clusters(self.clusters, settings.advertise, settings.sasl)
         if not found:
             raise Failure(
                 "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configuration, or --transparent", Exit.USAGE

@@ -21,6 +21,7 @@ from kproxy.cli.options_addons import Addons, addons
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
 from kproxy.cli.options_running import Running, running
+from kproxy.cli.options_sasl import authenticating, checked
 from kproxy.cli.options_tls import client_lines, speaking_tls
 from kproxy.cli.options_transparent import intercepting, taken, transparent_options
 from kproxy.cli.terminal import can_paint, end_with_terminal
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from decoders.view import View
     from kproxy.following import Flag, Stopping
     from kproxy.launcher import Indexer, RelayProcess
-    from kproxy.settings import Settings, TlsSettings
+    from kproxy.settings import SaslSettings, Settings, TlsSettings
 
 
 LEAST_SCRATCH = 16 << 20
@@ -127,6 +128,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     help="Where recording and index go when shared memory has no room.",
 )
 @speaking_tls
+@authenticating
 @click.option("--no-record", is_flag=True, help="Record nothing; there is no list then.")
 @click.option("--check", is_flag=True, help="First ask upstream whether it is a Kafka broker; exit 4 if not.")
 @click.option(
@@ -159,6 +161,7 @@ def command(
     viewing: Viewing,
     recording: dict[str, Any],
     tls: TlsSettings,
+    sasl: SaslSettings,
     addresses: Addresses,
     running: Running,
     addons: Addons,
@@ -179,6 +182,7 @@ def command(
     kproxy run --transparent redirect --setup
     kproxy run --upstream kafka:9092 --upstream-proxy socks5://bastion:1080
     kproxy run --upstream kafka:9093 --tls-out --tls-out-ca ca.pem --tls-in auto
+    kproxy run --upstream kafka:9094 --tls-out --sasl scram-sha-512 --sasl-credentials kafka.login
     kproxy run --upstream kafka:9092 --detach --name orders
     kproxy run --upstream kafka:9092 --headless --metrics 9464 --addon ./rename.py
     """  # noqa: D301 (\b keeps click from joining the lines)
@@ -202,10 +206,11 @@ def command(
         probe=not check,
         **recording,
         tls=tls,
+        sasl=sasl,
         **running.settings,
         addons=addons.specs,
     )
-    chosen = addresses.applied(intercepting(chosen, **transparent))
+    chosen = checked(addresses.applied(intercepting(chosen, **transparent)))
     addons.check(record=chosen.record)
     if check and chosen.upstream:
         _check(chosen)

@@ -1,0 +1,93 @@
+"""The options by which `kproxy run` authenticates to brokers on behalf of its clients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from kproxy.settings import SaslSettings, Settings
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+MECHANISMS: Mapping[str, str] = {
+    "plain": "PLAIN",
+    "scram-sha-256": "SCRAM-SHA-256",
+    "scram-sha-512": "SCRAM-SHA-512",
+    "oauthbearer": "OAUTHBEARER",
+}
+
+
+def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --sasl and --sasl-credentials; the command gets `sasl`, a SaslSettings."""
+
+    @click.option(
+        "--sasl",
+        "mechanism",
+        type=click.Choice(list(MECHANISMS), case_sensitive=False),
+        help="Authenticate to brokers on behalf of the clients, which then connect without SASL.",
+    )
+    @click.option(
+        "--sasl-credentials",
+        "credentials",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="username=NAME and password=SECRET, or the token; without it KPROXY_SASL_USERNAME, KPROXY_SASL_PASSWORD "
+        "or KPROXY_SASL_TOKEN in the environment.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, mechanism: str | None, credentials: Path | None, **rest: Any) -> Any:
+        if credentials is not None and mechanism is None:
+            raise Failure("--sasl-credentials needs --sasl", Exit.USAGE)
+        return command(*args, sasl=settings(mechanism, credentials), **rest)
+
+    return wrapped
+
+
+def settings(mechanism: str | None, credentials: Path | None) -> SaslSettings:
+    """What the relay is told; it runs elsewhere, so that paths are absolute."""
+    from kproxy.settings import SaslSettings
+
+    path = None if credentials is None else str(credentials.absolute())
+    return SaslSettings(MECHANISMS.get(mechanism or "", ""), path)
+
+
+def checked(chosen: Settings) -> Settings:
+    """The settings, where each cluster's credentials are there. Raises Failure; warns of what others could use."""
+    from kproxy import credentials
+    from kproxy.core.login import OAUTHBEARER, PLAIN
+
+    for one in chosen.clusters():
+        if not one.sasl.mechanism:
+            continue
+        if one.transparent is not None:
+            raise Failure("--sasl and --transparent exclude each other", Exit.USAGE)
+        try:
+            credentials.load(one.sasl)
+        except credentials.CredentialsError as error:
+            raise Failure(f"--sasl: {error}", Exit.USAGE) from None
+        if not one.tls.out and one.sasl.mechanism in {PLAIN, OAUTHBEARER}:
+            cli.warn(f"--sasl without --tls-out: {one.sasl.mechanism} sends the secret itself, unencrypted")
+        if one.listen_host not in LOOPBACK and not one.tls.in_ca:
+            cli.warn(f"--sasl: whoever reaches {one.listen_host} acts on the cluster as kproxy's user")
+    return chosen
+
+
+def of_cluster(chosen: SaslSettings, values: Mapping[str, Any]) -> SaslSettings:
+    """A cluster's own, in what it says itself (keys "sasl" and "sasl-credentials")."""
+    own = {"mechanism": values.get("sasl"), "credentials": values.get("sasl-credentials")}
+    return replace(chosen, **{name: value for name, value in own.items() if value is not None})
+
+
+def mechanism(text: str) -> str:
+    """Reads a mechanism of MECHANISMS. Raises ValueError."""
+    if text.lower() not in MECHANISMS:
+        raise ValueError(f"no mechanism: {text!r}; there are {', '.join(MECHANISMS)}")
+    return MECHANISMS[text.lower()]

@@ -1,0 +1,278 @@
+"""Between the client's requests and the broker: kproxy's own authentication, of which the client sees nothing.
+
+How it works. What the client sends waits while we authenticate: at first, and again where a session is about to end and
+the client has a request (KIP-368; nobody renews a session that nobody uses). That happens between two requests, never
+within one. Answers to what the client asked before pass meanwhile, ours are taken out. They are known by their
+correlation id, which is one that the client has not used on this connection.
+
+Own requests and answers are for the recording as well: with the secrets in them masked, at equal length.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from decoders.message import decode_response
+from decoders.sasl.tokens import masked
+from decoders.schema import Definitions
+from decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from decoders.writer import write
+from kproxy.core.connection import ToBroker
+from kproxy.core.frames import Frames
+from kproxy.core.login import Ask, Granted, LoginError, Steps
+from kproxy.core.protocols import other_protocol
+
+CLIENT_ID: Final = "kproxy"
+LONGEST_ANSWER: Final = 1 << 20
+RENEWED_AT: Final = 0.85
+"""Part of a session's lifetime after which it is renewed, the earliest at which Java's clients do."""
+FIRST_ID: Final = 0x6B707200
+_HIGHEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
+_REQUEST_HEAD: Final = struct.Struct(">ihhi")
+_RESPONSE_HEAD: Final = struct.Struct(">ii")
+_ILLEGAL_STATE: Final = 34
+COMMENT: Final = "sent by kproxy itself, to authenticate for the client (--sasl); secrets in it are masked"
+ANSWER_COMMENT: Final = "answers a request of kproxy's own, the client does not get it; secrets in it are masked"
+
+
+@dataclass(frozen=True, slots=True)
+class FromBroker:
+    """Bytes of the broker that are not for us."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A frame of our own: a request to be sent (side 0), or an answer that was taken out (side 1)."""
+
+    side: int
+    data: bytes
+    recorded: bytes
+
+    @property
+    def comment(self) -> str:
+        return ANSWER_COMMENT if self.side else COMMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Authentication has begun: until it is done the client need not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Authentication is done; what waited follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnded:
+    """The client sends no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The connection is to end; `why` goes on "upstream …", or with `client` on "client …".
+
+    A client is sent `answer` before.
+    """
+
+    why: str
+    client: bool = False
+    answer: bytes = b""
+
+
+Act = ToBroker | FromBroker | Own | Began | Opened | ClientEnded | Refused
+
+
+class Gate:
+    """One connection's; `steps` begins an authentication, for which it is given what `Granted.version` was.
+
+    It may raise LoginError.
+    """
+
+    def __init__(self, definitions: Definitions, steps: Callable[[int | None], Steps]) -> None:
+        self._definitions = definitions
+        self._make = steps
+        self._steps: Steps | None = None
+        self._asked: Ask | None = None
+        self._version: int | None = None
+        self._own_id = 0
+        self._renew_at: float | None = None
+        self._held: list[ToBroker | ClientEnded] = []
+        self._requests = Frames(_REQUEST_HEAD.size)
+        self._responses = Frames(0)
+        self._answer = b""
+        self._ids = (0, FIRST_ID)
+        """The lowest and the highest correlation id of the client."""
+        self.over = False
+        """The connection is to end: nothing passes any more."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether an authentication is under way."""
+        return self._steps is not None
+
+    def begin(self, now: float) -> list[Act]:
+        """Begins an authentication, at `now` seconds of some clock."""
+        low, high = self._ids
+        self._own_id = high + 1 if high < _HIGHEST else max(low - 1, _LOWEST)
+        try:
+            self._steps = self._make(self._version)
+        except LoginError as error:
+            return [self.refuse(str(error))]
+        return [Began(), *self._step(None, now)]
+
+    # --- from the client ---------------------------------------------------------------------------------------------
+
+    def to_broker(self, command: ToBroker, now: float) -> list[Act]:
+        """What is on its way to the broker."""
+        if self.over:
+            return []
+        if self.busy:
+            self._held.append(command)
+            return []
+        data = command.data
+        if self._renew_at is not None and now >= self._renew_at and not self._requests.lost:
+            border = self._requests.boundary(data)
+            if border is not None:
+                before = [] if not border else self._pass(ToBroker(data[:border], command.comment))
+                comment = command.comment if border < len(data) else None
+                self._held += [ToBroker(data[border:], comment)] if border < len(data) else []
+                return [*before, *self.begin(now)]
+        return self._pass(command)
+
+    def client_ended(self) -> list[Act]:
+        """The client sends no more."""
+        if self.busy:
+            self._held.append(ClientEnded())
+            return []
+        return [ClientEnded()]
+
+    def _pass(self, command: ToBroker) -> list[Act]:
+        for start, head in self._requests.feed(command.data):
+            if len(head) < _REQUEST_HEAD.size:
+                continue
+            _, api_key, _, correlation_id = _REQUEST_HEAD.unpack(head)
+            if api_key in {SASL_HANDSHAKE, SASL_AUTHENTICATE}:
+                return [*self._before(command, start), self._client_authenticates(correlation_id)]
+            low, high = self._ids
+            if not low <= correlation_id <= high:
+                self._ids = (min(low, correlation_id), max(high, correlation_id))
+        return [command]
+
+    def _before(self, command: ToBroker, start: int) -> list[Act]:
+        return [ToBroker(command.data[:start])] if start > 0 else []
+
+    def _client_authenticates(self, correlation_id: int) -> Refused:
+        """A client that wants to authenticate itself learns that it need not: ILLEGAL_SASL_STATE, no mechanisms."""
+        self.over = True
+        why = "wants to authenticate by SASL, which kproxy does for it (--sasl): configure the client without SASL"
+        return Refused(why, client=True, answer=struct.pack(">iihi", 10, correlation_id, _ILLEGAL_STATE, 0))
+
+    # --- from the broker ---------------------------------------------------------------------------------------------
+
+    def from_broker(self, data: bytes, now: float) -> list[Act]:
+        """Bytes of the broker."""
+        acts: list[Act] = []
+        while data and not self.over:
+            if not self.busy or not self._responses.between:
+                border = self._responses.boundary(data) if self.busy else len(data)
+                passing = data if border is None else data[:border]
+                self._responses.feed(passing)
+                acts.append(FromBroker(passing))
+                data = data[len(passing) :]
+                continue
+            data = self._answer + data
+            self._answer = b""
+            whole = self._whole(data)
+            if isinstance(whole, Refused):
+                acts.append(whole)
+            elif whole is None:
+                self._answer, data = data, b""
+            elif int.from_bytes(data[4:8], "big", signed=True) != self._own_id:
+                whole = min(whole, len(data))
+                self._responses.feed(data[:whole])
+                acts.append(FromBroker(data[:whole]))
+                data = data[whole:]
+            else:
+                acts += self._answered(data[:whole], now)
+                data = data[whole:]
+        return acts
+
+    def _whole(self, data: bytes) -> int | Refused | None:
+        """The size of the frame that begins here; None where it is ours and not whole, or may be ours."""
+        if other := other_protocol(data):
+            return self.refuse(f"speaks {other}, not Kafka's plain protocol")
+        if len(data) < _RESPONSE_HEAD.size:
+            return None
+        length, correlation_id = _RESPONSE_HEAD.unpack_from(data)
+        if length < 4:
+            return self.refuse(f"sends what is no frame ({data[:4]!r})")
+        if correlation_id != self._own_id:
+            return 4 + int(length)
+        if length > LONGEST_ANSWER:
+            return self.refuse(f"answers with {length} bytes")
+        return 4 + int(length) if len(data) >= 4 + length else None
+
+    def _answered(self, frame: bytes, now: float) -> list[Act]:
+        asked = self._asked
+        assert asked is not None  # noqa: S101 (there is an answer to it)
+        body = decode_response(frame, asked.api_key, asked.version, self._definitions).body
+        auth = bytes((body or {}).get("authBytes") or b"")
+        acts: list[Act] = [Own(1, frame, _masked(frame, auth))]
+        if body is None:
+            return [*acts, self.refuse(f"answers what nobody can read ({len(frame)} bytes)")]
+        return acts + self._step(body, now)
+
+    def _step(self, answer: Mapping[str, Any] | None, now: float) -> list[Act]:
+        """Goes on with the authentication, with the answer to what was asked last."""
+        assert self._steps is not None  # noqa: S101 (called while it is under way)
+        try:
+            asked = next(self._steps) if answer is None else self._steps.send(answer)
+        except StopIteration as end:
+            return self._granted(end.value, now)
+        except LoginError as error:
+            return [self.refuse(str(error))]
+        self._asked = asked
+        frame = self._request(asked)
+        return [Own(0, frame, _masked(frame, asked.auth))]
+
+    def _granted(self, granted: Granted, now: float) -> list[Act]:
+        self._steps = None
+        self._version = granted.version
+        self._renew_at = now + granted.lifetime_ms / 1000 * RENEWED_AT if granted.lifetime_ms > 0 else None
+        held, self._held = self._held, []
+        acts: list[Act] = [Opened()]
+        for one in held:
+            acts += self.client_ended() if isinstance(one, ClientEnded) else self.to_broker(one, now)
+        return acts
+
+    def refuse(self, why: str) -> Refused:
+        """Ends it all; `why` as in `Refused`."""
+        self.over = True
+        self._steps = None
+        self._held.clear()
+        return Refused(why)
+
+    def _request(self, asked: Ask) -> bytes:
+        definitions, key, version = self._definitions, asked.api_key, asked.version
+        number = definitions.request_header_version(key, version)
+        header, message = definitions.message("RequestHeader", number), definitions.request(key, version)
+        assert header is not None  # noqa: S101 (part of the shipped definitions)
+        assert message is not None  # noqa: S101 (part of the shipped definitions)
+        values = {
+            "requestApiKey": key,
+            "requestApiVersion": version,
+            "correlationId": self._own_id,
+            "clientId": CLIENT_ID,
+        }
+        frame = write(header, number, values) + write(message, version, asked.body)
+        return len(frame).to_bytes(4, "big") + frame
+
+
+def _masked(frame: bytes, auth: bytes) -> bytes:
+    return frame.replace(auth, masked(auth)) if auth else frame

@@ -1,0 +1,114 @@
+"""Authentication on a client's behalf on one connection: carries out with sockets what the gate decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from decoders.schema import definitions
+from kproxy import credentials
+from kproxy.core.connection import ToBroker
+from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Own, Refused
+from kproxy.core.login import LoginError, Steps, login
+from kproxy.settings import SaslSettings
+
+PATIENCE_SECONDS = 30.0
+
+
+class Ends(Protocol):
+    """What is asked of a link (`kproxy.server.Link`)."""
+
+    def send(self, command: ToBroker) -> None:
+        """To the broker, and to the recording."""
+
+    def deliver(self, data: bytes) -> None:
+        """To whoever decides what becomes of the broker's bytes, and to the recording."""
+
+    def exchange_own(self, own: Own) -> None:
+        """A frame of our own: to the broker where it is a request, and to the recording."""
+
+    def hold_client(self, held: bool) -> None:
+        """Whether the client is not read."""
+
+    def end_broker(self) -> None:
+        """The client sends no more, and all that it sent has passed."""
+
+    def refuse(self, refused: Refused) -> None:
+        """Tells the user, and ends the connection."""
+
+
+class OnBehalf:
+    """What stands between a link and its broker. `begin` comes first."""
+
+    def __init__(self, settings: SaslSettings, ends: Ends) -> None:
+        self._settings = settings
+        self._ends = ends
+        self._loop = asyncio.get_running_loop()
+        self._gate = Gate(definitions(), self._steps)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether what the client sends waits."""
+        return self._gate.busy
+
+    def _steps(self, version: int | None) -> Steps:
+        try:
+            found = credentials.load(self._settings)
+        except credentials.CredentialsError as error:
+            raise LoginError(f"is not asked: {error}") from None
+        return login(self._settings.mechanism, found, version)
+
+    def begin(self) -> None:
+        self._carry_out(self._gate.begin(self._loop.time()))
+
+    def to_broker(self, command: ToBroker) -> None:
+        self._carry_out(self._gate.to_broker(command, self._loop.time()))
+
+    def from_broker(self, data: bytes) -> None:
+        self._carry_out(self._gate.from_broker(data, self._loop.time()))
+
+    def client_ended(self) -> None:
+        """The client sends no more."""
+        self._carry_out(self._gate.client_ended())
+
+    def broken_off(self) -> None:
+        """The broker's connection has ended."""
+        self._stop_timer()
+        if self._gate.busy:
+            self._carry_out([self._gate.refuse("closes the connection while kproxy authenticates")])
+
+    def close(self) -> None:
+        """The link is gone."""
+        self._stop_timer()
+
+    def _carry_out(self, acts: Sequence[Act]) -> None:
+        ends = self._ends
+        for act in acts:
+            if isinstance(act, ToBroker):
+                ends.send(act)
+            elif isinstance(act, FromBroker):
+                ends.deliver(act.data)
+            elif isinstance(act, Own):
+                ends.exchange_own(act)
+            elif isinstance(act, Refused):
+                self._stop_timer()
+                ends.refuse(act)
+            elif isinstance(act, Began):
+                self._stop_timer()
+                self._timer = self._loop.call_later(PATIENCE_SECONDS, self._too_late)
+                ends.hold_client(True)
+            elif isinstance(act, ClientEnded):
+                ends.end_broker()
+            else:
+                self._stop_timer()
+                ends.hold_client(False)
+
+    def _too_late(self) -> None:
+        self._carry_out([self._gate.refuse(f"does not answer within {PATIENCE_SECONDS:g} seconds")])
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

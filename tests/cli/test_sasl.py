@@ -1,0 +1,170 @@
+"""--sasl: what is taken for credentials and what is refused, and what the settings become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kproxy import credentials
+from kproxy.cli import settings as cli
+from kproxy.cli.clusters import clusters
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options_sasl import checked
+from kproxy.cli.options_sasl import settings as sasl_settings
+from kproxy.cli.run import command as run
+from kproxy.core.login import Credentials
+from kproxy.credentials import CredentialsError
+from kproxy.settings import Cluster, SaslSettings, Settings, TlsSettings, upstream
+from tests.support.sasl import token
+
+VARIABLES = ("KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN")
+
+
+@pytest.fixture(autouse=True)
+def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    cli.reset()
+    yield
+    cli.reset()
+
+
+def written(directory: Path, text: str, mode: int = 0o600) -> SaslSettings:
+    path = directory / "login"
+    path.write_text(text)
+    path.chmod(mode)
+    return SaslSettings("PLAIN", str(path))
+
+
+def test_a_file_with_name_and_password(tmp_path: Path) -> None:
+    told = written(tmp_path, "# ours\nusername=alice\n\npassword= a=b \n")
+    assert credentials.load(told) == Credentials("alice", " a=b ")
+    assert "a=b" not in repr(credentials.load(told))
+
+
+def test_a_file_with_a_token(tmp_path: Path) -> None:
+    told = SaslSettings("OAUTHBEARER", written(tmp_path, token() + "\n").credentials)
+    assert credentials.load(told).token.count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "has no username and no password"),
+        ("username=alice", "has no password"),
+        ("username=alice\npasword=secret", "line 2"),
+        ("alice:secret", "line 1"),
+        ("x" * (credentials.LARGEST + 1), "longer"),
+        ("\udcff", "UTF-8"),
+    ],
+)
+def test_what_is_no_file_of_credentials(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "login"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    path.chmod(0o600)
+    with pytest.raises(CredentialsError, match=why) as raised:
+        credentials.load(SaslSettings("PLAIN", str(path)))
+    assert "secret" not in str(raised.value)
+
+
+def test_what_is_no_token(tmp_path: Path) -> None:
+    told = SaslSettings("OAUTHBEARER", written(tmp_path, "username=alice\npassword=secret").credentials)
+    with pytest.raises(CredentialsError, match="no token"):
+        credentials.load(told)
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o600, True), (0o640, True), (0o644, False), (0o604, False)])
+def test_a_file_that_everybody_can_read_is_refused(mode: int, taken: bool, tmp_path: Path) -> None:
+    told = written(tmp_path, "username=alice\npassword=secret\n", mode)
+    if taken:
+        assert credentials.load(told).username == "alice"
+        return
+    with pytest.raises(CredentialsError, match="chmod 600"):
+        credentials.load(told)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="cannot read"):
+        credentials.load(SaslSettings("PLAIN", str(tmp_path / "none")))
+
+
+def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CredentialsError, match="KPROXY_SASL_USERNAME and KPROXY_SASL_PASSWORD not set"):
+        credentials.load(SaslSettings("PLAIN"))
+    monkeypatch.setenv("KPROXY_SASL_USERNAME", "alice")
+    monkeypatch.setenv("KPROXY_SASL_PASSWORD", "secret")
+    monkeypatch.setenv("KPROXY_SASL_TOKEN", "token")
+    assert credentials.load(SaslSettings("PLAIN")) == Credentials("alice", "secret")
+    assert credentials.load(SaslSettings("OAUTHBEARER")) == Credentials(token="token")
+
+
+def test_options(tmp_path: Path) -> None:
+    assert sasl_settings(None, None) == SaslSettings()
+    assert sasl_settings("scram-sha-256", tmp_path / "x") == SaslSettings("SCRAM-SHA-256", str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--sasl", "plain"], "KPROXY_SASL_USERNAME"),
+        (["--sasl", "gssapi"], "'gssapi' is not one of"),
+        (["--sasl-credentials", "x"], "--sasl-credentials needs --sasl"),
+        (["--sasl", "plain", "--sasl-password", "secret"], "No such option"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], why: str) -> None:
+    result = CliRunner().invoke(run, ["--upstream", "kafka:9092", *arguments])
+    assert result.exit_code != 0
+    assert why in result.output + str(result.exception)
+
+
+def test_transparent_mode_is_refused(tmp_path: Path) -> None:
+    told = Settings(upstream=(), transparent="redirect", sasl=written(tmp_path, "username=a\npassword=b"))
+    with pytest.raises(Failure) as raised:
+        checked(told)
+    assert raised.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("tls", "host", "mechanism", "said"),
+    [
+        (False, "127.0.0.1", "PLAIN", ["unencrypted"]),
+        (True, "127.0.0.1", "PLAIN", []),
+        (False, "127.0.0.1", "SCRAM-SHA-256", []),
+        (True, "*", "SCRAM-SHA-256", ["acts on the cluster"]),
+    ],
+)
+def test_warnings(
+    tls: bool, host: str, mechanism: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = SaslSettings(mechanism, written(tmp_path, "username=a\npassword=b").credentials)
+    checked(Settings(upstream("kafka:9092"), listen_host=host, sasl=told, tls=TlsSettings(out=tls)))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_clusters_have_their_own(tmp_path: Path) -> None:
+    (tmp_path / "kproxy").mkdir()
+    (tmp_path / "kproxy" / "config.toml").write_text(
+        '[clusters.east]\nupstream = "east"\nlisten = "1"\n'
+        '[clusters.west]\nupstream = "west"\nlisten = "2"\nsasl = "plain"\nsasl-credentials = "/w"\n'
+    )
+    east, west = clusters((), "", SaslSettings("SCRAM-SHA-256", "/e"))
+    assert (east.sasl, west.sasl) == (SaslSettings("SCRAM-SHA-256", "/e"), SaslSettings("PLAIN", "/w"))
+    (tmp_path / "kproxy" / "config.toml").write_text('[clusters.a]\nupstream = "a"\nlisten = "1"\nsasl = "no"\n')
+    cli.reset()
+    with pytest.raises(Failure, match="no mechanism"):
+        clusters(())
+
+
+def test_settings_travel() -> None:
+    more = (Cluster("b", (("b", 1),), "127.0.0.1", 2, sasl=SaslSettings("PLAIN", "/b")),)
+    told = Settings((("a", 1),), name="a", more=more, sasl=SaslSettings("SCRAM-SHA-512", "/a"))
+    again = Settings.from_json(told.to_json())
+    assert again == told
+    assert [one.sasl.credentials for one in again.clusters()] == ["/a", "/b"]
