@@ -10,7 +10,7 @@ A growing capture is followed by `poll`, which takes up some of what is there an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -70,7 +70,9 @@ class Reader:
         follow: bool = False,
         limits: Limits | None = None,
         batch: int = BATCH,
+        watch: Callable[[Packets], None] | None = None,
     ) -> None:
+        """`watch` is given every batch of packets before anything is made of it."""
         self.source = source
         self.definitions = definitions
         self.health = Health()
@@ -84,6 +86,7 @@ class Reader:
         self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
         self._limits = limits
+        self._watch = watch
         self._batch_limit = batch
         self._batch = min(FIRST_BATCH, batch)
         self._part = 0
@@ -175,6 +178,8 @@ class Reader:
         return items
 
     def _take(self, packets: Packets) -> list[Item]:
+        if self._watch is not None:
+            self._watch(packets)
         done = self._feed(self._reassembler.feed(packets))
         if self._follow and len(packets):
             done += self._tick(int(packets.time[-1]))

@@ -1,4 +1,5 @@
-"""Writes the reference pages that are made from the code's own tables: docs/cli.md and docs/filters.md.
+"""Writes the reference pages that are made from the code's own tables: docs/cli.md, docs/filters.md and
+docs/tables.md.
 
 python -m tools.docs
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from captures.tables.schema import PLACE, TABLES
 from decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS
 from decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.cli import settings
@@ -155,6 +157,29 @@ counted.
 """
 
 
+TABLES_PAGE = """\
+{made}
+
+# Tables
+
+`kproxy export --format parquet -o DIR` writes them as Parquet (zstd; it needs pyarrow: `pip install
+kafka-kproxy[parquet]`): a folder each, in it `capture_date=2026-11-21/capture_hour=05` (UTC) by the column that is named
+in brackets. `capture_date` and `capture_hour` are columns to whoever reads the folder.
+
+    kproxy export capture.pcap --format parquet -o tables
+    python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
+    duckdb -c "select api_name, count(*), quantile_cont(latency_us, 0.99) from 'tables/exchanges/*/*/*.parquet' group by 1"
+
+Files bear the capture's id. Writing the same capture once more replaces its files, whatever was selected before, and
+leaves those of others; they appear when all has been written.
+
+Every time is nanoseconds since the epoch (`…_ns`), and microseconds beside it for what knows no finer ones. Any value may
+be null where there is none. Rows with the same `exchange_id` (and `capture_id`) belong to one exchange. {place} So keys are
+the same whoever reads the capture, and in whatever pieces.
+
+{tables}"""
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -196,7 +221,19 @@ def filters() -> str:
     )
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "filters.md": filters}
+def tables() -> str:
+    """docs/tables.md: the tables of an export and their columns."""
+    lines: list[str] = []
+    for table in TABLES.values():
+        lines += [f"## {table.name} ({table.time.removesuffix('_ns')})", "", table.meaning, ""]
+        lines += _table(
+            ("column", "type", "meaning"),
+            [(f"`{column.name}`", column.type, column.meaning) for column in table.columns if column.twin_of is None],
+        )
+    return TABLES_PAGE.format(made=MADE, place=PLACE, tables=_lines(lines).rstrip() + "\n")
+
+
+PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "filters.md": filters, "tables.md": tables}
 
 
 def write() -> None:

@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.options import FILTER, Viewing, defining, releasing, revealing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
 @click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@revealing
+@releasing
 @defining
 @viewing
 def command(

@@ -13,7 +13,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import RELEASE, SIZE, Viewing, defining, viewing
+from kproxy.cli.options import SIZE, Viewing, defining, releasing, revealing, viewing
 
 if TYPE_CHECKING:
     from captures.export.nodes import Style
@@ -47,11 +47,9 @@ READINGS = 10
     metavar="SIZE",
     help="Do not open record batches of more than this, decompressed.",
 )
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@releasing
 @defining
-@click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
+@revealing
 @click.pass_context
 @viewing
 def command(

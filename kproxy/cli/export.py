@@ -1,31 +1,48 @@
-"""`kproxy export`: the exchanges of captures as JSON Lines, JSON or CSV, or their records."""
+"""`kproxy export`: the exchanges of captures, in every form that others read."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kproxy.cli import settings
+from kproxy.cli import progress, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, SIZE, Selection, Viewing, defining, selecting, viewing
+from kproxy.cli.options import (
+    SIZE,
+    Selection,
+    Viewing,
+    captured,
+    defining,
+    porting,
+    releasing,
+    revealing,
+    selecting,
+    viewing,
+)
 from kproxy.cli.terminal import standard_output
 
 if TYPE_CHECKING:
     from captures.export import Lines
-    from captures.reader import Reader
+    from captures.ports import Ports
+    from captures.reader import Item, Reader
+    from captures.redaction.exchanges import Redaction
     from captures.source import FileSource
     from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
     from decoders.knowledge import Knowledge
+    from decoders.schema import Definitions
     from decoders.view import View
 
-FORMATS = ("jsonl", "json", "csv", "records")
+TEXTS = ("jsonl", "json", "csv", "records", "html")
+"""Forms that are made item by item (captures.export.Lines)."""
+FORMATS = (*TEXTS, "parquet", "pcapng")
 AT_ONCE = 512
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 SMALL = 16 << 20
@@ -33,15 +50,13 @@ SMALL = 16 << 20
 
 
 @click.command()
-@click.argument(
-    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
-)
+@captured
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="OUT",
-    help="Write here and not to standard output.",
+    help="Write here and not to standard output (-); with --format parquet a folder.",
 )
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True, help="Form of the output."
@@ -55,16 +70,25 @@ SMALL = 16 << 20
     help="Do not open record batches of more than this, decompressed.",
 )
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
+@click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (all but records unless given).")
+@click.option("--exchange", "number", type=click.IntRange(min=1), metavar="N", help="Only exchange N.")
+@click.option(
+    "--redact",
+    "redact",
+    multiple=True,
+    type=click.Choice(("secrets", "payloads", "hosts")),
+    help="Take these out of the output, whatever its form (repeatable).",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
     help="Decode in N processes at once (for large files as many as there are cores, up to 8).",
 )
-@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
-@click.option("--release", metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9).")
+@porting
+@releasing
 @defining
-@click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and keys as they are.")
+@revealing
 @selecting
 @viewing
 def command(
@@ -73,8 +97,11 @@ def command(
     form: str,
     batch_limit: int,
     columns: str | None,
+    tables: str | None,
+    number: int | None,
+    redact: tuple[str, ...],
     jobs: int | None,
-    ports: tuple[range, ...] | None,
+    ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
     show_secrets: bool,
@@ -91,6 +118,11 @@ def command(
     first and the exit code is 3. The output is the same for any number of --jobs; there is one where standard input is
     read, exchanges are counted (-c), or a registry is asked.
 
+    --format parquet writes tables, a folder each; once more, and they are replaced. --format pcapng writes a capture of
+    the exchanges alone, --format html one exchange as a page (--exchange N). --redact overwrites bytes at their length:
+    secrets, payloads (keys, values and header values of records), hosts (names and addresses get others, the same
+    everywhere). Secrets are withheld in every form unless --show-secrets is given.
+
     \b
     kproxy export capture.pcap -o exchanges.jsonl
     kproxy export vendor.pcap --definitions vendor/ -Y 'api == VendorThing'
@@ -99,6 +131,9 @@ def command(
     kproxy export large.pcap -o exchanges.jsonl --jobs 2
     kproxy export capture.pcap --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
+    kproxy export capture.pcap --format parquet -o tables
+    kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
+    kproxy export capture.pcap --format html --exchange 42 -o 42.html
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
@@ -109,36 +144,151 @@ def command(
     from captures.source import open_source
     from decoders.view import View
 
+    if "secrets" in redact and show_secrets:
+        raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
     chosen = _columns(columns, form)
-    known = _release(release)
-    payloads = viewing.payloads() if form != "csv" else None
+    wanted = _tables(tables, form, output)
+    if form == "html" and number is None and count is None:
+        raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
+    payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
     source = open_source(list(captures))
     try:
-        reader = Reader(source, definitions(known, given), ports=ports)
-        selection = Selection(expression, count, since, until)
-        with _output(output, source) as out, few_collections():
-            view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
-            lines = _lines(reader, form, chosen, view)
-            export = _Export(reader, lines, selection, None if form == "csv" else view.knowledge)
-            export.write(out, _jobs(jobs, source, out, selection, viewing))
+        known = definitions(release, given)
+        selection = Selection(expression, count, since, until, number)
+        view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
+        redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
+        with few_collections():
+            if form == "parquet" and output is not None:
+                reader = _write_tables(source, known, ports, selection, view, redaction, output, wanted)
+            else:
+                reader = Reader(source, known, ports=ports)
+                with _output(output, source) as out:
+                    if form == "pcapng":
+                        _write_slice(reader, selection, view.knowledge, redaction, out, redact)
+                    else:
+                        lines = _lines(reader, form, chosen, view)
+                        export = _Export(reader, lines, selection, None if form == "csv" else view.knowledge, redaction)
+                        export.write(out, _jobs(jobs, source, out, selection, viewing, redaction))
+                        if lines.problems:
+                            problems = f"{lines.problems} problems in messages with records"
+                            settings.warn(f"{problems}; --format jsonl names them")
         if selection.note:
             settings.warn(selection.note)
-        if lines.problems:
-            settings.warn(f"{lines.problems} problems in messages with records; --format jsonl names them")
+        if number is not None and not selection.taken:
+            settings.warn(f"there is no exchange {number}" + ("" if expression is None else " that matches"))
+        if redact and redaction is not None:
+            settings.warn(f"taken out: {redaction.removed}")
         if reader.error is not None:
             raise reader.error
     finally:
         source.close()
 
 
-def _release(release: str | None) -> str | None:
-    from decoders.schema import definitions
+def _redaction(
+    source: FileSource,
+    known: Definitions,
+    ports: Ports | None,
+    redact: tuple[str, ...],
+    form: str,
+    *,
+    show_secrets: bool,
+) -> Redaction | None:
+    """What is to be taken out of the bytes; secrets of text are withheld where it is made."""
+    from captures.redaction import HOSTS, SECRETS
+    from captures.redaction.exchanges import Redaction
+
+    presets = {*redact}
+    if not show_secrets and (presets or form == "pcapng"):
+        presets.add(SECRETS)
+    if not presets:
+        return None
+    redaction = Redaction(source, known, presets)
+    if HOSTS in presets:
+        from captures.reader import Reader
+
+        before = Reader(source, known, ports=ports)
+        for batch in progress.batches(before):
+            redaction.learn(batch)
+    return redaction
+
+
+def _tables(tables: str | None, form: str, output: Path | None) -> tuple[str, ...]:
+    from captures.tables.schema import TABLES, USUAL
+
+    if form != "parquet":
+        if tables is not None:
+            raise Failure("--tables belongs to --format parquet", Exit.USAGE)
+        return ()
+    if output is None or str(output) == "-":
+        raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
+    if find_spec("pyarrow") is None:
+        raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
+    return USUAL if tables is None else _named(tables, tuple(TABLES), "table")
+
+
+def _write_tables(
+    source: FileSource,
+    known: Definitions,
+    ports: Ports | None,
+    selection: Selection,
+    view: View,
+    redaction: Redaction | None,
+    output: Path,
+    tables: tuple[str, ...],
+) -> Reader:
+    from captures.reader import Reader
+    from captures.tables.export import TableExport
+
+    export = TableExport(source)
+    reader = Reader(source, known, ports=ports, watch=export.packets)
+
+    def select(items: Iterable[Item]) -> Iterable[Item]:
+        chosen = selection.of(items, source, known, view.knowledge)
+        return chosen if redaction is None else redaction.items(chosen)
 
     try:
-        definitions(release)
-    except (KeyError, ValueError, LookupError) as error:
-        raise Failure(f"--release {release}: {error.args[0] if error.args else 'unknown'}", Exit.USAGE) from None
-    return release
+        export.write(reader, output, tables, view, select, _until_done(progress.batches(reader), selection))
+    except (NotADirectoryError, FileExistsError) as error:
+        raise Failure(f"{output}: {error.strerror}", Exit.USAGE) from None
+    return reader
+
+
+def _write_slice(
+    reader: Reader,
+    selection: Selection,
+    knowledge: Knowledge,
+    redaction: Redaction | None,
+    out: BinaryIO,
+    redact: tuple[str, ...],
+) -> None:
+    from captures.export.slicing import Slice
+    from decoders.exchange import Exchange
+
+    if out.isatty():
+        raise Failure("a pcapng is nothing for a terminal: -o FILE, or a pipe", Exit.USAGE)
+    chosen = Slice()
+    for batch in _until_done(progress.batches(reader, out), selection):
+        for item in batch:
+            chosen.passed(item)
+        for item in selection.of(batch, reader.source, reader.definitions, knowledge):
+            if isinstance(item, Exchange):
+                chosen.add(item)
+    presets = sorted({"secrets", *redact}) if redaction is not None else []
+    chosen.write(
+        out,
+        reader.source,
+        application="kproxy",
+        change=None if redaction is None else redaction.exchange,
+        comments=[f"slice of a capture: {len(chosen)} exchanges", *(f"{preset} taken out" for preset in presets)],
+        ending=lambda: [] if redaction is None else [f"taken out: {redaction.removed}"],
+    )
+
+
+def _until_done(batches: Iterable[Sequence[Item]], selection: Selection) -> Iterator[Sequence[Item]]:
+    for batch in batches:
+        yield batch
+        if selection.done:
+            return
 
 
 def _columns(columns: str | None, form: str) -> tuple[str, ...]:
@@ -148,12 +298,17 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
         return COLUMNS
     if form != "csv":
         raise Failure("--columns belongs to --format csv", Exit.USAGE)
-    chosen = tuple(name.strip() for name in columns.split(","))
+    return _named(columns, COLUMNS, "column")
+
+
+def _named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """Names of a list, "A,B,C"; raises Failure (exit 2) on one that there is not."""
+    chosen = tuple(name.strip() for name in text.split(","))
     for name in chosen:
-        if name not in COLUMNS:
-            near = settings.nearest(name, COLUMNS)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(COLUMNS)}"
-            raise Failure(f"no column {name!r}: {hint}", Exit.USAGE)
+        if name not in names:
+            near = settings.nearest(name, names)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            raise Failure(f"no {what} {name!r}: {hint}", Exit.USAGE)
     return chosen
 
 
@@ -166,6 +321,10 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> L
         return CsvLines(reader, columns)
     if form == "records":
         return RecordLines(reader, view)
+    if form == "html":
+        from captures.export.page import Page
+
+        return Page(reader, view)
     kind = JsonArray if form == "json" else JsonLines
     return kind(reader, view)
 
@@ -178,13 +337,14 @@ class _Export:
     lines: Lines
     selection: Selection
     knowledge: Knowledge | None
+    redaction: Redaction | None = None
 
     def write(self, out: BinaryIO, jobs: int) -> None:
         from captures.export import parallel
 
         out.write(self.lines.begin())
         if jobs > 1:
-            parallel.write(self, self.reader.batches(), out, jobs)
+            parallel.write(self, progress.batches(self.reader, out), out, jobs)
         else:
             self._write(out)
         out.write(self.lines.lines([self.reader.health]) + self.lines.end())
@@ -192,7 +352,7 @@ class _Export:
 
     def _write(self, out: BinaryIO) -> None:
         """Batch by batch, so that a reader of a live stream sees it at once."""
-        for batch in self.reader.batches():
+        for batch in progress.batches(self.reader, out):
             out.writelines(self.texts(batch))
             if batch:
                 out.flush()
@@ -204,6 +364,8 @@ class _Export:
         reader = self.reader
         if not self.selection.everything:
             items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
+        if self.redaction is not None:
+            items = list(self.redaction.items(items))
         return (self.lines.lines(items[start : start + AT_ONCE]) for start in range(0, len(items), AT_ONCE))
 
     def learn(self, items: Sequence[Exchange | StreamProblem]) -> None:
@@ -225,7 +387,14 @@ class _Export:
         self.reader.health.undecoded, self.selection.unknown, self.lines.problems = counts
 
 
-def _jobs(wanted: int | None, source: FileSource, out: BinaryIO, selection: Selection, viewing: Viewing) -> int:
+def _jobs(
+    wanted: int | None,
+    source: FileSource,
+    out: BinaryIO,
+    selection: Selection,
+    viewing: Viewing,
+    redaction: Redaction | None = None,
+) -> int:
     """How many processes make the text; one where several would not help, or could not do the same."""
     from captures.export import parallel
     from captures.source import SpoolSource
@@ -234,6 +403,7 @@ def _jobs(wanted: int | None, source: FileSource, out: BinaryIO, selection: Sele
         isinstance(source, SpoolSource)  # what comes is written at once
         or selection.count is not None  # what is selected depends on all before it
         or viewing.registry is not None  # a thread asks the registry
+        or redaction is not None  # what it has learnt and taken out is in one place
         or not _has_descriptor(out)
     )
     if alone:

@@ -183,6 +183,23 @@ VIEW = ViewType()
 DEFINITIONS = DefinitionsType()
 
 
+captured = click.argument(
+    "captures",
+    nargs=-1,
+    required=True,
+    metavar="CAPTURE...",
+    type=click.Path(path_type=pathlib.Path, allow_dash=True),
+)
+"""The captures that a command reads, as `captures`: paths, "-" for standard input."""
+porting = click.option(
+    "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
+)
+releasing = click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+
+
 def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Read everything that is given, so that filters know its names and what clashes is told."""
     if given:
@@ -333,6 +350,8 @@ class Selection:
     count: int | None = None
     since: int | None = None
     until: int | None = None
+    number: int | None = None
+    """The one exchange that is wanted."""
     unknown: int = 0
     taken: int = 0
     """Exchanges that were selected so far."""
@@ -355,7 +374,7 @@ class Selection:
             if not isinstance(item, Exchange):
                 yield item
                 continue
-            selected = self.in_time(item)
+            selected = self.in_time(item) and self.number in {None, item.number}
             if selected and matches is not None:
                 try:
                     selected = matches(ExchangeRow(item, source, definitions))
@@ -377,12 +396,12 @@ class Selection:
 
     @property
     def done(self) -> bool:
-        """Whether `count` exchanges were selected."""
-        return self.count is not None and self.taken >= self.count
+        """Whether `count` exchanges were selected, or the one that is wanted."""
+        return (self.count is not None and self.taken >= self.count) or (self.number is not None and self.taken > 0)
 
     @property
     def everything(self) -> bool:
-        return self.expression is None and self.count is self.since is self.until is None
+        return self.expression is None and self.count is self.since is self.until is self.number is None
 
     @property
     def note(self) -> str | None:

@@ -18,7 +18,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import PORTS, RELEASE, Selection, Viewing, defining, selecting, viewing
+from kproxy.cli.options import Selection, Viewing, captured, defining, porting, releasing, revealing, selecting, viewing
 from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:
@@ -34,18 +34,14 @@ FIRST_ROWS_SECONDS = 0.5
 
 
 @click.command()
-@click.argument(
-    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
-)
+@captured
 @click.option(
     "--headless", is_flag=True, help="Print one line an exchange, even on a terminal (exchange JSON: --json)."
 )
-@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@porting
+@releasing
 @defining
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+@revealing
 @selecting
 @viewing
 def command(

@@ -16,7 +16,7 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
-from kproxy.cli.options import FILTER, RELEASE, Viewing, defining, viewing
+from kproxy.cli.options import FILTER, Viewing, defining, releasing, revealing, viewing
 from kproxy.cli.options_addons import Addons, addons
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
@@ -135,10 +135,8 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     "-Y", "--filter", "filter_text", default="", metavar="EXPR", help="Show only exchanges that match.",
     shell_complete=_complete_filter,
 )  # fmt: skip
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@revealing
+@releasing
 @running
 @defining
 @viewing

@@ -13,7 +13,7 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
-from kproxy.cli.options import FILTER, PORTS, RELEASE, SIZE, Viewing, defining, viewing
+from kproxy.cli.options import FILTER, PORTS, SIZE, Viewing, defining, releasing, revealing, viewing
 from kproxy.cli.options_recording import keeping
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
@@ -61,10 +61,8 @@ LEAST_SCRATCH = 16 << 20
     help="Where recording and index go when shared memory has no room.",
 )
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@revealing
+@releasing
 @defining
 @viewing
 @keeping

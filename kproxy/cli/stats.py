@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import PORTS, RELEASE, Selection, defining, selecting
+from kproxy.cli.options import Selection, captured, defining, porting, releasing, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
@@ -20,14 +20,10 @@ HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "r
 
 
 @click.command()
-@click.argument(
-    "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
-)
+@captured
 @selecting
-@click.option("--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094).")
-@click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
-)
+@porting
+@releasing
 @defining
 def command(
     captures: tuple[Path, ...],

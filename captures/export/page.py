@@ -1,0 +1,159 @@
+"""One exchange as an HTML page that needs nothing else: facts, fields with what they mean, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape as html_escape
+
+from captures.export import Reading
+from captures.export.nodes import Style, hex_lines, title
+from captures.export.oneline import RESULTS, api_text
+from captures.export.text import escape, latency_text
+from decoders import secrets
+from decoders.conversation.stream import Side
+from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from decoders.exchange_json import exchange_json, timestamp
+from decoders.frames import frame_tree
+from decoders.message import may_tell_a_secret
+from decoders.tree import Node
+from decoders.view import View
+
+_STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #1c2127 }
+table { border-collapse: collapse } th { text-align: left; padding-right: 2em; font-weight: 600 }
+td, th { vertical-align: top; padding-block: .1em }
+details { margin-left: 1.2em } summary, .leaf { font-family: ui-monospace, monospace; font-size: 13px }
+.leaf { margin-left: 2.2em } .at { color: #77808a } .type { color: #3d6b99 }
+.problem { color: #a3231f; font-weight: 600 }
+pre { background: #f3f4f6; padding: 1em; overflow-x: auto; font-size: 12px }
+@media (prefers-color-scheme: dark) {
+  body { background: #16181c; color: #dfe3e8 } pre { background: #20242a } .type { color: #7fb2e5 }
+  .problem { color: #ff8a84 }
+}
+"""
+_MOST_BYTES = 1 << 16
+"""Bytes of a frame that the dump shows."""
+
+
+class Page:
+    """Writes a page for each exchange that it is given, one after the other (captures.export.Lines)."""
+
+    problems = 0
+
+    def __init__(self, reader: Reading, view: View | None = None) -> None:
+        self._reader = reader
+        self._view = view or View()
+
+    def begin(self) -> bytes:
+        head = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Kafka exchange</title>'
+        return f"{head}<style>{_STYLE}</style></head><body>\n".encode()
+
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        parts = [part for item in items if isinstance(item, Exchange) for part in self._exchange(item)]
+        return "".join(f"{part}\n" for part in parts).encode("utf-8", "replace")
+
+    def end(self) -> bytes:
+        return b"</body></html>\n"
+
+    def _exchange(self, exchange: Exchange) -> Iterator[str]:
+        reader = self._reader
+        line = exchange_json(
+            exchange, reader.source, reader.definitions, view=self._view, precision=reader.precision,
+            health=reader.health,
+        )  # fmt: skip
+        api = api_text(
+            reader.definitions, exchange.api_key, exchange.api_version, token=exchange.token, protocol=exchange.protocol
+        )
+        yield f"<h1>{_text(api)}</h1>"
+        latency = exchange.latency_ns
+        facts = {
+            "exchange": exchange.number,
+            "client": exchange.connection.client,
+            "broker": exchange.connection.broker,
+            "client id": exchange.client_id,
+            "correlation id": exchange.correlation_id,
+            "status": RESULTS[Status(line["status"])] + (f": {exchange.reason}" if exchange.reason else ""),
+            "errors": " ".join(line["error_codes"]),
+            "latency": "" if latency is None else f"{latency_text(latency)} ms".replace("s ms", "s"),
+        }
+        rows = (f"<tr><th>{name}</th><td>{_text(str(fact))}</td></tr>" for name, fact in facts.items() if fact)
+        yield f"<table>{''.join(rows)}</table>"
+        if line["problems"]:
+            yield "<ul>"
+            for problem in line["problems"]:
+                words = f"{problem['where']} byte {problem['offset']} {problem['path']}: {problem['message']}"
+                yield f'<li class="problem">{_text(words)}</li>'
+            yield "</ul>"
+        for where, frame in (("Request", exchange.request), ("Response", exchange.response)):
+            if frame is not None:
+                yield from self._frame(where, frame, exchange)
+
+    def _frame(self, where: str, frame: Frame, exchange: Exchange) -> Iterator[str]:
+        yield f"<h2>{where}</h2>"
+        yield f"<p>{timestamp(frame.time, self._reader.precision)}, {frame.size} bytes</p>"
+        for comment in frame.comments:
+            yield f"<p>{_text(comment)}</p>"
+        if exchange.status is Status.TLS:
+            return
+        data = bytes(frame.data(self._reader.source))
+        side = Side.CLIENT if frame is exchange.request else Side.BROKER
+        if exchange.token:
+            yield f"<p>SASL token, {len(data) - 4} bytes{'' if self._view.show_secrets else ', withheld'}</p>"
+            return
+        asked = exchange.request
+        root = frame_tree(
+            data,
+            side,
+            exchange.api_key,
+            exchange.api_version,
+            self._reader.definitions,
+            protocol=exchange.protocol,
+            told=exchange.told,
+            view=self._view,
+            request=None if asked is None or asked.missing else asked.data(self._reader.source),
+        )
+        style = Style(
+            show_secrets=self._view.show_secrets,
+            width=120,
+            api=None
+            if exchange.api_key is None or exchange.api_version is None
+            else (exchange.api_key, exchange.api_version),
+            version=exchange.api_version,
+            may_hold_secrets=self._may_hold_secrets(exchange, frame, data),
+        )
+        for node in root.children:
+            yield from _node(node, style)
+        dump = "\n".join(hex_lines(root, data[:_MOST_BYTES], style))
+        yield f"<details><summary>bytes</summary><pre>{_text(dump, lines=True)}</pre></details>"
+
+    def _may_hold_secrets(self, exchange: Exchange, frame: Frame, data: bytes) -> bool:
+        if exchange.protocol is not None:
+            return False
+        if exchange.api_key is None and frame.side is Side.BROKER:
+            return frame.missing > 0 or may_tell_a_secret(data, self._reader.definitions)
+        return secrets.in_frame(exchange.api_key, data, response=frame.side is Side.BROKER)
+
+
+def _node(node: Node, style: Style) -> Iterator[str]:
+    size = node.end - node.start
+    span = f"{node.start}-{node.end - 1}" if size > 1 else str(node.start) if size else ""
+    kind = f' <span class="type">{_text(node.type)}</span>' if node.type else ""
+    words = f"{_text(title(node))}{kind} {_text(style.explained(node))}"
+    line = f'{words} <span class="at">{span}{"" if node.buffer is None else " (decompressed)"}</span>'
+    problem = style.problem(node)
+    if problem:
+        line += f' <span class="problem">{_text(problem)}</span>'
+    children = [] if style.withholds(node) else node.children
+    if not children:
+        yield f'<div class="leaf">{line}</div>'
+        return
+    yield f"<details open><summary>{line}</summary>"
+    for child in children:
+        yield from _node(child, style)
+    yield "</details>"
+
+
+def _text(text: str, *, lines: bool = False) -> str:
+    """Text from the wire as HTML: nothing in it is markup, nothing changes direction."""
+    parts = text.split("\n") if lines else [text]
+    return "\n".join(html_escape(escape(part)) for part in parts)

@@ -1,0 +1,170 @@
+"""Other names for hosts: the same length, the same for the same host, and an address for an address."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, Final
+
+FIELDS: Final = frozenset({"host", "clientHost"})
+"""Fields of messages that name a host; Kafka writes clientHost with a slash before it."""
+PACKED: Final = frozenset({"clientHostAddress"})
+"""Fields that hold an address as bytes."""
+
+_ATTEMPTS: Final = 1000
+SHORTEST: Final = 4
+"""Characters of a name from which on it is looked for within other text."""
+
+_IPV4: Final = rb"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
+_URL: Final = re.compile(r"(?://|@)\[?([^\s/,:@\[\]]+|[0-9a-fA-F:.]+:[0-9a-fA-F:.]+)\]?:\d+")
+"""A host in a list of listeners, bootstrap servers or voters: PLAINTEXT://kafka:9092, 1@kafka:9093."""
+
+
+class Hosts:
+    """Learn every host first (`learn`), then map what holds them; the salt makes addresses hard to guess back."""
+
+    def __init__(self, salt: bytes) -> None:
+        self._salt = salt
+        self._known: set[bytes] = set()
+        self._fakes: dict[bytes, bytes] = {}
+        self._used: set[bytes] = set()
+        self._within: re.Pattern[bytes] | None = None
+        self.places = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def names(self) -> list[str]:
+        """The hosts that are known, as they are."""
+        return [name.decode("utf-8", "replace") for name in sorted(self._known)]
+
+    def learn(self, host: str) -> None:
+        """Take in a name or address."""
+        name = host.removeprefix("/").removeprefix("[").removesuffix("]").encode("utf-8", "replace")
+        if name and name not in self._known:
+            self._known.add(name)
+            self._within = None
+
+    def learn_values(self, values: Any) -> None:
+        """Take in the hosts that a message's values name."""
+        for host in _named(values):
+            self.learn(host)
+
+    def name(self, host: str) -> str:
+        """What a host is called instead."""
+        return self._fake(host.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+    def address(self, address: str) -> str:
+        """The same of "host:port"."""
+        host, colon, port = address.rpartition(":")
+        self.places += 1
+        if host.startswith("["):
+            return f"[{self.name(host[1:-1])}]{colon}{port}"
+        return f"{self.name(host)}{colon}{port}"
+
+    def packed(self, address: bytes) -> bytes:
+        """The same of an address of 4 or 16 bytes."""
+        try:
+            known = ipaddress.ip_address(address)
+        except ValueError:
+            return b"x" * len(address)
+        mapped = known.ipv4_mapped if isinstance(known, ipaddress.IPv6Address) else None
+        self.places += 1
+        if mapped is not None:
+            return address[:12] + ipaddress.ip_address(self.name(str(mapped))).packed
+        return ipaddress.ip_address(self.name(str(known))).packed
+
+    def content(self, data: bytes) -> bytes:
+        """Bytes of a field with every host in them replaced, as long as they were."""
+        whole = data.removeprefix(b"/")
+        if whole in self._known:
+            self.places += 1
+            return data[: len(data) - len(whole)] + self._fake(whole)
+        return self._pattern().sub(self._replace, data)
+
+    def text(self, text: str) -> str:
+        """The same of text."""
+        return self.content(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def inside(self, data: Iterable[bytes | None]) -> bool:
+        """Whether any of these holds a host."""
+        pattern = self._pattern()
+        return any(one is not None and (one in self._known or pattern.search(one)) for one in data)
+
+    def _replace(self, match: re.Match[bytes]) -> bytes:
+        self.places += 1
+        return self._fake(match[0])
+
+    def _pattern(self) -> re.Pattern[bytes]:
+        """What finds hosts within other bytes: known ones, and whatever looks like an IPv4 address."""
+        if self._within is None:
+            # The longest first: a name may be the beginning of another.
+            names = sorted((name for name in self._known if len(name) >= SHORTEST), key=len, reverse=True)
+            self._within = re.compile(b"|".join([*map(re.escape, names), _IPV4]), re.IGNORECASE)
+        return self._within
+
+    def _fake(self, name: bytes) -> bytes:
+        """The other name of one; made when first asked for."""
+        if name not in self._fakes:
+            make = _maker(name)
+            # A short name may leave no other: then two share one.
+            others = (make(name, self._stream(name, attempt)) for attempt in range(_ATTEMPTS))
+            fake = next((one for one in others if one not in self._used and one not in self._known), None)
+            self._fakes[name] = make(name, self._stream(name, 0)) if fake is None else fake
+            self._used.add(self._fakes[name])
+        return self._fakes[name]
+
+    def _stream(self, name: bytes, attempt: int) -> Iterator[int]:
+        """Numbers that follow from a name: bytes without an end."""
+        block = 0
+        while True:
+            yield from blake2b(b"%d %d " % (attempt, block) + name, key=self._salt).digest()
+            block += 1
+
+
+def _maker(name: bytes) -> Callable[[bytes, Iterator[int]], bytes]:
+    text = name.decode("utf-8", "replace")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return _other_name
+    return _other_ipv4 if address.version == 4 else _other_ipv6
+
+
+def _other_ipv4(name: bytes, numbers: Iterator[int]) -> bytes:
+    """An address whose parts have as many digits."""
+    lowest, spans = {1: 1, 2: 10, 3: 100}, {1: 9, 2: 90, 3: 124}
+    parts = [len(part) for part in name.split(b".")]
+    return b".".join(b"%d" % (lowest[size] + next(numbers) % spans[size]) for size in parts)
+
+
+def _other_ipv6(name: bytes, numbers: Iterator[int]) -> bytes:
+    """An address written alike: other digits, none of them leading zeros or a group of zeros."""
+    if b"." in name:  # the last 32 bits as IPv4
+        head, _, tail = name.rpartition(b":")
+        return head + b":" + _other_ipv4(tail, numbers)
+    groups = name.split(b":")
+    return b":".join(b"".join(b"%x" % (next(numbers) % 15 + 1) for _ in group) for group in groups)
+
+
+def _other_name(name: bytes, numbers: Iterator[int]) -> bytes:
+    """Letters, its dots kept."""
+    return bytes(0x2E if byte == 0x2E else 0x61 + next(numbers) % 26 for byte in name)
+
+
+def _named(values: Any) -> Iterator[str]:
+    if isinstance(values, Mapping):
+        for name, value in values.items():
+            if name in FIELDS and isinstance(value, str):
+                yield value
+            else:
+                yield from _named(value)
+    elif isinstance(values, list):
+        for value in values:
+            yield from _named(value)
+    elif isinstance(values, str):
+        for match in _URL.finditer(values):
+            yield match[1]

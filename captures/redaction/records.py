@@ -1,0 +1,233 @@
+"""Records fields without their payloads or hosts: as long as before, and with CRCs that match.
+
+What a compressed batch carries cannot be replaced at equal length by something compressed. Such a batch becomes an
+uncompressed one of the same size, with as many of its records as have room (a null key and a null value take seven
+bytes), the last of which fills it.
+Source: Kafka's `DefaultRecord`, `LegacyRecord`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from itertools import product
+from typing import Final
+
+import google_crc32c
+
+from captures.redaction import FILL
+from captures.redaction.hosts import Hosts
+from decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
+from decoders.problems import DecodeError
+from decoders.records.batches import V2_HEADER, Batch, crc_valid, parse
+from decoders.records.opening import open_batch
+
+_CRC: Final = struct.Struct(">I")
+_COUNT: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i")
+_ATTRIBUTES_AT, _CRC_AT, _CHECKED_AT, _COUNT_AT = 21, 17, 21, 57
+_LEGACY_CRC_AT, _LEGACY_CHECKED_AT, _LEGACY_ATTRIBUTES_AT = 12, 16, 17
+_PREFIX: Final = 17
+"""Bytes of a batch that hold no payload in any format: offset, size, epoch or CRC, magic."""
+_SMALLEST: Final = 7
+_CODEC: Final = 0x07
+
+Change = Callable[[bytes], bytes]
+"""What is made of a key, a value or a header's value: as many bytes."""
+
+
+class Damaged(Exception):  # noqa: N818 (a state of the bytes, not an error)
+    """Bytes that are no records from here on."""
+
+
+class RecordsRedaction:
+    """Overwrites records fields; `payloads` counts keys, values and header values that are gone.
+
+    With `everything` payloads are overwritten, else the `hosts` in them.
+    """
+
+    def __init__(self, hosts: Hosts | None, *, everything: bool) -> None:
+        self._hosts = hosts
+        self._everything = everything
+        self.payloads = 0
+
+    def field(self, field: bytes) -> bytes:
+        """The bytes of a records field, as many as they were."""
+        whole = bytearray(field)
+        data = memoryview(whole)
+        found = parse(field, check=False)
+        for batch in found.batches:
+            valid = crc_valid(field, batch)
+            if self._batch(data, field, batch):
+                _check(data, batch, valid=valid)
+        if found.truncated_tail:
+            self._tail(data, len(data) - found.truncated_tail)
+        return bytes(whole)
+
+    def _batch(self, data: memoryview, field: bytes, batch: Batch) -> bool:
+        """Overwrite what is in a batch; whether anything was."""
+        header = batch.header
+        if header.get("isControl"):
+            return False
+        if header["compression"] != "none":
+            if not self._everything and not self._hosts_inside(field, batch):
+                return False
+            self.payloads += header.get("recordCount", 1)
+            (_plain if header["magic"] == 2 else _plain_message)(data, batch)
+            return True
+        before = bytes(data[batch.start : batch.end])
+        if header["magic"] == 2:
+            at = batch.start + V2_HEADER
+            try:
+                for _ in range(header["recordCount"]):
+                    at = self._record(data, at, batch.end)
+            except (Damaged, IndexError, DecodeError):
+                self._fill(data, at, batch.end)
+        else:
+            self._message(data, batch)
+        return data[batch.start : batch.end] != before
+
+    def _hosts_inside(self, field: bytes, batch: Batch) -> bool:
+        """Whether a compressed batch holds a host, or cannot be opened to tell."""
+        if self._hosts is None:
+            return False
+        opened = open_batch(field, batch)
+        if opened.troubles:
+            return True
+        inside = self._hosts.inside
+        return any(inside((key, value, *(one for _, one in headers))) for _, _, key, value, headers in opened.records)
+
+    def _record(self, data: memoryview, at: int, end: int) -> int:
+        """Overwrite one record of magic 2; where the next begins."""
+        size, at = _varint(data, at)
+        after = at + size
+        if size < 0 or after > end:
+            raise Damaged
+        at += 1  # attributes
+        _, at = read_varlong(data, at)  # timestamp delta
+        _, at = _varint(data, at)  # offset delta
+        for _ in range(2):  # key and value
+            at = self._content(data, at, after)
+        count, at = _varint(data, at)
+        for _ in range(count):
+            length, at = _varint(data, at)
+            at += max(length, 0)
+            at = self._content(data, at, after)
+        if at > after:
+            raise Damaged
+        return after
+
+    def _content(self, data: memoryview, at: int, end: int) -> int:
+        length, at = _varint(data, at)
+        if length < 0:
+            return at
+        if at + length > end:
+            raise Damaged
+        self._change(data, at, at + length)
+        return at + length
+
+    def _message(self, data: memoryview, batch: Batch) -> None:
+        """Overwrite an uncompressed message of magic 0 or 1."""
+        at = batch.start + _LEGACY_ATTRIBUTES_AT + 1 + (8 if batch.header["magic"] == 1 else 0)
+        for _ in range(2):
+            if at + 4 > batch.end:
+                return
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += 4
+            if length > batch.end - at:
+                self._fill(data, at, batch.end)
+                return
+            if length > 0:
+                self._change(data, at, at + length)
+                at += length
+
+    def _tail(self, data: memoryview, start: int) -> None:
+        """Overwrite a batch that is not whole, or what cannot be read: its header stays."""
+        header = V2_HEADER if len(data) - start > _PREFIX and data[start + _PREFIX - 1] == 2 else _PREFIX
+        if start + header < len(data):
+            self._fill(data, start + header, len(data))
+
+    def _change(self, data: memoryview, start: int, end: int) -> None:
+        if self._everything:
+            if end > start:
+                self.payloads += 1
+            data[start:end] = FILL * (end - start)
+        elif self._hosts is not None:
+            data[start:end] = self._hosts.content(bytes(data[start:end]))
+
+    def _fill(self, data: memoryview, start: int, end: int) -> None:
+        """Bytes that no record claims: payload as well as not."""
+        self._change(data, start, end)
+
+
+def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
+    """Write the CRC of a batch that was changed: a wrong one, where it was wrong before."""
+    if batch.header["magic"] == 2:
+        at, crc = _CRC_AT, google_crc32c.value(bytes(data[batch.start + _CHECKED_AT : batch.end]))
+    else:
+        at, crc = _LEGACY_CRC_AT, zlib.crc32(data[batch.start + _LEGACY_CHECKED_AT : batch.end])
+    _CRC.pack_into(data, batch.start + at, crc if valid else crc ^ 0xFFFFFFFF)
+
+
+def _plain(data: memoryview, batch: Batch) -> None:
+    """Make a compressed batch an uncompressed one of the same size."""
+    start = batch.start + V2_HEADER
+    records, count = filled(batch.end - start, batch.header["recordCount"])
+    data[start : batch.end] = records
+    data[batch.start + _ATTRIBUTES_AT + 1] &= ~_CODEC
+    _COUNT.pack_into(data, batch.start + _COUNT_AT, count)
+
+
+def _plain_message(data: memoryview, batch: Batch) -> None:
+    """The same of a compressed message of magic 0 or 1: one message whose value fills it."""
+    at = batch.start + _LEGACY_ATTRIBUTES_AT
+    data[at] &= ~_CODEC
+    at += 1 + (8 if batch.header["magic"] == 1 else 0)
+    room = batch.end - at - 8
+    if room >= 0:
+        data[at : batch.end] = _LENGTH.pack(-1) + _LENGTH.pack(room) + FILL * room
+
+
+def filled(room: int, most: int) -> tuple[bytes, int]:
+    """Records of magic 2 that take exactly `room` bytes, `most` at most, and how many they are."""
+    records: list[bytes] = []
+    left = room
+    while len(records) < most:
+        one = _record(len(records), None, None)
+        if left < len(one):
+            break
+        records.append(one)
+        left -= len(one)
+    if not records:
+        return bytes(room), 0
+    index = len(records) - 1
+    last = left + len(records.pop())
+    if last > _SMALLEST:
+        # A length that takes a byte more may step over the size that is wanted: then a key takes up what is over.
+        sizes = product(range(-1, 12), range(max(-1, last - 32), last))
+        found = (
+            record
+            for key, value in sizes
+            if len(record := _record(index, None if key < 0 else key, None if value < 0 else value)) == last
+        )
+        records.append(next(found))
+    else:
+        records.append(_record(index, None, None))
+    return b"".join(records), index + 1
+
+
+def _record(index: int, key: int | None, value: int | None) -> bytes:
+    parts = (b"\1" if size is None else _zigzag(size) + FILL * size for size in (key, value))
+    body = b"\0\0" + _zigzag(index) + b"".join(parts) + b"\0"
+    return _zigzag(len(body)) + body
+
+
+def _zigzag(value: int) -> bytes:
+    """A number that is not negative as a varint."""
+    return write_unsigned_varint(value << 1)
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value, at = read_unsigned_varint(data, at)
+    return (value >> 1) ^ -(value & 1), at

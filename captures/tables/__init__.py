@@ -1,0 +1,1 @@
+"""Exchanges as tables: `schema` says what they hold, `rows` makes their rows, `parquet` writes them."""

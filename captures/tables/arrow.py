@@ -1,0 +1,59 @@
+"""The tables as Arrow: their schemas, and columns of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captures.tables.rows import Row
+from captures.tables.schema import Table
+
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_TYPES: Final = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+    "map<int,int>": pa.map_(pa.int32(), pa.int32()),
+    "array<struct<key:string,value:binary>>": _HEADERS,
+}
+"""What Spark makes of each type of the schema, so that a batch is one of Spark's as it is."""
+
+
+def schema(table: Table) -> Any:
+    """The pyarrow.Schema of a table; everything may be null, as Spark has it."""
+    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])
+
+
+def batch(table: Table, rows: Sequence[Row]) -> Any:
+    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?"."""
+    given = zip(*rows, strict=True) if rows else (() for _ in table.given)
+    arrays: dict[str, Any] = {}
+    for column, values in zip(table.given, given, strict=True):
+        arrays[column.name] = _array(values, _TYPES[column.type])
+    for column in table.columns:
+        if column.twin_of is not None:
+            micros = pc.divide(arrays[column.twin_of], 1000)
+            arrays[column.name] = micros.cast(_TYPES[column.type])
+    return pa.record_batch([arrays[column.name] for column in table.columns], schema=schema(table))
+
+
+def _array(values: Sequence[Any], type_: Any) -> Any:
+    try:
+        return pa.array(values, type_)
+    except UnicodeEncodeError:
+        return pa.array([_text(value) for value in values], type_)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return [_text(one) for one in value] if isinstance(value, list) else value

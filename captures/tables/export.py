@@ -1,0 +1,66 @@
+"""A reading as a folder of Parquet tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from captures.export.records import RecordLines
+from captures.reader import Item, Reader
+from captures.source import FileSource
+from captures.tables.flows import FlowCounter
+from captures.tables.keys import HEAD, capture_id
+from captures.tables.parquet import ParquetTables
+from captures.tables.records import record_rows
+from captures.tables.rows import Maker
+from captures.tables.schema import RECORDS
+from decoders.exchange import Exchange
+from decoders.view import View
+
+
+class TableExport:
+    """Writes what is read of a source into tables.
+
+    `packets` must be given every batch of packets (`Reader.watch`), for what they alone tell.
+    """
+
+    def __init__(self, source: FileSource) -> None:
+        # Of a stream the first bytes, which name it, have yet to come.
+        while source.size - source.parts[0].base < HEAD and source.grow(wait=True):
+            pass
+        self._source = source
+        self._capture = capture_id(source, source.parts[0].base)
+        self._counter = FlowCounter(self._capture, source.parts)
+        self.packets = self._counter.packets
+
+    def write(
+        self,
+        reader: Reader,
+        directory: Path,
+        tables: Sequence[str],
+        view: View,
+        select: Callable[[Iterable[Item]], Iterable[Item]],
+        batches: Iterable[Sequence[Item]],
+    ) -> None:
+        """Write the items of `batches` that `select` leaves.
+
+        Where the capture cannot be read to its end, what could be is there. Raises OSError where the folder cannot be
+        written.
+        """
+        maker = Maker(self._capture, reader.source, reader.definitions, self._where, tables, view.knowledge)
+        records = RecordLines(reader, view) if RECORDS.name in tables else None
+        with ParquetTables(directory, self._capture, tables) as out:
+            for batch in batches:
+                for item in select(batch):
+                    key = maker.add(item)
+                    self._counter.add(item)
+                    if records is not None and key is not None and isinstance(item, Exchange):
+                        maker.rows[RECORDS.name] += record_rows(key, item, records)
+                out.add(maker.take())
+            error = None if reader.error is None else (str(reader.error.path), reader.error.message)
+            out.add({"flows": list(self._counter.flows(iter(maker.flows)))})
+            out.add({"captures": list(self._counter.captures(error))})
+
+    def _where(self, address: int) -> tuple[str, int]:
+        part = next((part for part in reversed(self._source.parts) if part.base <= address), self._source.parts[0])
+        return part.name, address - part.base

@@ -1,0 +1,149 @@
+"""Rows of flows and captures: what packets alone tell, counted as they are read."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from captures.source import Part
+from captures.tables.keys import Flow, flow_id
+from captures.tables.rows import Row
+from captures.tcp.packets import FIN, RST, SYN, Ints, Packets, endpoints
+from decoders.exchange import Connection, Exchange, StreamProblem
+from decoders.problems import Code
+
+
+@dataclass(slots=True)
+class _Direction:
+    """Packets of one direction from one SYN on; the counts are of [packets, bytes, SYN, FIN, RST]."""
+
+    sender: str
+    first: int
+    last: int
+    counts: list[int]
+
+
+@dataclass(slots=True)
+class _Talk:
+    """What the exchanges and problems of a connection come to."""
+
+    exchanges: int = 0
+    gaps: int = 0
+    gap_bytes: int = 0
+    tls: bool = False
+
+
+@dataclass(slots=True)
+class _File:
+    first: int | None = None
+    last: int | None = None
+    packets: int = 0
+
+
+class FlowCounter:
+    """Counts packets (`packets`) and items (`add`) of a reading; `rows` at its end."""
+
+    def __init__(self, capture: str, parts: Sequence[Part]) -> None:
+        self._capture = capture
+        self._parts = parts
+        self._files: dict[int, _File] = {}
+        self._directions: dict[bytes, list[_Direction]] = {}
+        self._talks: dict[int, _Talk] = {}
+
+    def packets(self, packets: Packets) -> None:
+        """Take a batch of packets, each once, in order."""
+        if not len(packets):
+            return
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(packets.keys))}
+        which = np.fromiter(map(numbers.__getitem__, packets.keys), np.int64, len(packets))
+        order = np.argsort(which, kind="stable")
+        starts = np.searchsorted(which[order], np.arange(len(numbers) + 1))
+        for key, number in numbers.items():
+            self._direction(key, packets, order[starts[number] : starts[number + 1]])
+        self._count_files(packets)
+
+    def _direction(self, key: bytes, packets: Packets, mine: Ints) -> None:
+        opening = np.flatnonzero(packets.flags[mine] & SYN).tolist()
+        held = self._directions.setdefault(key, [])
+        for at, border in pairwise(sorted({0, *opening, len(mine)})):
+            _add(held, packets, mine[at:border], new=not held or at in opening)
+
+    def _count_files(self, packets: Packets) -> None:
+        # A batch is of one file, and before its first payload stand the packet's headers.
+        index = bisect_left([part.base for part in self._parts], int(packets.at[0])) - 1
+        file = self._files.setdefault(index, _File(int(packets.time[0])))
+        file.last = int(packets.time[-1])
+        file.packets += len(packets)
+
+    def add(self, item: Exchange | StreamProblem) -> None:
+        """Take an item of the reading."""
+        talk = self._talks.setdefault(id(item.connection), _Talk())
+        if isinstance(item, Exchange):
+            talk.exchanges += 1
+            talk.tls |= item.status == "tls"
+        elif item.code is Code.GAP:
+            talk.gaps += 1
+            talk.gap_bytes += item.size
+
+    def flows(self, seen: Iterator[tuple[Connection, Flow]]) -> Iterator[Row]:
+        """The rows of flows for the connections that were seen."""
+        by_flow: dict[int, list[tuple[Connection, Flow]]] = {}
+        for connection, flow in seen:
+            by_flow.setdefault(flow.id, []).append((connection, flow))
+        directions: dict[int, list[_Direction]] = {}
+        for key, held in self._directions.items():
+            number = flow_id(*endpoints(key))
+            if number in by_flow:
+                directions.setdefault(number, []).extend(held)
+        for number, connections in by_flow.items():
+            for index, (connection, flow) in enumerate(connections):
+                after = connections[index + 1][0].first_time if index + 1 < len(connections) else None
+                mine = [
+                    one
+                    for one in directions.get(number, ())
+                    if (index == 0 or one.first >= connection.first_time) and (after is None or one.first < after)
+                ]
+                yield self._flow(connection, flow, mine)
+
+    def _flow(self, connection: Connection, flow: Flow, mine: Sequence[_Direction]) -> Row:
+        talk = self._talks.get(id(connection), _Talk())
+        total = [sum(one.counts[i] for one in mine) for i in range(5)]
+        sent = sum(one.counts[1] for one in mine if one.sender == connection.client)
+        return (
+            self._capture, flow.id, flow.epoch, connection.number, *flow.client, *flow.broker,
+            min((one.first for one in mine), default=connection.first_time),
+            max((one.last for one in mine), default=connection.first_time),
+            talk.exchanges, total[0], sent, total[1] - sent, *total[2:], talk.gaps, talk.gap_bytes, talk.tls,
+        )  # fmt: skip
+
+    def captures(self, error: tuple[str, str] | None) -> Iterator[Row]:
+        """The rows of captures; `error` is the name of the file that could not be read to its end, and why."""
+        for index, part in enumerate(self._parts):
+            file = self._files.get(index, _File())
+            why = error[1] if error is not None and error[0] == part.name else None
+            yield self._capture, part.name, part.size, file.first, file.last, file.packets, why is not None, why
+
+
+def _add(
+    held: list[_Direction],
+    packets: Packets,
+    mine: Ints,
+    *,
+    new: bool,
+) -> None:
+    times, flags = packets.time[mine], packets.flags[mine]
+    if new:
+        sender = endpoints(packets.keys[int(mine[0])])[0]
+        held.append(_Direction(sender, int(times[0]), int(times[0]), [0] * 5))
+    one = held[-1]
+    one.last = max(one.last, int(times.max()))
+    counts = (
+        len(mine),
+        int(packets.length[mine].sum()),
+        *(int(((flags & flag) != 0).sum()) for flag in (SYN, FIN, RST)),
+    )
+    one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]

@@ -1,0 +1,88 @@
+"""Keys of rows: the same for the same bytes, whoever reads them and however they were cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from decoders.conversation.stream import Side, Source
+from decoders.exchange import Connection, Exchange
+
+HEAD: Final = 1 << 16
+"""Bytes of a capture that name it: a file header and some packets with their times."""
+
+
+def capture_id(source: Source, base: int) -> str:
+    """Names a capture, which begins at an address, by its first bytes: so it is the same when it has grown or moved."""
+    return blake2b(bytes(source.read(base, base + HEAD)), digest_size=8).hexdigest()
+
+
+def flow_id(one: str, other: str) -> int:
+    """Two addresses ("host:port") as 64 bits with a sign, whichever comes first."""
+    text = "\0".join(sorted((one, other))).encode("utf-8", "replace")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port"; an IPv6 host without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the rows of one connection have in common."""
+
+    id: int
+    epoch: int
+    client: tuple[str, int]
+    broker: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What the rows of one exchange have in common; `time` is nanoseconds since the epoch."""
+
+    capture: str
+    flow: Flow
+    exchange: str
+    time: int
+
+    @property
+    def head(self) -> tuple[str, str, int]:
+        """The first columns of the tables that hang below an exchange."""
+        return self.capture, self.exchange, self.time
+
+
+def key(capture: str, flow: Flow, exchange: Exchange) -> Key:
+    """The key of an exchange of a connection."""
+    frame = exchange.request or exchange.response
+    if frame is None:
+        return Key(capture, flow, f"{flow.id}:{flow.epoch}:", exchange.connection.first_time)
+    sender = "b" if frame.side is Side.BROKER else ""
+    return Key(capture, flow, f"{flow.id}:{flow.epoch}:{sender}{frame.stream_offset}", frame.first_time)
+
+
+class Flows:
+    """Flows of a reading; an epoch is given when a connection is first seen, which is in the order of connections."""
+
+    def __init__(self) -> None:
+        self._flows: dict[int, tuple[Connection, Flow]] = {}
+        self._epochs: dict[int, int] = {}
+
+    def of(self, connection: Connection) -> Flow:
+        held = self._flows.get(id(connection))
+        if held is not None:
+            return held[1]
+        number = flow_id(connection.client, connection.broker)
+        epoch = self._epochs.get(number, 0)
+        self._epochs[number] = epoch + 1
+        flow = Flow(number, epoch, split_address(connection.client), split_address(connection.broker))
+        self._flows[id(connection)] = connection, flow
+        return flow
+
+    def __iter__(self) -> Iterator[tuple[Connection, Flow]]:
+        """All that were seen, in order."""
+        return iter(self._flows.values())

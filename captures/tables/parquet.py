@@ -1,0 +1,112 @@
+"""The tables as Parquet: one folder a table, in it folders by day and hour.
+
+    DIR/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-0001.parquet
+
+Files are named after the capture. They are written aside and take their places when all is there, which is also when
+those of an earlier writing of the same capture go; files of other captures stay. Spark, DuckDB and pyarrow leave out
+what begins with a dot.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from captures.tables import arrow
+from captures.tables.rows import Row
+from captures.tables.schema import PARTITIONS, TABLES, Table
+from decoders.exchange_json import timestamp
+
+ROWS: Final = 1 << 16
+"""Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
+OPEN: Final = 32
+"""Files that are open at a time."""
+
+Partition = tuple[str, str]
+
+
+class ParquetTables:
+    """Writes tables into a folder; use as a context, which commits at its end unless something was raised."""
+
+    def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
+        """`capture` names the files. Raises OSError where the folder cannot be made."""
+        self._directory = directory
+        self._capture = capture
+        self._aside = directory / f".{capture}.partial"
+        self._tables = [TABLES[name] for name in tables]
+        self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
+        self._writers: dict[tuple[str, Partition], Any] = {}
+        self._numbers: dict[tuple[str, Partition], int] = {}
+        if self._aside.exists():
+            shutil.rmtree(self._aside)
+        self._aside.mkdir(parents=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+            else:
+                self._close()
+        finally:
+            shutil.rmtree(self._aside, ignore_errors=True)
+
+    def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Take rows of some tables."""
+        for table in self._tables:
+            waiting = self._waiting[table.name]
+            waiting += rows.get(table.name, ())
+            if len(waiting) >= ROWS:
+                self._write(table)
+
+    def commit(self) -> None:
+        """Put the files in place; what an earlier writing of this capture left goes."""
+        for table in self._tables:
+            self._write(table)
+        self._close()
+        written = {path.relative_to(self._aside) for path in self._aside.rglob("*.parquet")}
+        for path in sorted(written):
+            place = self._directory / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (self._aside / path).replace(place)
+        for name in TABLES:
+            for path in (self._directory / name).glob(f"*/*/{self._capture}-*.parquet"):
+                if path.relative_to(self._directory) not in written:
+                    path.unlink()
+
+    def _write(self, table: Table) -> None:
+        rows, self._waiting[table.name] = self._waiting[table.name], []
+        at = [column.name for column in table.given].index(table.time)
+        parts: dict[Partition, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: row[at] or 0):
+            text = timestamp(row[at] or 0)
+            parts.setdefault((text[:10], text[11:13]), []).append(row)
+        for partition, part in parts.items():
+            self._writer(table, partition).write_table(pa.Table.from_batches([arrow.batch(table, part)]))
+
+    def _writer(self, table: Table, partition: Partition) -> Any:
+        key = (table.name, partition)
+        writer = self._writers.get(key)
+        if writer is None:
+            while len(self._writers) >= OPEN:
+                self._writers.pop(next(iter(self._writers))).close()
+            number = self._numbers[key] = self._numbers.get(key, 0) + 1
+            levels = [f"{name}={value}" for name, value in zip(PARTITIONS, partition, strict=True)]
+            path = self._aside.joinpath(table.name, *levels, f"{self._capture}-{number:04}.parquet")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = self._writers[key] = pq.ParquetWriter(path, arrow.schema(table), compression="zstd")
+        return writer
+
+    def _close(self) -> None:
+        while self._writers:
+            self._writers.popitem()[1].close()

@@ -1,0 +1,37 @@
+"""Rows of the table of records, from the objects of "kproxy.record/1"."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from captures.export.records import RecordLines
+from captures.tables.keys import Key
+from captures.tables.rows import Row
+from decoders.exchange import Exchange
+
+
+def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Row]:
+    """The rows of an exchange's records; what `lines` withholds is null here."""
+    for line in lines.records(exchange):
+        withheld = _withheld(line["key"]) or _withheld(line["value"])
+        headers = [(header["key"], payload(header["value"])) for header in line["headers"]]
+        yield (
+            *key.head, line["topic"], line.get("topicId"), line["partition"], line["offset"],
+            line.get("assignedOffset"), line["timestamp"], payload(line["key"]), payload(line["value"]), headers,
+            withheld, line.get("skipped"),
+        )  # fmt: skip
+
+
+def payload(shown: Any) -> bytes | None:
+    """The bytes of a payload that the record JSON shows as text or base64; None where it has none or is withheld."""
+    if isinstance(shown, str):
+        return shown.encode("utf-8", "surrogatepass")
+    if isinstance(shown, Mapping) and isinstance(shown.get("base64"), str):
+        return b64decode(shown["base64"])
+    return None
+
+
+def _withheld(shown: Any) -> bool:
+    return shown is not None and payload(shown) is None

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from captures.tables import arrow
+from captures.tables.schema import TABLES, Table
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=str)
+def test_every_time_has_its_twin_and_arrow_knows_every_type(table: Table) -> None:
+    names = [column.name for column in table.columns]
+    assert len(names) == len(set(names))
+    for column in table.columns:
+        if column.name.endswith("_ns"):
+            assert names[names.index(column.name) + 1] == column.name.removesuffix("_ns")
+        assert (column.twin_of is not None) == (column.type == "timestamp")
+    assert table.time in names
+    assert arrow.schema(table).names == names
+    assert all(field.nullable for field in arrow.schema(table))
+
+
+def test_ddl_is_sparks() -> None:
+    assert TABLES["captures"].ddl.startswith("`capture_id` string, `path` string, `size` bigint, `first_ts_ns` bigint")

@@ -1,0 +1,245 @@
+"""Tables held against the exchange JSON of the same captures, read back by pyarrow."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner
+
+from captures.reader import Reader, read
+from captures.tables import parquet
+from captures.tables.rows import Maker
+from captures.tables.schema import TABLES, USUAL
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
+from tests.captures import files, traffic
+
+CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1)
+GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
+
+
+def export(*arguments: str | Path, code: Exit = Exit.OK) -> str:
+    result = CliRunner().invoke(main, ["export", *map(str, arguments)])
+    assert result.exit_code == code, result.stderr
+    return result.stdout
+
+
+def table(folder: Path, name: str) -> list[dict[str, Any]]:
+    if not (folder / name).exists():
+        return []
+    rows: list[dict[str, Any]] = ds.dataset(folder / name, format="parquet", partitioning="hive").to_table().to_pylist()
+    return rows
+
+
+def lines(capture: Path, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in export(capture, *arguments).splitlines()]
+
+
+def nanoseconds(text: str) -> int:
+    whole, _, rest = text.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    return seconds * 1_000_000_000 + int(rest.ljust(9, "0"))
+
+
+@pytest.mark.parametrize("capture", [*CAPTURES, GOLDEN], ids=lambda path: path.stem)
+def test_each_exchange_is_that_of_the_json(capture: Path, tmp_path: Path) -> None:
+    export(capture, "--format", "parquet", "-o", tmp_path)
+    rows = sorted(table(tmp_path, "exchanges"), key=lambda row: row["exchange"])
+    exchanges = traffic.exchanges(lines(capture))
+    exchanges.sort(key=lambda line: line["exchange"])
+    assert len(rows) == len(exchanges)
+    assert len({row["exchange_id"] for row in rows}) == len(rows)
+    for row, line in zip(rows, exchanges, strict=True):
+        assert f"{row['client_ip']}:{row['client_port']}" == line["client"]
+        assert f"{row['broker_ip']}:{row['broker_port']}" == line["broker"]
+        for column, member in (
+            ("exchange", "exchange"), ("api_key", "api_key"), ("api_name", "api"), ("api_version", "api_version"),
+            ("correlation_id", "correlation_id"), ("client_id", "client_id"), ("status", "status"),
+        ):  # fmt: skip
+            assert row[column] == line[member], (column, row["exchange"])
+        for side, prefix in (("request", "req"), ("response", "rsp")):
+            if line[side] is None:
+                assert row[f"{prefix}_last_ts_ns"] is None
+                continue
+            assert row[f"{side}_bytes"] == line[side]["size"] + 4
+            assert row[f"{prefix}_last_ts_ns"] == nanoseconds(line[side]["timestamp"])
+            twin = row[f"{prefix}_last_ts"]
+            assert int(twin.timestamp()) == row[f"{prefix}_last_ts_ns"] // 1_000_000_000
+            assert twin.microsecond == row[f"{prefix}_last_ts_ns"] // 1000 % 1_000_000
+        latency = line["latency_ms"]
+        assert row["latency_us"] == (None if latency is None else round(latency * 1000))
+        assert len(row["error_counts"] or ()) == len(line["error_codes"])
+        time = datetime.fromtimestamp(row["ts_ns"] // 1_000_000_000, UTC)
+        assert (row["capture_date"], row["capture_hour"]) == (f"{time:%Y-%m-%d}", time.hour)
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_records_and_batches_are_those_of_the_json(capture: Path, tmp_path: Path) -> None:
+    export(capture, "--format", "parquet", "-o", tmp_path, "--tables", "exchanges,records,record_batches,exchange_topics")
+    numbers = {row["exchange_id"]: row["exchange"] for row in table(tmp_path, "exchanges")}
+    rows = defaultdict(list)
+    for row in table(tmp_path, "records"):
+        rows[numbers[row["exchange_id"]], row["topic"], row["partition"]].append(row)
+    expected = defaultdict(list)
+    for line in lines(capture, "--format", "records"):
+        expected[line["exchange"], line["topic"], line["partition"]].append(line)
+    assert rows.keys() == expected.keys()
+    for key, found in rows.items():
+        assert [row["offset"] for row in found] == [line["offset"] for line in expected[key]]
+        for row, line in zip(found, expected[key], strict=True):
+            if isinstance(line["value"], str):
+                assert row["value"] == line["value"].encode()
+            assert row["timestamp_ms"] == line["timestamp"]
+    carried = Counter(key[0] for key, found in expected.items() for _ in found)
+    batches = table(tmp_path, "record_batches")
+    if all(row["records"] is not None for row in batches):
+        counted: Counter[int] = Counter()
+        for row in batches:
+            counted[numbers[row["exchange_id"]]] += row["records"]
+        assert +counted == carried
+        told: Counter[int] = Counter()
+        for row in table(tmp_path, "exchange_topics"):
+            told[numbers[row["exchange_id"]]] += row["records"] or 0
+        assert +told == carried
+
+
+def test_topics_join_request_and_response(tmp_path: Path) -> None:
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
+    numbers = {row["exchange_id"]: row["exchange"] for row in table(tmp_path, "exchanges")}
+    found = {
+        (numbers[row["exchange_id"]], row["topic"], row["partition"]): row for row in table(tmp_path, "exchange_topics")
+    }
+    checked = 0
+    for line in traffic.exchanges(lines(traffic.LIBRDKAFKA)):
+        if line["api"] != "ListOffsets" or line["response"] is None:
+            continue
+        for topic in line["response"]["body"]["topics"]:
+            for partition in topic["partitions"]:
+                row = found[line["exchange"], topic["name"], partition["partitionIndex"]]
+                assert row["error_code"] == partition["errorCode"]
+                assert row["fetch_offset"] == partition["offset"]
+                checked += 1
+    assert checked
+    assert {row["event"] for row in table(tmp_path, "group_events")} >= {"join", "sync", "heartbeat", "leave", "commit"}
+
+
+def test_flows_count_every_packet(tmp_path: Path) -> None:
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
+    flows, (capture,) = table(tmp_path, "flows"), table(tmp_path, "captures")
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    assert capture["packets"] == sum(row["packets"] for row in flows) == len(packets)
+    assert capture["size"] == traffic.LIBRDKAFKA.stat().st_size
+    assert not capture["truncated"]
+    sent = sum(row["client_bytes"] + row["broker_bytes"] for row in flows)
+    assert sent == sum(traffic.payload(frame) for _, frame in packets)
+    assert sum(row["exchanges"] for row in flows) == len(table(tmp_path, "exchanges"))
+    assert {(row["flow_id"], row["conn_epoch"]) for row in flows} == {
+        (row["flow_id"], row["conn_epoch"]) for row in table(tmp_path, "exchanges")
+    }
+    assert all(row["syn"] == 2 for row in flows)
+
+
+def test_a_flow_that_opens_again_is_another_epoch(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    hours = 3_600_000_000_000
+    again = [(time + hours, frame) for time, frame in taken]
+    path = files.write(tmp_path / "twice.pcap", files.pcap([*taken, *again]))
+    out = tmp_path / "out"
+    export(path, "--format", "parquet", "-o", out)
+    rows = table(out, "exchanges")
+    # One connection had not ended, so that its segments count as sent again.
+    assert Counter(row["conn_epoch"] for row in rows) == {0: 176, 1: 168}
+    assert len({row["exchange_id"] for row in rows}) == len(rows)
+    packets: dict[int, set[int]] = defaultdict(set)
+    for row in table(out, "flows"):
+        packets[row["flow_id"]].add(row["packets"])
+    assert all(len(found) == 1 for found in packets.values())
+    assert {path.name for path in (out / "exchanges").glob("*/*")} == {"capture_hour=06", "capture_hour=07"}
+
+
+def rows_of(reader: Reader) -> dict[str, list[Any]]:
+    maker = Maker("c", reader.source, reader.definitions, lambda address: ("", address), list(TABLES))
+    for item in reader.batches():
+        for one in item:
+            maker.add(one)
+    return maker.take()
+
+
+def test_rows_do_not_depend_on_how_the_capture_is_cut() -> None:
+    whole = rows_of(read(traffic.LIBRDKAFKA))
+    reader = read(traffic.LIBRDKAFKA)
+    cut = rows_of(Reader(reader.source, reader.definitions, batch=7))
+    assert {name: sorted(map(repr, rows)) for name, rows in whole.items()} == {
+        name: sorted(map(repr, rows)) for name, rows in cut.items()
+    }
+    for name, rows in whole.items():
+        assert {len(row) for row in rows} <= {len(TABLES[name].given)}
+
+
+def test_writing_again_replaces_its_own_files_only(tmp_path: Path) -> None:
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
+    export(traffic.KAFKA_1_1, "--format", "parquet", "-o", tmp_path)
+    both = len(table(tmp_path, "exchanges"))
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path, "-Y", "api == Fetch", "--tables", "exchanges")
+    rows = table(tmp_path, "exchanges")
+    assert len(rows) < both
+    apis = Counter(row["api_name"] for row in rows if row["client_id"] and row["client_id"].startswith("shop"))
+    assert set(apis) == {"Fetch"}
+    assert len({row["capture_id"] for row in table(tmp_path, "flows")}) == 1
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device", "x")
+
+    monkeypatch.setattr(parquet.ParquetTables, "_write", refuse)
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path, code=Exit.USAGE)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_many_row_groups_and_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "ROWS", 10)
+    monkeypatch.setattr(parquet, "OPEN", 1)
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
+    assert sorted(row["exchange"] for row in table(tmp_path, "exchanges")) == list(range(1, 177))
+
+
+def test_a_cut_capture_is_told_in_its_table(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(traffic.LIBRDKAFKA.read_bytes()[:100_000])
+    export(cut, "--format", "parquet", "-o", tmp_path / "out", code=Exit.INPUT)
+    (row,) = table(tmp_path / "out", "captures")
+    assert row["truncated"]
+    assert "cut in a packet" in row["error"]
+
+
+def test_anomalies_are_the_problems_of_the_json(tmp_path: Path) -> None:
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    path = files.write(tmp_path / "holes.pcap", files.pcap([one for i, one in enumerate(packets) if i % 40 != 17]))
+    export(path, "--format", "parquet", "-o", tmp_path / "out")
+    found = lines(path)
+    expected = Counter(problem["code"] for line in traffic.exchanges(found) for problem in line["problems"])
+    expected += Counter(line["code"] for line in traffic.problems(found))
+    assert Counter(row["kind"] for row in table(tmp_path / "out", "anomalies")) == expected
+    assert expected
+
+
+def test_usage(tmp_path: Path) -> None:
+    capture = traffic.LIBRDKAFKA
+    export(capture, "--format", "parquet", code=Exit.USAGE)
+    export(capture, "--format", "parquet", "-o", "-", code=Exit.USAGE)
+    export(capture, "--format", "parquet", "-o", tmp_path, "--tables", "exchange", code=Exit.USAGE)
+    export(capture, "--tables", "exchanges", code=Exit.USAGE)
+    (tmp_path / "file").write_text("x")
+    export(capture, "--format", "parquet", "-o", tmp_path / "file", code=Exit.USAGE)
+    assert "records" not in USUAL
