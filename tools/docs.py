@@ -162,20 +162,22 @@ TABLES_PAGE = """\
 
 # Tables
 
-`kproxy export --format parquet -o DIR` writes them as Parquet (zstd; it needs pyarrow: `pip install
-kafka-kproxy[parquet]`): a folder each, in it `capture_date=2026-11-21/capture_hour=05` (UTC) by the column that is named
+`kproxy export --format parquet -o DIR` writes them as Parquet (zstd; it needs pyarrow:
+`pip install kafka-kproxy[parquet]`): a folder each, in it `capture_date=2026-11-21/capture_hour=05` (UTC) by the column
 in brackets. `capture_date` and `capture_hour` are columns to whoever reads the folder.
 
-    kproxy export capture.pcap --format parquet -o tables
-    python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
-    duckdb -c "select api_name, count(*), quantile_cont(latency_us, 0.99) from 'tables/exchanges/*/*/*.parquet' group by 1"
+    $ kproxy export capture.pcap --format parquet -o tables
+    $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
+    $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
 Files bear the capture's id. Writing the same capture once more replaces its files, whatever was selected before, and
 leaves those of others; they appear when all has been written.
 
-Every time is nanoseconds since the epoch (`…_ns`), and microseconds beside it for what knows no finer ones. Any value may
-be null where there is none. Rows with the same `exchange_id` (and `capture_id`) belong to one exchange. {place} So keys are
-the same whoever reads the capture, and in whatever pieces.
+Every time is nanoseconds since the epoch (`…_ns`), with microseconds beside it (`ts` beside `ts_ns`) for what knows no
+finer ones; these columns are not listed. Any value is null where there is none.
+
+Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `exchange_id` is
+`flow_id:conn_epoch:place`. {place} So keys are the same whoever reads the capture, and in whatever pieces.
 
 {tables}"""
 

@@ -66,6 +66,8 @@ class Slice:
     def add(self, exchange: Exchange) -> None:
         """Take an exchange into the slice."""
         talk = self._talk(exchange.connection)
+        if exchange is talk.handshake:
+            talk.handshake = None
         if exchange.token and talk.handshake is not None:
             before, talk.handshake = talk.handshake, None
             self.add(before)

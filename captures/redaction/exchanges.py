@@ -72,16 +72,16 @@ class Redaction:
         redacted = replace(
             exchange,
             connection=self._connection(exchange.connection),
-            client_id=None if exchange.client_id is None else self._text(exchange.client_id),
+            client_id=None if exchange.client_id is None else self.text(exchange.client_id),
             request=self._frame(exchange.request, exchange),
             response=self._frame(exchange.response, exchange),
-            problems=[replace(problem, message=self._text(problem.message)) for problem in exchange.problems],
+            problems=[replace(problem, message=self.text(problem.message)) for problem in exchange.problems],
         )
         self._count()
         return redacted
 
     def _problem(self, item: StreamProblem) -> StreamProblem:
-        redacted = replace(item, connection=self._connection(item.connection), message=self._text(item.message))
+        redacted = replace(item, connection=self._connection(item.connection), message=self.text(item.message))
         self._count()
         return redacted
 
@@ -89,7 +89,7 @@ class Redaction:
         if frame is None:
             return None
         same = {field.name: getattr(frame, field.name) for field in fields(Frame)}
-        same["comments"] = [self._text(comment) for comment in frame.comments]
+        same["comments"] = [self.text(comment) for comment in frame.comments]
         data = bytes(frame.data(self._source))
         if exchange.status is not Status.TLS:
             data = self._frames.of(data, frame, exchange)
@@ -107,7 +107,12 @@ class Redaction:
         held[1].number = connection.number
         return held[1]
 
-    def _text(self, text: str) -> str:
+    def address(self, address: str) -> str:
+        """What "host:port" is called in what was redacted."""
+        return self.hosts.address(address) if self._map_hosts else address
+
+    def text(self, text: str) -> str:
+        """Text without the hosts in it, where they are to go."""
         return self.hosts.text(text) if self._map_hosts else text
 
     def _count(self) -> None:

@@ -60,7 +60,6 @@ class Hosts:
     def address(self, address: str) -> str:
         """The same of "host:port"."""
         host, colon, port = address.rpartition(":")
-        self.places += 1
         if host.startswith("["):
             return f"[{self.name(host[1:-1])}]{colon}{port}"
         return f"{self.name(host)}{colon}{port}"

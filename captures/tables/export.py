@@ -7,6 +7,7 @@ from pathlib import Path
 
 from captures.export.records import RecordLines
 from captures.reader import Item, Reader
+from captures.redaction.exchanges import Redaction
 from captures.source import FileSource
 from captures.tables.flows import FlowCounter
 from captures.tables.keys import HEAD, capture_id
@@ -29,6 +30,7 @@ class TableExport:
         while source.size - source.parts[0].base < HEAD and source.grow(wait=True):
             pass
         self._source = source
+        self._names: Callable[[str], str] = str
         self._capture = capture_id(source, source.parts[0].base)
         self._counter = FlowCounter(self._capture, source.parts)
         self.packets = self._counter.packets
@@ -41,26 +43,30 @@ class TableExport:
         view: View,
         select: Callable[[Iterable[Item]], Iterable[Item]],
         batches: Iterable[Sequence[Item]],
+        redaction: Redaction | None = None,
     ) -> None:
-        """Write the items of `batches` that `select` leaves.
+        """Write the items of `batches` that `select` leaves, redacted.
 
         Where the capture cannot be read to its end, what could be is there. Raises OSError where the folder cannot be
         written.
         """
+        self._names = str if redaction is None else redaction.text
         maker = Maker(self._capture, reader.source, reader.definitions, self._where, tables, view.knowledge)
         records = RecordLines(reader, view) if RECORDS.name in tables else None
         with ParquetTables(directory, self._capture, tables) as out:
             for batch in batches:
-                for item in select(batch):
+                chosen = select(batch)
+                for item in chosen if redaction is None else redaction.items(chosen):
                     key = maker.add(item)
                     self._counter.add(item)
                     if records is not None and key is not None and isinstance(item, Exchange):
                         maker.rows[RECORDS.name] += record_rows(key, item, records)
                 out.add(maker.take())
             error = None if reader.error is None else (str(reader.error.path), reader.error.message)
-            out.add({"flows": list(self._counter.flows(iter(maker.flows)))})
-            out.add({"captures": list(self._counter.captures(error))})
+            address = str if redaction is None else redaction.address
+            out.add({"flows": list(self._counter.flows(iter(maker.flows), address))})
+            out.add({"captures": list(self._counter.captures(error, self._names))})
 
     def _where(self, address: int) -> tuple[str, int]:
         part = next((part for part in reversed(self._source.parts) if part.base <= address), self._source.parts[0])
-        return part.name, address - part.base
+        return self._names(part.name), address - part.base

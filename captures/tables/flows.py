@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -89,16 +89,17 @@ class FlowCounter:
             talk.gaps += 1
             talk.gap_bytes += item.size
 
-    def flows(self, seen: Iterator[tuple[Connection, Flow]]) -> Iterator[Row]:
-        """The rows of flows for the connections that were seen."""
+    def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
+        """The rows of flows for the connections that were seen; `address` is what they call one of the packets'."""
         by_flow: dict[int, list[tuple[Connection, Flow]]] = {}
         for connection, flow in seen:
             by_flow.setdefault(flow.id, []).append((connection, flow))
         directions: dict[int, list[_Direction]] = {}
         for key, held in self._directions.items():
-            number = flow_id(*endpoints(key))
+            sender, receiver = map(address, endpoints(key))
+            number = flow_id(sender, receiver)
             if number in by_flow:
-                directions.setdefault(number, []).extend(held)
+                directions.setdefault(number, []).extend(replace(one, sender=sender) for one in held)
         for number, connections in by_flow.items():
             for index, (connection, flow) in enumerate(connections):
                 after = connections[index + 1][0].first_time if index + 1 < len(connections) else None
@@ -120,12 +121,15 @@ class FlowCounter:
             talk.exchanges, total[0], sent, total[1] - sent, *total[2:], talk.gaps, talk.gap_bytes, talk.tls,
         )  # fmt: skip
 
-    def captures(self, error: tuple[str, str] | None) -> Iterator[Row]:
-        """The rows of captures; `error` is the name of the file that could not be read to its end, and why."""
+    def captures(self, error: tuple[str, str] | None, name: Callable[[str], str] = str) -> Iterator[Row]:
+        """The rows of captures; `error` is the name of the file that could not be read to its end, and why.
+
+        `name` is what a file is called in them.
+        """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())
             why = error[1] if error is not None and error[0] == part.name else None
-            yield self._capture, part.name, part.size, file.first, file.last, file.packets, why is not None, why
+            yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why
 
 
 def _add(

@@ -104,7 +104,7 @@ EXCHANGES: Final = Table(
         ("request_bytes", "bigint", "of the frame, its length field included"),
         ("response_bytes", "bigint", "of the frame, its length field included"),
         ("error_code", "int", "the first error code of the response, 0 for none; null without a decoded response"),
-        ("error_counts", "map<int,int>", "error codes but 0, and how many partitions have each (1 where it is of none)"),
+        ("error_counts", "map<int,int>", "error codes but 0, and how many partitions have each (1 if none)"),
         ("throttle_time_ms", "int", ""),
         ("acks", "smallint", "of a Produce"),
         ("group_id", "string", ""),

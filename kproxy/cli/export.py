@@ -243,11 +243,11 @@ def _write_tables(
     reader = Reader(source, known, ports=ports, watch=export.packets)
 
     def select(items: Iterable[Item]) -> Iterable[Item]:
-        chosen = selection.of(items, source, known, view.knowledge)
-        return chosen if redaction is None else redaction.items(chosen)
+        return selection.of(items, source, known, view.knowledge)
 
+    batches = _until_done(progress.batches(reader), selection)
     try:
-        export.write(reader, output, tables, view, select, _until_done(progress.batches(reader), selection))
+        export.write(reader, output, tables, view, select, batches, redaction)
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{output}: {error.strerror}", Exit.USAGE) from None
     return reader

@@ -81,7 +81,9 @@ def test_each_exchange_is_that_of_the_json(capture: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
 def test_records_and_batches_are_those_of_the_json(capture: Path, tmp_path: Path) -> None:
-    export(capture, "--format", "parquet", "-o", tmp_path, "--tables", "exchanges,records,record_batches,exchange_topics")
+    export(
+        capture, "--format", "parquet", "-o", tmp_path, "--tables", "exchanges,records,record_batches,exchange_topics"
+    )
     numbers = {row["exchange_id"]: row["exchange"] for row in table(tmp_path, "exchanges")}
     rows = defaultdict(list)
     for row in table(tmp_path, "records"):
