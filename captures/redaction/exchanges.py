@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
+from captures.bodies import Bodies
 from captures.redaction import HOSTS, Removed
 from captures.redaction.frames import FrameRedaction
 from captures.redaction.hosts import Hosts
 from captures.tables.keys import split_address
 from decoders.conversation.stream import Source
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
-from decoders.frames import decode_frame, where_of
 from decoders.knowledge import Knowledge
 from decoders.learning import learn
 from decoders.schema import Definitions
@@ -55,13 +55,9 @@ class Redaction:
                 self._learn(item)
 
     def _learn(self, exchange: Exchange) -> None:
-        for frame in (exchange.request, exchange.response):
-            if frame is None or frame.missing or exchange.token or exchange.status is Status.TLS:
-                continue
-            data = frame.data(self._source)
-            decoded = decode_frame(data, where_of(exchange, frame), exchange, self._definitions)
-            if decoded is not None and decoded.body is not None:
-                self.hosts.learn_values(decoded.body)
+        bodies = Bodies(exchange, self._source, self._definitions)
+        self.hosts.learn_values(bodies.asked)
+        self.hosts.learn_values(bodies.answered)
 
     def items(self, items: Iterable[Exchange | StreamProblem]) -> Iterator[Exchange | StreamProblem]:
         """The items without what is to go."""

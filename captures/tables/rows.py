@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from captures.bodies import Bodies
 from captures.tables.keys import Flow, Flows, Key, key
 from captures.tables.places import Named, named
 from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Frame, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
-from decoders.frames import codes, decode_frame, where_of
+from decoders.frames import codes
 from decoders.jsonform import uuid_json
 from decoders.knowledge import Knowledge
 from decoders.learning import learn_both
-from decoders.message import Decoded
 from decoders.problems import Problem
 from decoders.records.batches import Batch, parse
 from decoders.records.places import PLACES
@@ -46,41 +46,6 @@ EVENTS: Final[Mapping[int, str]] = {
     88: "streams_heartbeat",
 }
 """API keys of what members of groups do."""
-
-
-class Bodies:
-    """The two frames of an exchange, decoded once; `cut` and `undecoded` say why one may be missing."""
-
-    def __init__(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
-        self.problems: list[Problem] = list(exchange.problems)
-        self.cut = False
-        self.undecoded = 0
-        self.request = self._decode(exchange, exchange.request, source, definitions)
-        self.response = self._decode(exchange, exchange.response, source, definitions)
-
-    def _decode(
-        self, exchange: Exchange, frame: Frame | None, source: Source, definitions: Definitions
-    ) -> Decoded | None:
-        if frame is None or frame.missing or exchange.token or exchange.status is Status.TLS:
-            return None
-        data = frame.data(source)
-        if len(data) < frame.size + 4:
-            self.cut = True
-            return None
-        decoded = decode_frame(data, where_of(exchange, frame), exchange, definitions)
-        if decoded is None:
-            return None
-        self.problems += decoded.problems
-        self.undecoded += decoded.body is None
-        return decoded
-
-    @property
-    def asked(self) -> Values | None:
-        return None if self.request is None else self.request.body
-
-    @property
-    def answered(self) -> Values | None:
-        return None if self.response is None else self.response.body
 
 
 def status(exchange: Exchange, bodies: Bodies) -> str:

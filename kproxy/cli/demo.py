@@ -15,7 +15,6 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
-    from captures.analysis.summary import Summary
     from captures.reader import Reader
     from decoders.exchange import Exchange
     from kproxy.demo import Traffic
@@ -77,16 +76,15 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
 
 def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
     """Print exchanges as they pass, then what they come to per API."""
-    from captures.analysis.summary import Summary
-    from decoders.filters import ExchangeRow
+    from captures.analysis.stats import Stats
     from decoders.schema import definitions
     from kproxy.cli.stats import show
     from kproxy.following import Follower, Stopping
 
-    summary: Summary = Summary(definitions())
+    stats = Stats(definitions())
 
     def observe(exchange: Exchange, reader: Reader) -> None:
-        summary.add(ExchangeRow(exchange, reader.source, reader.definitions))
+        stats.add(exchange, reader.source)
 
     def enough() -> None:
         traffic.stop_clients()
@@ -102,7 +100,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
             timer.cancel()
     if not cli.current().json:
         click.echo()
-        show(summary)
+        show(stats)
 
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:

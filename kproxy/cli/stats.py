@@ -1,4 +1,4 @@
-"""`kproxy stats`: what a capture's exchanges come to, per API."""
+"""`kproxy stats`: what a capture's exchanges come to, per API, client, broker or topic."""
 
 from __future__ import annotations
 
@@ -7,26 +7,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli import settings
+from kproxy.cli import progress, settings
 from kproxy.cli.options import Selection, captured, defining, porting, releasing, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
-    from captures.analysis.summary import Summary
+    from captures.analysis.stats import Stats
     from captures.ports import Ports
     from decoders.filters import Expression
 
-HEAD = ("API", "count", "errors", "p50 ms", "p99 ms", "max ms", "requests B", "responses B")
+BY = ("api", "client", "broker", "topic")
+HEAD = (
+    "count", "errors", "p50 ms", "p90 ms", "p99 ms", "max ms", "requests B", "responses B", "throttled ms",
+)  # fmt: skip
+LONG_POLL = " (long poll)"
 
 
 @click.command()
 @captured
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    default="api",
+    show_default=True,
+    help="What to count by; a topic counts each exchange that names it.",
+)
 @selecting
 @porting
 @releasing
 @defining
 def command(
     captures: tuple[Path, ...],
+    by: str,
     expression: Expression | None,
     count: int | None,
     since: int | None,
@@ -35,66 +47,66 @@ def command(
     release: str | None,
     given: tuple[str, ...],
 ) -> None:
-    """Summarise captures per API: count, errors, latency percentiles (within 1 %), bytes.
+    """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
-    A latency is the time from a request's last byte to its response's, as the capture saw it; a Fetch may have waited
-    for data. With --json one object an API.
+    A latency is the time from a request's last byte to its response's, as the capture saw it. A Fetch that the broker
+    held until its max wait was over is a long poll, and counted on a line of its own. With --json one object a line.
 
     \b
     kproxy stats capture.pcap
+    kproxy stats capture.pcap --by client -Y 'api == Produce'
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.analysis.summary import Summary
+    from captures.analysis.stats import Stats
     from captures.definitions import definitions
-    from captures.errors import CaptureError
     from captures.reader import read
     from decoders.exchange import Exchange
-    from decoders.filters import ExchangeRow
 
     known = definitions(release, given)
-    summary = Summary(known)
+    stats = Stats(known, by)
     selection = Selection(expression, count, since, until)
     reader = read(list(captures), ports=ports, release=release, given=given)
-    failure: CaptureError | None = None
     try:
-        for item in selection.of(reader, reader.source, known):
-            if isinstance(item, Exchange):
-                summary.add(ExchangeRow(item, reader.source, known))
-    except CaptureError as error:
-        failure = error
+        for batch in progress.batches(reader):
+            for item in selection.of(batch, reader.source, known):
+                if isinstance(item, Exchange):
+                    stats.add(item, reader.source)
+            if selection.done:
+                break
     finally:
         reader.close()
-    show(summary)
-    if not summary.apis() and failure is None:
+    show(stats, by)
+    if not stats.lines() and reader.error is None:
         settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
     if selection.note:
         settings.warn(selection.note)
-    if failure is not None:
-        raise failure
+    if reader.error is not None:
+        raise reader.error
 
 
-def show(summary: Summary) -> None:
-    """Print a summary as a table, or with --json as one object an API."""
+def show(stats: Stats, by: str = "api") -> None:
+    """Print statistics as a table, or with --json as one object a line."""
     if settings.current().json:
         import json
 
-        for api in summary.apis():
-            click.echo(json.dumps({"schema": "kproxy.stats/1", **api.line()}))
+        for line in stats.lines():
+            click.echo(json.dumps(line.to_json(by)))
         return
-    from captures.export.text import size_text
+    from captures.export.text import escape, size_text
 
     rows = []
-    for api in summary.apis():
-        line = api.line()
+    for line in stats.lines():
+        shown = line.to_json(by)
         rows.append(
             (
-                line["api"],
-                str(line["count"]),
-                str(line["errors"]),
-                *(milliseconds(line[name]) for name in ("p50_ms", "p99_ms", "max_ms")),
-                size_text(line["request_bytes"]),
-                size_text(line["response_bytes"]),
+                escape(line.name) + (LONG_POLL if line.long_poll else ""),
+                str(line.count),
+                str(line.errors),
+                *(milliseconds(shown[name]) for name in ("p50_ms", "p90_ms", "p99_ms", "max_ms")),
+                size_text(line.request_bytes),
+                size_text(line.response_bytes),
+                str(line.throttle_ms),
             )
         )
-    for text in table(HEAD, rows):
+    for text in table((by if by != "api" else "API", *HEAD), rows):
         click.echo(text)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.summary import Summary
+from captures.analysis.stats import Stats
 from captures.definitions import definitions, read
 from captures.export.rows import CsvLines
 from captures.index.format import Flag
@@ -119,12 +119,12 @@ def test_error_names_in_a_filter_are_kafkas() -> None:
 def test_summaries_and_tables_name_them() -> None:
     given = ("coordinator-draft-2",)
     known = definitions(None, given)
-    summary = Summary(known)
+    stats = Stats(known)
     reader = read_captures(DRAFT, given=given)
     exchanges = [one for one in reader if isinstance(one, Exchange)]
     for one in exchanges:
-        summary.add(ExchangeRow(one, reader.source, known))
-    counts = {api.name: (api.count, api.errors, api.unanswered) for api in summary.apis()}
+        stats.add(one, reader.source)
+    counts = {api.name: (api.count, api.errors, api.unanswered) for api in stats.lines()}
     assert counts == {
         "Ping": (10, 1, 5), "Metadata": (3, 0, 0), "Register": (3, 0, 0), "Consult": (2, 1, 0), "Stop": (1, 0, 0),
         "Start": (1, 0, 0),

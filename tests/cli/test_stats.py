@@ -27,18 +27,31 @@ def test_a_table_with_the_most_frequent_api_first() -> None:
     assert result.exit_code == Exit.OK
     head, *rows = result.stdout.splitlines()
     assert head.split("  ")[0] == "API"
-    counts = [int(row.split()[1]) for row in rows]
+    counts = [int(row.split()[-9]) for row in rows]
     assert counts == sorted(counts, reverse=True)
-    assert rows[0].split()[:3] == ["Fetch", "99", "1"]
+    assert rows[0].startswith("Fetch (long poll) ")
+    assert sum(int(row.split()[-9]) for row in rows if row.startswith("Fetch ")) == 99
 
 
 def test_json() -> None:
     lines = [json.loads(line) for line in run("--json", CAPTURE).stdout.splitlines()]
     assert {line["schema"] for line in lines} == {"kproxy.stats/1"}
-    fetch = lines[0]
-    assert (fetch["api"], fetch["count"], fetch["errors"]) == ("Fetch", 99, 1)
-    assert fetch["p50_ms"] <= fetch["p99_ms"] <= fetch["max_ms"]
-    assert sum(fetch["error_codes"].values()) == 1
+    assert [line["count"] for line in lines if line["api"] == "Fetch"] == sorted(
+        [line["count"] for line in lines if line["api"] == "Fetch"], reverse=True
+    )
+    fetches = [line for line in lines if line["api"] == "Fetch"]
+    assert sum(line["count"] for line in fetches) == 99
+    assert sum(line["errors"] for line in fetches) == 1
+    assert {line["long_poll"] for line in fetches} == {True, False}
+    for line in fetches:
+        assert line["p50_ms"] <= line["p90_ms"] <= line["p99_ms"] <= line["max_ms"]
+    assert sum(sum(line["error_codes"].values()) for line in fetches) == 1
+
+
+def test_by_topic() -> None:
+    names = {json.loads(line)["topic"] for line in run("--json", "--by", "topic", CAPTURE).stdout.splitlines()}
+    assert {"t-gzip", "(none)"} <= names
+    assert run("--by", "topic", CAPTURE).stdout.startswith("topic ")
 
 
 def total(*args: str | Path) -> int:

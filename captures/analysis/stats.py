@@ -1,0 +1,175 @@
+"""What a reading's exchanges come to: how many, how many failed, how long they took, how big they were.
+
+They are counted per API, client, broker or topic. A Fetch that the broker held until its max wait was over says nothing
+of how fast anybody is, so that such ones are lines of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from captures.analysis.histogram import Histogram
+from captures.bodies import Bodies
+from captures.tables.places import named
+from decoders.conversation.stream import Side, Source
+from decoders.exchange import Exchange, Status
+from decoders.frames import codes, error_name
+from decoders.jsonform import uuid_json
+from decoders.knowledge import Knowledge
+from decoders.learning import learn_both
+from decoders.meanings.remarks import wait_over
+from decoders.schema import Definitions
+
+NANOSECONDS: Final = 1_000_000
+"""In a millisecond, the unit of what is shown."""
+MOST: Final = 512
+"""Names that are counted apart; damaged traffic may make up thousands."""
+OTHERS: Final = "(others)"
+NO_TOPIC: Final = "(none)"
+_FETCHES: Final = frozenset({1, 78})
+
+
+@dataclass(slots=True)
+class Line:
+    """What is counted under one name, of long polls or of all others.
+
+    `errors` counts exchanges whose response names an error; `codes` how many name each. Bytes are those of whole
+    frames, their length fields included. `undecodable` counts answers that cannot be decoded.
+    """
+
+    name: str
+    long_poll: bool
+    count: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    undecodable: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+    request_bytes: int = 0
+    response_bytes: int = 0
+    throttled: int = 0
+    throttle_ms: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def to_json(self, by: str) -> dict[str, Any]:
+        """The object "kproxy.stats/1"; latencies are milliseconds, null where nothing was answered."""
+        shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
+        return {
+            "schema": "kproxy.stats/1",
+            by: self.name,
+            "long_poll": self.long_poll,
+            "count": self.count,
+            "errors": self.errors,
+            "unanswered": self.unanswered,
+            "undecodable": self.undecodable,
+            **{name: _milliseconds(self.latency.percentile(share)) for name, share in shares.items()},
+            "max_ms": _milliseconds(self.latency.largest),
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+            "throttled": self.throttled,
+            "throttle_ms": self.throttle_ms,
+            "error_codes": dict(self.codes.most_common()),
+        }
+
+
+def _milliseconds(value: int | None) -> float | None:
+    return None if value is None else round(value / NANOSECONDS, 3)
+
+
+class Stats:
+    """Adds exchanges up; memory depends on the number of names alone."""
+
+    def __init__(self, definitions: Definitions, by: str = "api") -> None:
+        """`by` is one of BY."""
+        self._definitions = definitions
+        self._names = BY[by]
+        self._knowledge = Knowledge()
+        self._lines: dict[tuple[str, bool], Line] = {}
+
+    def add(self, exchange: Exchange, source: Source) -> None:
+        """Count one exchange that is over."""
+        bodies = Bodies(exchange, source, self._definitions)
+        if exchange.protocol is None:
+            learn_both(bodies.request, bodies.response, self._knowledge)
+        asked, answered = bodies.asked or {}, bodies.answered or {}
+        waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
+        answer = bodies.response
+        found = [] if answer is None else codes(answer, exchange, self._definitions)
+        throttle = answered.get("throttleTimeMs") if exchange.protocol is None else None
+        for name in self._names(self, exchange, bodies):
+            line = self._line(name, long_poll=waited)
+            self._count(line, exchange)
+            line.undecodable += _undecodable(exchange, bodies)
+            line.errors += bool(found)
+            line.codes.update(self._error_names(exchange, found))
+            if throttle and throttle > 0:
+                line.throttled += 1
+                line.throttle_ms += throttle
+
+    def lines(self) -> list[Line]:
+        """The most frequent name first."""
+        return sorted(self._lines.values(), key=lambda line: (-line.count, line.name, line.long_poll))
+
+    def api(self, exchange: Exchange) -> str:
+        """The API as the exchange JSON names it; "Key 31000" for an unknown one, "(unmatched)" for an orphan."""
+        if exchange.token:
+            return "SaslToken"
+        if exchange.api_key is None:
+            return "(tls)" if exchange.status is Status.TLS else "(unmatched)"
+        return self._definitions.api_name(exchange.api_key, exchange.protocol) or f"Key {exchange.api_key}"
+
+    def topics(self, exchange: Exchange, bodies: Bodies) -> Iterable[str]:
+        """The topics that an exchange names, each once; `NO_TOPIC` where it names none."""
+        found: dict[str, None] = {}
+        if exchange.protocol is None:
+            for decoded in (bodies.request, bodies.response):
+                if decoded is not None and decoded.body is not None and decoded.message is not None:
+                    for one in named(decoded.body, decoded.message, decoded.version):
+                        name = one.topic or (one.topic_id and self._knowledge.topic(one.topic_id))
+                        found[name or uuid_json(one.topic_id or bytes(16))] = None
+        return found or (NO_TOPIC,)
+
+    def _count(self, line: Line, exchange: Exchange) -> None:
+        line.count += 1
+        line.unanswered += exchange.status is Status.NO_RESPONSE
+        if exchange.request is not None:
+            line.request_bytes += exchange.request.size + 4
+        if exchange.response is not None:
+            line.response_bytes += exchange.response.size + 4
+        if (latency := exchange.latency_ns) is not None:
+            line.latency.add(latency)
+
+    def _error_names(self, exchange: Exchange, found: Iterable[int]) -> Iterable[str]:
+        key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
+        return [error_name(code, key, version, self._definitions, protocol) for code in found]
+
+    def _line(self, name: str, *, long_poll: bool) -> Line:
+        line = self._lines.get((name, long_poll))
+        if line is None:
+            if len(self._lines) >= MOST:
+                name = OTHERS
+            line = self._lines.setdefault((name, long_poll), Line(name, long_poll))
+        return line
+
+
+def _undecodable(exchange: Exchange, bodies: Bodies) -> bool:
+    if exchange.response is None or exchange.token or exchange.status is Status.TLS:
+        return False
+    return bodies.response is None or bodies.response.body is None
+
+
+def _client(exchange: Exchange) -> str:
+    """Its client id; its address where it gives none, or where the id is the broker's who asked."""
+    host = exchange.connection.client.rpartition(":")[0]
+    return (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or host
+
+
+BY: Final[dict[str, Callable[[Stats, Exchange, Bodies], Iterable[str]]]] = {
+    "api": lambda stats, exchange, _: (stats.api(exchange),),
+    "client": lambda _stats, exchange, _bodies: (_client(exchange),),
+    "broker": lambda _stats, exchange, _bodies: (exchange.connection.broker,),
+    "topic": lambda stats, exchange, bodies: stats.topics(exchange, bodies),
+}
+"""What may be counted by, and the names under which an exchange is counted."""

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from captures.analysis import stats as module
+from captures.analysis.stats import Stats
+from captures.reader import read
+from decoders.conversation.stream import Side
+from decoders.exchange import Connection, Exchange, Frame, Status
+from decoders.exchange_json import exchange_json
+from decoders.schema import definitions
+from decoders.view import View
+
+CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+
+
+def stats_of(name: str, by: str = "api") -> Stats:
+    with closing(read([CAPTURES / f"{name}.pcap"])) as reader:
+        found = Stats(reader.definitions, by)
+        for item in reader:
+            if isinstance(item, Exchange):
+                found.add(item, reader.source)
+        return found
+
+
+@pytest.mark.parametrize("name", ["kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka"])
+def test_counts_are_those_of_the_expected_requests(name: str) -> None:
+    expected: Counter[int] = Counter()
+    with gzip.open(CAPTURES / f"{name}.jsonl.gz", "rt") as lines:
+        for line in map(json.loads, lines):
+            if line["kind"] == "request":
+                expected[line["api_key"]] += 1
+    found = stats_of(name)
+    counts: Counter[str] = Counter()
+    for line in found.lines():
+        counts[line.name] += line.count
+    assert sorted(counts.values()) == sorted(expected.values())
+    assert not sum(api.undecodable for api in found.lines())
+
+
+def test_a_code_is_named_as_its_release_meant_it() -> None:
+    lines = {api.name: api.to_json("api") for api in stats_of("kafka-0.8.2.2").lines()}
+    assert lines["LeaderAndIsr"]["error_codes"] == {"STALE_LEADER_EPOCH": 1}
+    assert lines["LeaderAndIsr"]["errors"] == 1
+
+
+def exchange(number: int, api_key: int | None, status: Status = Status.NO_RESPONSE) -> Exchange:
+    frame = Frame(Side.CLIENT, 0, 20, 5, 5, 0, [(0, 24)])
+    return Exchange(number, Connection(1, "a:1", "b:2", 5), api_key, 0, 1, "c", frame, status=status)
+
+
+class Nothing:
+    def read(self, start: int, end: int) -> bytes:
+        del start, end
+        return b""
+
+
+def test_unknown_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 3)
+    known = definitions()
+    found = Stats(known)
+    for number in range(10):
+        found.add(exchange(number, 20000 + number), Nothing())
+    assert [(api.name, api.count) for api in found.lines()] == [
+        ("(others)", 7), ("Key 20000", 1), ("Key 20001", 1), ("Key 20002", 1),
+    ]  # fmt: skip
+
+
+def test_what_was_not_answered() -> None:
+    known = definitions()
+    found = Stats(known)
+    found.add(exchange(1, 3), Nothing())
+    found.add(exchange(2, None, Status.TLS), Nothing())
+    (tls, metadata) = found.lines()
+    assert (tls.name, metadata.name) == ("(tls)", "Metadata")
+    assert metadata.to_json("api")["unanswered"] == 1
+    assert metadata.to_json("api")["p50_ms"] is None
+    assert metadata.to_json("api")["request_bytes"] == 24
+
+
+def test_long_polls_are_apart() -> None:
+    lines = {(line.name, line.long_poll): line for line in stats_of("kafka-1.1.1").lines()}
+    polls, others = lines["Fetch", True], lines["Fetch", False]
+    assert polls.count + others.count == 99
+    assert polls.latency.percentile(0) is not None
+    # The consumers and replicas of this capture wait for half a second at most.
+    assert (polls.latency.percentile(0) or 0) >= 0.9 * 500 * module.NANOSECONDS
+    assert {name for name, poll in lines if poll} == {"Fetch"}
+
+
+@pytest.mark.parametrize(("by", "name"), [("client", "c1"), ("broker", "127.0.0.1:23001"), ("topic", "t-gzip")])
+def test_by_another_name(by: str, name: str) -> None:
+    with closing(read([CAPTURES / "kafka-1.1.1.pcap"])) as reader:
+        lines = [
+            exchange_json(item, reader.source, reader.definitions, view=View(open_batches=False, inside=False))
+            for item in reader
+            if isinstance(item, Exchange)
+        ]
+    belongs = {
+        "client": lambda line: line["client_id"] == name,
+        "broker": lambda line: line["broker"] == name,
+        "topic": lambda line: (
+            f'"{name}"' in json.dumps([line["request"]["body"], line["response"] and line["response"]["body"]])
+        ),
+    }[by]
+    mine = [line for line in lines if belongs(line)]
+    found = [line for line in stats_of("kafka-1.1.1", by).lines() if line.name == name]
+    assert sum(line.count for line in found) == len(mine) > 0
+    assert sum(line.errors for line in found) == len([line for line in mine if line["error_codes"]])
+    assert sum(line.request_bytes for line in found) == sum(line["request"]["size"] + 4 for line in mine)
