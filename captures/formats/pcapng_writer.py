@@ -56,22 +56,31 @@ def file_header(application: str, interface: str, comments: Sequence[str] = (), 
         + _option(_SHB_USERAPPL, application.encode())
         + bytes(4)
     )
+    return _block(0x0A0D0D0A, section) + interface_header(interface, link)
+
+
+def interface_header(interface: str, link: int) -> bytes:
+    """The description of one more interface, whose number is how many came before it."""
     described = (
         struct.pack("<HHI", link, 0, 0)
         + _option(_IF_NAME, interface.encode())
         + _option(_IF_TSRESOL, b"\x09")
         + bytes(4)
     )
-    return _block(0x0A0D0D0A, section) + _block(1, described)
+    return _block(1, described)
 
 
-def packet(time_ns: int, data: bytes, length: int) -> tuple[bytes, bytes]:
+def packet(
+    time_ns: int, data: bytes | memoryview, length: int, interface: int = 0, comment: str | None = None
+) -> tuple[bytes, bytes]:
     """What stands before and after a packet's captured bytes in the file; the packet had `length` bytes."""
     captured = len(data)
-    padding = -captured & 3
-    total = 32 + captured + padding
-    before = _PACKET(6, total, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length)
-    return before, bytes(padding) + total.to_bytes(4, "little")
+    trailer = bytes(-captured & 3)
+    if comment is not None:
+        trailer += _option(_OPT_COMMENT, cut(comment)) + bytes(4)
+    total = 32 + captured + len(trailer)
+    before = _PACKET(6, total, interface, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length)
+    return before, trailer + total.to_bytes(4, "little")
 
 
 def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:

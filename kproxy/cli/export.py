@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from kproxy.cli.options import (
     selecting,
     viewing,
 )
-from kproxy.cli.terminal import standard_output
+from kproxy.cli.terminal import output
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -54,6 +53,7 @@ SMALL = 16 << 20
 @click.option(
     "-o",
     "--output",
+    "target",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="OUT",
     help="Write here and not to standard output (-); with --format parquet a folder.",
@@ -93,7 +93,7 @@ SMALL = 16 << 20
 @viewing
 def command(
     captures: tuple[Path, ...],
-    output: Path | None,
+    target: Path | None,
     form: str,
     batch_limit: int,
     columns: str | None,
@@ -147,7 +147,7 @@ def command(
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
     chosen = _columns(columns, form)
-    wanted = _tables(tables, form, output)
+    wanted = _tables(tables, form, target)
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
     payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
@@ -158,11 +158,11 @@ def command(
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
-            if form == "parquet" and output is not None:
-                reader = _write_tables(source, known, ports, selection, view, redaction, output, wanted)
+            if form == "parquet" and target is not None:
+                reader = _write_tables(source, known, ports, selection, view, redaction, target, wanted)
             else:
                 reader = Reader(source, known, ports=ports)
-                with _output(output, source) as out:
+                with output(target, [part.path for part in source.parts]) as out:
                     if form == "pcapng":
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
@@ -212,14 +212,14 @@ def _redaction(
     return redaction
 
 
-def _tables(tables: str | None, form: str, output: Path | None) -> tuple[str, ...]:
+def _tables(tables: str | None, form: str, target: Path | None) -> tuple[str, ...]:
     from captures.tables.schema import TABLES, USUAL
 
     if form != "parquet":
         if tables is not None:
             raise Failure("--tables belongs to --format parquet", Exit.USAGE)
         return ()
-    if output is None or str(output) == "-":
+    if target is None or str(target) == "-":
         raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
     if find_spec("pyarrow") is None:
         raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
@@ -233,7 +233,7 @@ def _write_tables(
     selection: Selection,
     view: View,
     redaction: Redaction | None,
-    output: Path,
+    target: Path,
     tables: tuple[str, ...],
 ) -> Reader:
     from captures.reader import Reader
@@ -247,9 +247,9 @@ def _write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
-        export.write(reader, output, tables, view, select, batches, redaction)
+        export.write(reader, target, tables, view, select, batches, redaction)
     except (NotADirectoryError, FileExistsError) as error:
-        raise Failure(f"{output}: {error.strerror}", Exit.USAGE) from None
+        raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader
 
 
@@ -419,20 +419,3 @@ def _has_descriptor(out: BinaryIO) -> bool:
     except OSError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _output(path: Path | None, source: FileSource) -> Iterator[BinaryIO]:
-    if path is None or str(path) == "-":
-        yield standard_output()
-        return
-    if any(path.exists() and part.path.exists() and path.samefile(part.path) for part in source.parts):
-        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
-    try:
-        file = path.open("wb", buffering=1 << 20)
-    except PermissionError:
-        raise
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
-    with file:
-        yield file

@@ -41,6 +41,8 @@ COMMANDS: dict[str, Entry] = {
     "txns": Entry("kproxy.cli.views:txns", "Show transactions from begin to end."),
     "conns": Entry("kproxy.cli.views:conns", "Show connections, and how far each client came in its start-up."),
     "cluster": Entry("kproxy.cli.views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
+    "merge": Entry("kproxy.cli.repack:merge", "Merge captures into one."),
+    "split": Entry("kproxy.cli.repack:split", "Split captures into bounded files."),
     "decode": Entry("kproxy.cli.decode:command", "Decode messages by hand: hex, a file, or standard input."),
     "schema": Entry("kproxy.cli.schema:command", "Look up Kafka's messages, versions, releases and error codes."),
     "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),

@@ -74,6 +74,25 @@ class TimeType(click.ParamType[int]):
             self.fail(bad.message, param, ctx)
 
 
+class DurationType(click.ParamType[int]):
+    """A duration ("50ms", "1.5s", "2m"; a bare number is milliseconds) as nanoseconds, more than none."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from decoders.filters.values import BadLiteral, duration
+
+        try:
+            found = duration(str(value))
+        except BadLiteral as bad:
+            self.fail(bad.message, param, ctx)
+        if found <= 0:
+            self.fail("a duration must be more than none", param, ctx)
+        return found
+
+
 class PortsType(click.ParamType["Ports"]):
     """Ports: "9092", "9092-9094", or several separated by commas."""
 
@@ -176,6 +195,7 @@ class ViewType(click.ParamType["Rule"]):
 FILTER = FilterType()
 SIZE = SizeType()
 TIME = TimeType()
+DURATION = DurationType()
 PORTS = PortsType()
 RELEASE = ReleaseType()
 REGISTRY = RegistryType()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import signal
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import BinaryIO
+
+from kproxy.cli.exits import Exit, Failure
 
 
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
@@ -18,6 +23,27 @@ def standard_output() -> BinaryIO:
     """Standard output for bytes, all of them: unbuffered (python -u), Python's own forgets what one write leaves."""
     out = sys.stdout.buffer
     return open(out.fileno(), "wb", closefd=False) if isinstance(out, io.RawIOBase) else out
+
+
+@contextlib.contextmanager
+def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
+    """The file at `path` for bytes, standard output for None and "-".
+
+    Raises Failure (exit 2) where it is one of the files that are `read`, or cannot be written.
+    """
+    if path is None or str(path) == "-":
+        yield standard_output()
+        return
+    if any(path.exists() and part.exists() and path.samefile(part) for part in read):
+        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
+    try:
+        file = path.open("wb", buffering=1 << 20)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
+    with file:
+        yield file
 
 
 def end_with_terminal() -> None:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,14 +104,14 @@ def test_by_another_name(by: str, name: str) -> None:
             for item in reader
             if isinstance(item, Exchange)
         ]
-    belongs = {
+    belongs: dict[str, Callable[[dict[str, Any]], bool]] = {
         "client": lambda line: line["client_id"] == name,
         "broker": lambda line: line["broker"] == name,
         "topic": lambda line: (
             f'"{name}"' in json.dumps([line["request"]["body"], line["response"] and line["response"]["body"]])
         ),
-    }[by]
-    mine = [line for line in lines if belongs(line)]
+    }
+    mine = [line for line in lines if belongs[by](line)]
     found = [line for line in stats_of("kafka-1.1.1", by).lines() if line.name == name]
     assert sum(line.count for line in found) == len(mine) > 0
     assert sum(line.errors for line in found) == len([line for line in mine if line["error_codes"]])

@@ -1,0 +1,248 @@
+"""Packets of captures into other files, as they are: several captures into one, one into several.
+
+Whatever the packets carry, link layer and comments included, stays; only the file around them is made anew (pcapng,
+times in nanoseconds).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from captures.errors import CaptureError
+from captures.formats import detect
+from captures.formats.link import LinkLayers
+from captures.formats.pcapng_writer import file_header, interface_header, packet, statistics
+from captures.formats.records import FormatError, Records
+from captures.source import FileSource, Part
+from captures.tcp.packets import endpoints, turned
+
+_BATCH: Final = 8192
+_OPEN: Final = 64
+"""Files that are open at a time."""
+APPLICATION: Final = "kproxy"
+
+
+@dataclass(slots=True)
+class Packet:
+    """One packet; `wire` is its length on the wire, `flow` names its connection where that was asked for."""
+
+    time: int
+    link: int
+    wire: int
+    data: memoryview
+    comment: str | None
+    flow: bytes | None = None
+
+
+class Packets:
+    """The packets of a source, in order; `error` then says why it could not be read to its end, where it could not."""
+
+    def __init__(self, source: FileSource, *, flows: bool = False) -> None:
+        self.error: CaptureError | None = None
+        self.dropped = 0
+        """Packets that the capturing program says it lost."""
+        self._source = source
+        self._links = LinkLayers() if flows else None
+
+    def __iter__(self) -> Iterator[Packet]:
+        index = 0
+        while index < len(self._source.parts):
+            part = self._source.parts[index]
+            try:
+                yield from self._part(part)
+            except FormatError as error:
+                self.error = self.error or CaptureError(error.message, part.name, error.offset or None)
+            except CaptureError as error:
+                self.error = self.error or error
+            index += 1
+
+    def _part(self, part: Part) -> Iterator[Packet]:
+        walker = None
+        before = self.dropped
+        while True:
+            view = self._source.view(part)
+            if walker is None:
+                ended = part.final or self._source.parts[-1] is not part
+                walker = detect.walker(view, whole=ended)
+            records = None if walker is None else walker.walk(view, _BATCH)
+            if records is not None and walker is not None:
+                self.dropped = before + walker.dropped
+                yield from self._packets(view, records, part.base)
+            elif not self._source.grow(wait=True):
+                if part.final or self._source.parts[-1] is not part:
+                    break
+                part.final = True
+        if walker is not None and walker.position < part.size:
+            left = part.size - walker.position
+            raise CaptureError(f"cut in a packet ({left} bytes of it are there)", part.name, walker.position)
+
+    def _packets(self, view: memoryview, records: Records, base: int) -> Iterator[Packet]:
+        flows = self._flows(view, records, base)
+        links = [records.link] * len(records) if isinstance(records.link, int) else records.link.tolist()
+        for index, (at, size, wire, time, link) in enumerate(
+            zip(
+                records.data.tolist(),
+                records.captured.tolist(),
+                records.wire.tolist(),
+                records.time.tolist(),
+                links,
+                strict=True,
+            )
+        ):
+            comment = records.comments.get(index)
+            yield Packet(time, link, wire, view[at : at + size], comment, flows.get(index))
+
+    def _flows(self, view: memoryview, records: Records, base: int) -> dict[int, bytes]:
+        """The flow of each record that is a TCP segment, by position."""
+        if self._links is None:
+            return {}
+        found = self._links.segments(view, records, base)
+        # A segment's payload lies in its own record, or at its end.
+        places = np.searchsorted(records.data, found.at - base, side="right") - 1
+        return {place: min(key, turned(key)) for place, key in zip(places.tolist(), found.keys, strict=True)}
+
+
+class PacketFile:
+    """A pcapng file of packets of any link layer."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._interfaces: dict[int, int] = {}
+        self._last = 0
+        self.size = 0
+        self.packets = 0
+
+    def add(self, one: Packet) -> None:
+        number = self._interfaces.get(one.link)
+        if number is None:
+            number = self._interfaces[one.link] = len(self._interfaces)
+            name = f"link{one.link}"
+            self._write(interface_header(name, one.link) if number else file_header(APPLICATION, name, (), one.link))
+        before, after = packet(one.time, one.data, one.wire, number, one.comment)
+        self._write(before, one.data, after)
+        self._last = one.time
+        self.packets += 1
+
+    def close(self, dropped: int = 0) -> None:
+        """Write what ends the file: how many packets the captures lost."""
+        if not self._interfaces:
+            self._write(file_header(APPLICATION, "none"))
+        if dropped:
+            self._write(statistics(self._last, self.packets + dropped, dropped))
+        self._out.flush()
+
+    def to(self, out: BinaryIO) -> None:
+        """Go on writing to another handle of the same file."""
+        self._out = out
+
+    def _write(self, *parts: bytes | memoryview) -> None:
+        self._out.writelines(parts)
+        self.size += sum(map(len, parts))
+
+
+def merge(readings: Sequence[Packets], out: BinaryIO) -> int:
+    """Write the packets of several captures into one, in the order of their times; how many there were.
+
+    Within a capture the order stays.
+    """
+    file = PacketFile(out)
+    for one in heapq.merge(*readings, key=attrgetter("time")):
+        file.add(one)
+    file.close(sum(reading.dropped for reading in readings))
+    return file.packets
+
+
+Choose = Callable[[Packet, PacketFile | None], str | None]
+"""Which file a packet belongs to, by name; None where it is the one before."""
+
+
+def by_size(stem: str, most: int) -> Choose:
+    """Files of at most `most` bytes, or of one packet."""
+    number = 0
+
+    def choose(one: Packet, current: PacketFile | None) -> str | None:
+        nonlocal number
+        if current is not None and current.size + len(one.data) + 64 <= most:
+            return None
+        number += 1
+        return f"{stem}-{number:06}"
+
+    return choose
+
+
+def by_time(stem: str, span: int) -> Choose:
+    """Files of `span` nanoseconds of capture time each, counted from the epoch; empty ones are left out."""
+    number = until = 0
+
+    def choose(one: Packet, current: PacketFile | None) -> str | None:
+        nonlocal number, until
+        if current is not None and one.time < until:
+            return None
+        number += 1
+        until = (one.time // span + 1) * span
+        return f"{stem}-{number:06}"
+
+    return choose
+
+
+def by_connection(stem: str) -> Choose:
+    """A file for the two addresses of each connection; "…-other" has what is no TCP segment."""
+    numbers: dict[bytes, str] = {}
+
+    def choose(one: Packet, current: PacketFile | None) -> str:  # noqa: ARG001 (each packet says itself)
+        if one.flow is None:
+            return f"{stem}-other"
+        name = numbers.get(one.flow)
+        if name is None:
+            ends = "-".join(end.replace("[", "").replace("]", "").replace(":", "_") for end in endpoints(one.flow))
+            name = numbers[one.flow] = f"{stem}-{len(numbers) + 1:06}-{ends}"
+        return name
+
+    return choose
+
+
+def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[str, int]:
+    """Write packets into files of a directory as `choose` says; how many packets each has, by its file's name.
+
+    Raises OSError where they cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    files: dict[str, PacketFile] = {}
+    handles: OrderedDict[str, BinaryIO] = OrderedDict()
+    current: str | None = None
+    try:
+        for one in packets:
+            name = choose(one, None if current is None else files[current])
+            current = current if name is None else f"{name}.pcapng"
+            if current is None:
+                continue
+            if current not in handles:
+                _open(directory, current, files, handles)
+            files[current].add(one)
+        for name, file in files.items():
+            if name not in handles:
+                _open(directory, name, files, handles)
+            file.close()
+    finally:
+        for handle in handles.values():
+            handle.close()
+    return {name: file.packets for name, file in files.items()}
+
+
+def _open(directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO]) -> None:
+    """Open a file, for the first time or again; the one that was opened first is closed where there are many."""
+    while len(handles) >= _OPEN:
+        handles.popitem(last=False)[1].close()
+    handle = handles[name] = (directory / name).open("ab" if name in files else "wb")
+    if name in files:
+        files[name].to(handle)
+    else:
+        files[name] = PacketFile(handle)

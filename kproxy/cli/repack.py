@@ -1,0 +1,118 @@
+"""`kproxy merge` and `kproxy split`: packets of captures into other files, as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import DURATION, SIZE, captured
+from kproxy.cli.terminal import output
+
+if TYPE_CHECKING:
+    from captures.repacking import Choose
+
+
+@click.command()
+@captured
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(path_type=Path, allow_dash=True),
+    required=True,
+    metavar="OUT",
+    help="Write this pcapng file (- for standard output).",
+)
+def merge(captures: tuple[Path, ...], target: Path) -> None:
+    """Merge captures into one, packet by packet in the order of their times.
+
+    What the packets carry stays as it is, whatever their link layers; the file is pcapng.
+
+    \b
+    kproxy merge client.pcap broker.pcap -o both.pcapng
+    kproxy merge *.pcapng -o - | kproxy export - | jq .api
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.repacking import Packets
+    from captures.repacking import merge as write
+    from captures.source import open_source
+
+    sources = [open_source(path) for path in captures]
+    try:
+        readings = [Packets(source) for source in sources]
+        with output(target, [part.path for source in sources for part in source.parts]) as out:
+            write(readings, out)
+        for reading in readings:
+            if reading.error is not None:
+                raise reading.error
+    finally:
+        for source in sources:
+            source.close()
+
+
+@click.command()
+@captured
+@click.option("--size", type=SIZE, metavar="SIZE", help="Files of at most this many bytes.")
+@click.option("--time", "span", type=DURATION, metavar="DURATION", help="Files of this much capture time (1m, 10s).")
+@click.option("--connection", "connections", is_flag=True, help="A file for each pair of addresses.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="Write the files into this folder.",
+)
+def split(captures: tuple[Path, ...], size: int | None, span: int | None, connections: bool, target: Path) -> None:
+    """Split captures into bounded files, each of which can be read alone; packets stay as they are.
+
+    What is no TCP segment is, with --connection, in a file of its own. The names of the files are printed.
+
+    \b
+    kproxy split large.pcap --size 256M -o parts
+    kproxy split day.pcapng --time 1h -o hours
+    kproxy split capture.pcap --connection -o connections
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.repacking import Packets
+    from captures.repacking import split as write
+    from captures.source import open_source
+
+    choose = _choice(captures[0], size, span, connections=connections)
+    source = open_source(list(captures))
+    try:
+        reading = Packets(source, flows=connections)
+        try:
+            files = write(reading, target, choose)
+        except (NotADirectoryError, FileExistsError) as error:
+            raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
+        _show(target, files)
+        if reading.error is not None:
+            raise reading.error
+    finally:
+        source.close()
+
+
+def _choice(first: Path, size: int | None, span: int | None, *, connections: bool) -> Choose:
+    from captures.repacking import by_connection, by_size, by_time
+
+    if (size is not None) + (span is not None) + connections != 1:
+        raise Failure("one of --size, --time and --connection", Exit.USAGE)
+    stem = "stdin" if str(first) == "-" else first.name.split(".")[0] or "part"
+    if size is not None:
+        return by_size(stem, size)
+    return by_connection(stem) if span is None else by_time(stem, span)
+
+
+def _show(target: Path, files: dict[str, int]) -> None:
+    if settings.current().json:
+        import json
+
+        found: dict[str, Any] = {str(target / name): packets for name, packets in files.items()}
+        click.echo(json.dumps(found))
+        return
+    for name in files:
+        click.echo(target / name)
