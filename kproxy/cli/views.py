@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import PORTS, RELEASE, Selection, defining, selecting
+from kproxy.cli.options import Selection, captured, defining, porting, releasing, selecting
 
 if TYPE_CHECKING:
     from captures.ports import Ports
@@ -88,19 +88,10 @@ _COMMANDS = {
 
 
 def _command(name: str, told: Told) -> click.Command:
-    @click.argument(
-        "captures", nargs=-1, required=True, metavar="CAPTURE...", type=click.Path(path_type=Path, allow_dash=True)
-    )
+    @captured
     @selecting
-    @click.option(
-        "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
-    )
-    @click.option(
-        "--release",
-        type=RELEASE,
-        metavar="RELEASE",
-        help="Read with the names and layouts of this Kafka release (3.9).",
-    )
+    @porting
+    @releasing
     @defining
     def run(**options: Any) -> None:
         _show(told.view, **options)
