@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from captures.bodies import Bodies
 from captures.index.labels import topic_name
 from decoders.conversation.stream import Source
 from decoders.embedded import Scope
-from decoders.exchange import Exchange, Frame
-from decoders.frames import codes, decode_frame, where_of
+from decoders.exchange import Exchange
+from decoders.frames import codes
 from decoders.jsonform import body_json
 from decoders.knowledge import Knowledge
 from decoders.learning import learn_both
@@ -107,7 +108,8 @@ class Decoder:
         """None for what is not Kafka's protocol: a dialect, bare SASL tokens, TLS. Never raises on bad bytes."""
         if exchange.api_key is None or exchange.token or exchange.protocol is not None:
             return None
-        asked, answered = self._decode(exchange, exchange.request), self._decode(exchange, exchange.response)
+        bodies = Bodies(exchange, self._source, self._definitions)
+        asked, answered = bodies.request, bodies.response
         learn_both(asked, answered, self.knowledge)
         client = self._client(exchange)
         request = (asked and asked.body) or {}
@@ -126,11 +128,3 @@ class Decoder:
             if len(self._clients) < MOST_CLIENTS:
                 self._clients[key] = client
         return client
-
-    def _decode(self, exchange: Exchange, frame: Frame | None) -> Decoded | None:
-        if frame is None or frame.missing:
-            return None
-        data = frame.data(self._source)
-        if len(data) < frame.size + 4:
-            return None
-        return decode_frame(data, where_of(exchange, frame), exchange, self._definitions)

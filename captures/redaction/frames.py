@@ -101,7 +101,7 @@ class FrameRedaction:
 
     def _records(self, out: bytearray, node: Node, data: bytes) -> None:
         start = node.end - len(node.value)
-        hidden = self._secrets and topic_of(node, self._view.knowledge) in {*secrets.TOPICS, None}
+        hidden = self._secrets and topic_of(node, self._view.knowledge) in secrets.TOPICS
         if not (hidden or self._payloads or self._hosts is not None):
             return
         if node.name == UNALIGNED:
