@@ -116,7 +116,7 @@ def command(
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
     files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
     first and the exit code is 3. The output is the same for any number of --jobs; there is one where standard input is
-    read, exchanges are counted (-c), or a registry is asked.
+    read, exchanges are counted (-c) or named, something is taken out, or a registry is asked, and for tables.
 
     --format parquet writes tables, a folder each; once more, and they are replaced. --format pcapng writes a capture of
     the exchanges alone, --format html one exchange as a page (--exchange N). --redact overwrites bytes at their length:
@@ -402,6 +402,7 @@ def _jobs(
     alone = (
         isinstance(source, SpoolSource)  # what comes is written at once
         or selection.count is not None  # what is selected depends on all before it
+        or selection.number is not None
         or viewing.registry is not None  # a thread asks the registry
         or redaction is not None  # what it has learnt and taken out is in one place
         or not _has_descriptor(out)

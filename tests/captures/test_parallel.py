@@ -28,6 +28,8 @@ from tests.captures import traffic
 from tests.support.multiply import multiply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
+FORMS = ("jsonl", "json", "csv", "records")
+"""Formats of any number of exchanges that are text."""
 CONNECTION = Connection(1, "client:1", "broker:2", 0)
 
 
@@ -75,7 +77,7 @@ def damaged(out: Path) -> str:
 
 
 @pytest.mark.parametrize("jobs", [2, 3, 4])
-@pytest.mark.parametrize("form", export.FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_any_number_of_processes_writes_the_same(jobs: int, form: str, tmp_path: Path, forks: list[int]) -> None:
     capture = twice(traffic.LIBRDKAFKA, tmp_path / "capture")
     alone = run(tmp_path / "alone", 1, "--format", form, capture)
