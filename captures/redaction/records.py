@@ -30,7 +30,6 @@ _ATTRIBUTES_AT, _CRC_AT, _CHECKED_AT, _COUNT_AT = 21, 17, 21, 57
 _LEGACY_CRC_AT, _LEGACY_CHECKED_AT, _LEGACY_ATTRIBUTES_AT = 12, 16, 17
 _PREFIX: Final = 17
 """Bytes of a batch that hold no payload in any format: offset, size, epoch or CRC, magic."""
-_SMALLEST: Final = 7
 _CODEC: Final = 0x07
 
 Change = Callable[[bytes], bytes]
@@ -203,24 +202,38 @@ def filled(room: int, most: int) -> tuple[bytes, int]:
         return bytes(room), 0
     index = len(records) - 1
     last = left + len(records.pop())
-    if last > _SMALLEST:
-        # A length that takes a byte more may step over the size that is wanted: then a key takes up what is over.
-        sizes = product(range(-1, 12), range(max(-1, last - 32), last))
-        found = (
-            record
-            for key, value in sizes
-            if len(record := _record(index, None if key < 0 else key, None if value < 0 else value)) == last
-        )
-        records.append(next(found))
-    else:
-        records.append(_record(index, None, None))
+    records.append(_filler(index, last))
     return b"".join(records), index + 1
 
 
-def _record(index: int, key: int | None, value: int | None) -> bytes:
+def _filler(index: int, size: int) -> bytes:
+    """A record of exactly `size` bytes.
+
+    A length that takes a byte more may step over the size that is wanted: then a key takes up what is over, or the
+    record's own length is written in a byte more than it needs.
+    """
+    if size == len(_record(index, None, None)):
+        return _record(index, None, None)
+    values = range(max(-1, size - 32), size)
+    for longer, key, value in product((False, True), range(-1, 12), values):
+        body = 3 + len(_zigzag(index)) + _part(key) + _part(value)
+        if len(_zigzag(body)) + longer + body == size:
+            return _record(index, None if key < 0 else key, None if value < 0 else value, longer=longer)
+    raise ValueError(f"no record takes {size} bytes")
+
+
+def _part(size: int) -> int:
+    """Bytes that a key or value of this size takes with its length; -1 stands for null."""
+    return 1 if size < 0 else len(_zigzag(size)) + size
+
+
+def _record(index: int, key: int | None, value: int | None, *, longer: bool = False) -> bytes:
     parts = (b"\1" if size is None else _zigzag(size) + FILL * size for size in (key, value))
     body = b"\0\0" + _zigzag(index) + b"".join(parts) + b"\0"
-    return _zigzag(len(body)) + body
+    length = _zigzag(len(body))
+    if longer:
+        length = length[:-1] + bytes((length[-1] | 0x80, 0))
+    return length + body
 
 
 def _zigzag(value: int) -> bytes:

@@ -20,7 +20,7 @@ class Reader(HTMLParser):
         self.open: list[str] = []
         self.seen: set[str] = set()
         self.links: list[str] = []
-        self.text = ""
+        self.parts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
@@ -32,7 +32,11 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.parts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
 
 
 def page(capture: Path, *arguments: str) -> Reader:
@@ -69,8 +73,8 @@ def test_nothing_of_the_wire_is_markup(tmp_path: Path) -> None:
     assert "<b>\"'&</b" in text
 
 
-def test_all_of_a_capture_can_be_shown() -> None:
-    assert page(traffic.KAFKA_1_1, "-c", "10000").text.count("Fetch v") > 50
+def test_several_can_be_shown() -> None:
+    assert page(traffic.KAFKA_1_1, "-c", "40").text.count("UpdateMetadata v") > 5
 
 
 def test_one_must_be_named() -> None:

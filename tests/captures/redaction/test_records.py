@@ -5,7 +5,7 @@ import struct
 import google_crc32c
 import lz4.frame
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from captures.redaction.hosts import Hosts
@@ -128,7 +128,10 @@ def test_hosts_in_records(codec: int) -> None:
     assert RecordsRedaction(hosts, everything=False).field(without) == without
 
 
-@given(st.integers(0, 700), st.integers(1, 90))
+@example(338, 40)
+@example(65, 1)
+@example(8194, 1)
+@given(st.integers(0, 9000), st.integers(1, 90))
 def test_filled_takes_exactly_its_room(room: int, most: int) -> None:
     data, count = filled(room, most)
     assert len(data) == room
