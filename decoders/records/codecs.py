@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from decoders.primitives import Buffer, read_unsigned_varint
 from decoders.problems import Code, DecodeError
@@ -21,6 +21,8 @@ DEFAULT_LIMIT: Final = 64 << 20
 
 _PIECE: Final = 256 << 10
 """Bytes asked for at a time: what a codec may reserve before it has anything to show for it."""
+_LEAST_PIECE: Final = 4 << 10
+_USUAL_RATIO: Final = 8
 _GZIP: Final = 31
 _ZSTD_WINDOW: Final = 1 << 27
 """The largest window that Kafka's own reader takes (zstd's default limit)."""
@@ -63,6 +65,16 @@ def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: i
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+_lz4_idle: Final[list[Any]] = []
+_zstd_idle: Final[list[zstandard.ZstdDecompressor]] = []
+"""Decompressors that nobody uses: making one takes a quarter of a batch's time, and no two threads may share one."""
+
+
+def _piece(data: Buffer) -> int:
+    """Bytes to ask for at a time: enough for what mostly comes out of so many, so that little is reserved in vain."""
+    return min(_PIECE, _LEAST_PIECE + _USUAL_RATIO * len(data))
+
+
 def _beyond(codec: str, limit: int) -> CodecError:
     return CodecError(Code.DECOMPRESSION_LIMIT, f"{codec} data come to more than {limit} bytes: not opened")
 
@@ -97,47 +109,48 @@ def _lz4(data: Buffer, limit: int) -> Iterator[bytes]:
     del limit
     import lz4.frame
 
-    frame = lz4.frame.LZ4FrameDecompressor()
-    rest: Buffer = data
-    while not frame.eof:
+    rest = memoryview(data)
+    size = _piece(rest)
+    context = _lz4_idle.pop() if _lz4_idle else lz4.frame.create_decompression_context()
+    ended = False
+    while not ended:
         try:
-            piece = frame.decompress(rest, _PIECE)
+            piece, read, ended = lz4.frame.decompress_chunk(context, rest, max_length=size)
         except (RuntimeError, EOFError) as error:
             raise _failed("lz4", error) from None
-        rest = b""
-        if not piece and not frame.eof:
+        rest = rest[read:]
+        if not piece and not ended:
             raise _failed("lz4", "they end early")
         yield piece
-
-
-_zstd_idle: Final[list[zstandard.ZstdDecompressor]] = []
-"""Decompressors that nobody uses: making one takes a quarter of a batch's time, and no two threads may share one."""
+    _lz4_idle.append(context)
 
 
 def _zstd(data: Buffer, limit: int) -> Iterator[bytes]:
     del limit
     import zstandard
 
-    _check_zstd_ends(bytes(data))
+    frames = _zstd_frames(memoryview(data))
+    decompressor = _zstd_idle.pop() if _zstd_idle else zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
     try:
-        decompressor = _zstd_idle.pop()
-    except IndexError:
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
-        while True:
-            try:
-                piece = reader.read(_PIECE)
-            except zstandard.ZstdError as error:
-                raise _failed("zstd", error) from None
-            if not piece:
-                break
-            yield piece
+        first = zstandard.get_frame_parameters(data)
+        if frames == 1 and 0 < first.content_size <= _PIECE and first.window_size <= _ZSTD_WINDOW:
+            yield decompressor.decompress(data)
+        else:
+            size = _piece(data)
+            with decompressor.stream_reader(data, read_across_frames=True) as reader:
+                while piece := reader.read(size):
+                    yield piece
+    except zstandard.ZstdError as error:
+        raise _failed("zstd", error) from None
     _zstd_idle.append(decompressor)
 
 
-def _check_zstd_ends(data: bytes) -> None:
-    """Walk the blocks of all frames: the library says nothing where the last one is cut (RFC 8878, 3.1.1)."""
-    position, end = 0, len(data)
+def _zstd_frames(data: memoryview) -> int:
+    """How many frames there are, of whatever kind, the last of which ends where the bytes end.
+
+    The library says nothing where the last one is cut (RFC 8878, 3.1.1).
+    """
+    position, end, frames = 0, len(data), 0
     while position < end:
         magic = int.from_bytes(data[position : position + 4], "little")
         if magic & 0xFFFFFFF0 == 0x184D2A50:
@@ -156,39 +169,60 @@ def _check_zstd_ends(data: bytes) -> None:
             position += 4 if descriptor & 4 else 0
         else:
             raise _failed("zstd", f"no frame begins at byte {position}")
+        frames += 1
     if position > end or not data:
         raise _failed("zstd", "they end early")
+    return frames
 
 
 def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
+    """All blocks into one place, which is reserved once the lengths that they claim were checked."""
+    import cramjam
+
+    blocks = []
+    total = 0
+    for block in _snappy_blocks(memoryview(data)):
+        size = _snappy_size(block, limit - total)
+        blocks.append((block, size))
+        total += size
+    plain = bytearray(total)
+    into = memoryview(plain)
+    at = 0
+    for block, size in blocks:
+        try:
+            written = cramjam.snappy.decompress_raw_into(block, into[at : at + size])
+        except cramjam.DecompressionError as error:
+            raise _failed("snappy", str(error) or f"a block of {len(block)} bytes is no snappy block") from None
+        if written != size:
+            raise _failed("snappy", f"a block claims {size} bytes and has {written}")
+        at += size
+    yield bytes(plain)
+
+
+def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
     """Blocks in xerial's framing (SnappyOutputStream), else one bare block."""
-    view = memoryview(data)
-    if bytes(view[: len(_XERIAL)]) != _XERIAL:
-        yield _snappy_block(view, limit)
+    if data[: len(_XERIAL)] != _XERIAL:
+        yield data
         return
-    position, end = 0, len(view)
+    position, end = 0, len(data)
     while position < end:
-        if bytes(view[position : position + len(_XERIAL)]) == _XERIAL:
+        if data[position : position + len(_XERIAL)] == _XERIAL:
             position += _XERIAL_HEADER
             if position > end:
                 raise _failed("snappy", "they end within a header")
             continue
         if position + _INT32.size > end:
             raise _failed("snappy", "they end within the size of a block")
-        (size,) = _INT32.unpack_from(view, position)
+        (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 <= size <= end - position:
             raise _failed("snappy", f"a block of {size} bytes where {end - position} are left")
-        block = _snappy_block(view[position : position + size], limit)
-        limit -= len(block)
-        yield block
+        yield data[position : position + size]
         position += size
 
 
-def _snappy_block(block: memoryview, limit: int) -> bytes:
-    """Decompress one block, whose length prefix is checked before the library reserves as much."""
-    import snappy
-
+def _snappy_size(block: memoryview, limit: int) -> int:
+    """How many bytes a block claims to hold: no more than `limit`, and than a block of its size can."""
     try:
         size, _ = read_unsigned_varint(block, 0)
     except (DecodeError, IndexError):
@@ -197,13 +231,7 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
         raise _beyond("snappy", limit)
     if size > _SNAPPY_RATIO * len(block):
         raise _failed("snappy", f"a block of {len(block)} bytes claims to hold {size}")
-    try:
-        plain: bytes = snappy.uncompress(bytes(block))
-    except (snappy.UncompressError, ValueError, RuntimeError) as error:
-        raise _failed("snappy", str(error) or f"a block of {len(block)} bytes is no snappy block") from None
-    if len(plain) != size:
-        raise _failed("snappy", f"a block claims {size} bytes and has {len(plain)}")
-    return plain
+    return size
 
 
 _READERS: Final[dict[str, Callable[[Buffer, int], Iterator[bytes]]]] = {

@@ -13,7 +13,7 @@ from decoders.records.legacy import RECORD_COSTS, Inside, read_message
 from decoders.records.record import Record, RecordsError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opened:
     """The records of a batch, as far as they can be read, and what is wrong with the rest.
 
