@@ -23,7 +23,7 @@ from decoders.knowledge import concerns, topic_ids
 from decoders.layout import per_version
 from decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
 from decoders.primitives import Buffer
-from decoders.problems import Code, Problem
+from decoders.problems import Code, Problem, limited
 from decoders.records import skipped
 from decoders.sasl.session import Session
 from decoders.schema.lookup import Definitions
@@ -226,7 +226,7 @@ class _Frames:
         decoded = decode_frame(data, where_of(self.exchange, frame), self.exchange, self.definitions)
         if decoded is None:
             return None
-        self.problems += decoded.problems
+        self.problems += limited(decoded.problems)
         if decoded.definitions is not None:
             self.definitions_used = decoded.definitions
         return decoded

@@ -20,7 +20,6 @@ from decoders.knowledge import Knowledge
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
-from decoders.records.batches import Trouble
 from decoders.records.form import Allowance, RecordsForm, unaligned_records
 from decoders.schema.model import Message
 from decoders.view import PLAIN, View
@@ -50,6 +49,7 @@ def body_json(
             if scope is not None and scope.depth:
                 path = f"{scope.path}.{place.path}"
                 scope.found.records += [(f"{path}.{trouble.path}", trouble) for trouble in place.form.troubles]
+                scope.found.left_out += place.form.left_out
     return body
 
 
@@ -239,11 +239,6 @@ def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlac
     """The records fields of a body that `body_json` made."""
     layout = with_records(message, version)
     return [] if layout is None else list(_forms(body, layout, "", ()))
-
-
-def record_troubles(body: Any, message: Message, version: int) -> list[tuple[str, Trouble]]:
-    """What is wrong in the records of a body that `body_json` made: the field's path, and the trouble."""
-    return [(place.path, trouble) for place in records_forms(body, message, version) for trouble in place.form.troubles]
 
 
 @per_version

@@ -18,11 +18,11 @@ from decoders.compiler import Decode, Values, decoder
 from decoders.conversation.stream import Side
 from decoders.embedded import Scope
 from decoders.errorcodes import error_codes
-from decoders.jsonform import record_troubles
+from decoders.jsonform import records_forms
 from decoders.knowledge import TOPIC_ID, Knowledge
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer
-from decoders.problems import Code, DecodeError, Problem
+from decoders.problems import Code, DecodeError, Problem, limited
 from decoders.records import nodes
 from decoders.records.places import Place
 from decoders.schema import irregular
@@ -306,23 +306,25 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
     """What is wrong in the records of a frame: `body` is what `body_json` made of what was `decoded` from `data`."""
     if decoded.message is None:
         return []
-    troubles = record_troubles(body, decoded.message, decoded.version)
-    if not troubles:
+    wrong = [place for place in records_forms(body, decoded.message, decoded.version) if place.form.troubles]
+    if not wrong:
         return []
     node = tree(decoded.message, decoded.version, data, decoded.body_start, len(data))
     places = {
         one.path: one.end - len(one.value) for one in node.walk() if one.type == "records" and one.value is not None
     }
-    return [
+    found = [
         Problem(
             where,
-            places[path] + trouble.offset,
-            f"{path}.{trouble.path}" if trouble.path else path,
+            places[place.path] + trouble.offset,
+            f"{place.path}.{trouble.path}" if trouble.path else place.path,
             trouble.message,
             trouble.code,
         )
-        for path, trouble in troubles
+        for place in wrong
+        for trouble in place.form.troubles
     ]
+    return limited(found, sum(place.form.left_out for place in wrong))
 
 
 def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) -> list[Problem]:
@@ -338,7 +340,7 @@ def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) ->
         if node is not None:
             offset = node.end - len(node.value) + trouble.offset
             found.append(Problem(where, offset, path, trouble.message, trouble.code))
-    return found
+    return limited(found, scope.found.left_out)
 
 
 def frame_tree(

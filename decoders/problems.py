@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
+
+MOST: Final = 1_000
+"""Problems of a message that are named one by one."""
 
 
 class Code(StrEnum):
@@ -58,6 +62,18 @@ class Problem:
             "message": self.message,
             "code": self.code.value,
         }
+
+
+def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
+    """The first MOST problems of a message, and one that says how many there are besides.
+
+    `left_out` are not in the list any more.
+    """
+    left_out += max(0, len(problems) - MOST)
+    if not left_out:
+        return problems
+    last = problems[min(MOST, len(problems)) - 1]
+    return [*problems[:MOST], replace(last, path="", message=f"{left_out} further problems are left out")]
 
 
 class DecodeError(Exception):

@@ -11,7 +11,7 @@ from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
-from decoders.records.places import PLACES, Place, places
+from decoders.records.places import ENVELOPE, PLACES, Place, places
 from decoders.schema import Definitions
 from decoders.view import View
 from tui.records import RecordLines
@@ -137,7 +137,7 @@ class Opener:
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
         """The records fields of an exchange, with what its other half says of them; none where it carries none."""
-        if row.protocol or row.api_key not in PLACES or row.state == State.ORPHAN_RESPONSE:
+        if row.protocol or row.api_key not in {*PLACES, ENVELOPE} or row.state == State.ORPHAN_RESPONSE:
             return []
         from decoders import message
 
@@ -147,15 +147,14 @@ class Opener:
         if detail.response is not None:
             data, _ = self.bytes_of(detail.response)
             answered = message.decode_response(data, row.api_key, row.api_version, self._definitions).body
-        return places(row.api_key, asked, answered, self._index.knowledge)
+        return places(row.api_key, asked, answered, self._index.knowledge, self._definitions)
 
     def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
         """The records of an exchange, not read yet; or what to say where there are none."""
-        lists = None if row.protocol else PLACES.get(row.api_key)
-        if lists is None:
+        if row.protocol or row.api_key not in {*PLACES, ENVELOPE}:
             return None, "no message of this API carries records"
-        frame = detail.request if lists.in_request else detail.response
-        if frame is None:
+        lists = PLACES.get(row.api_key)
+        if lists is not None and (detail.request if lists.in_request else detail.response) is None:
             return None, f"no {'request' if lists.in_request else 'response'} was seen"
         found = self.places(row, detail)
         if not any(len(place.records) for place in found):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Health, StreamProblem
@@ -38,3 +38,12 @@ class Lines(Protocol):
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes: ...
 
     def end(self) -> bytes: ...
+
+
+@runtime_checkable
+class Pieces(Lines, Protocol):
+    """Lines that may come to more text than should be held at once."""
+
+    def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
+        """The text of `lines` in pieces."""
+        ...

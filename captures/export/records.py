@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from captures.export import Reading
 from captures.export.encoding import encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json
+from decoders.jsonform import body_json, uuid_bytes
 from decoders.learning import learn
-from decoders.records.places import PLACES, assigned_offsets
+from decoders.records import skipped
+from decoders.records.form import Allowance, RecordsForm
+from decoders.records.places import ENVELOPE, PLACES, Lists, assigned_offsets
 from decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
+PIECE: Final = 1 << 20
+"""Bytes of text that are held at a time."""
 
 _OF_BATCH: Final = (
     "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
     "producerEpoch", "baseSequence", "recordCount", "sizeInBytes", "uncompressedSizeInBytes",
 )  # fmt: skip
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    """A message with records, and what answers or asked for it: the bodies of both as JSON, batches not opened."""
+
+    api: str | None
+    api_key: int
+    request: Body | None
+    response: Body | None
+
+    @property
+    def lists(self) -> Lists | None:
+        return PLACES.get(self.api_key)
 
 
 class RecordLines:
@@ -28,75 +50,141 @@ class RecordLines:
         self.problems = 0
         self._reader = reader
         self._view = view or View()
+        self._unopened = replace(self._view, open_batches=False)
 
     def begin(self) -> bytes:
         return b""
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        return b"".join(
-            [encode(line) + b"\n" for item in items if isinstance(item, Exchange) for line in self.records(item)]
-        )
+        return b"".join(self.pieces(items))
+
+    def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
+        """The same in pieces: one batch may be more text than there is memory."""
+        held: list[bytes] = []
+        size = 0
+        for item in items:
+            for record in self.records(item) if isinstance(item, Exchange) else ():
+                text = encode(record) + b"\n"
+                held.append(text)
+                size += len(text)
+                if size >= PIECE:
+                    yield b"".join(held)
+                    held, size = [], 0
+        yield b"".join(held)
 
     def end(self) -> bytes:
         return b""
 
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
-        """The objects of an exchange's records."""
-        place = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
-        if place is None or exchange.protocol is not None:
+        """The objects of an exchange's records, made as they are asked for."""
+        key = exchange.api_key
+        if exchange.protocol is not None or key is None or (key not in PLACES and key != ENVELOPE):
             learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
             return
         line = exchange_json(
             exchange,
             self._reader.source,
             self._reader.definitions,
-            view=self._view,
+            view=self._unopened,
             precision=self._reader.precision,
             health=self._reader.health,
         )
-        side = "request" if place.in_request else "response"
+        bodies = [None if line[side] is None else line[side]["body"] for side in ("request", "response")]
+        carrier = _carrier(_Carrier(line["api"], key, *bodies))
+        lists = carrier.lists
+        if lists is None:
+            return
+        side = "request" if lists.in_request else "response"
         self.problems += sum(problem["where"] == side for problem in line["problems"])
-        body = line[side] and line[side]["body"]
+        yield from self._message(line["exchange"], carrier, lists, counted=key != ENVELOPE)
+
+    def _message(self, number: int, carrier: _Carrier, lists: Lists, *, counted: bool) -> Iterator[dict[str, Any]]:
+        """The records of a message; `counted` says that what is wrong with its batches' headers was counted."""
+        body = carrier.request if lists.in_request else carrier.response
         if not body:
             return
-        answer = line["response"] and line["response"]["body"]
-        assigned = assigned_offsets(answer) if place.in_request else {}
-        for topic in body[place.topics]:
+        assigned = assigned_offsets(carrier.response) if lists.in_request else {}
+        fetch = carrier.api_key == skipped.FETCH and carrier.request is not None
+        asked = skipped.fetch_offsets(carrier.request) if fetch else {}
+        fields = [
+            (topic, partition, form)
+            for topic in body[lists.topics]
+            for partition in topic[lists.partitions]
+            if isinstance(form := partition[lists.field], RecordsForm)
+        ]
+        allowance = Allowance(self._view, sum(form["sizeInBytes"] for _, _, form in fields))
+        for topic, partition, form in fields:
+            index = partition.get("index", partition.get("partitionIndex"))
             topic_id = topic.get("topicId")
-            name = topic.get("name", topic.get("topic", line.get("topics", {}).get(topic_id)))
-            for partition in topic[place.partitions]:
-                records = partition[place.field]
-                number = partition.get("index", partition.get("partitionIndex"))
-                index = 0
-                for batch in records["batches"] if records else ():
-                    facts = {key: batch[key] for key in _OF_BATCH if key in batch}
-                    for record in batch["records"] or ():
-                        base = assigned.get((topic_id or name, number))
-                        yield _line(line, name, topic_id, number, record, facts, None if base is None else base + index)
-                        index += 1
+            name = topic.get("name", topic.get("topic"))
+            if name is None and topic_id is not None:
+                name = self._view.knowledge.topic(uuid_bytes(topic_id))
+            facts: dict[str, Any] = {"exchange": number, "api": carrier.api, "topic": name}
+            if topic_id is not None:
+                facts["topicId"] = topic_id
+            facts["partition"] = index
+            transactions = (partition.get("abortedTransactions") or ()) if fetch else ()
+            aborted = skipped.aborted(form["batches"], transactions, form.is_abort) if transactions else ()
+            below = asked.get((skipped.topic_key(topic), index))
+            base = assigned.get((topic_id or name, index))
+            yield from self._field(form, allowance, facts, frozenset(aborted), below, base, counted=counted)
+
+    def _field(
+        self,
+        form: RecordsForm,
+        allowance: Allowance,
+        facts: dict[str, Any],
+        aborted: frozenset[int],
+        below: int | None,
+        base: int | None,
+        *,
+        counted: bool,
+    ) -> Iterator[dict[str, Any]]:
+        """The records of a field; `facts` are those of its partition, `base` is the offset that the first was given."""
+        before = len(form.troubles) if counted else 0
+        count, last, batch = 0, -1, {}
+        for index, records in form.pieces(body_json, self._view, facts["topic"], allowance):
+            if index != last:
+                last, header = index, form["batches"][index]
+                batch = {name: header[name] for name in _OF_BATCH if name in header}
+            for record in records:
+                why = skipped.ABORTED if index in aborted else None
+                if below is not None and record["offset"] < below:
+                    why = skipped.BELOW
+                yield _line(facts, record, batch, why, None if base is None else base + count)
+                count += 1
+        self.problems += len(form.troubles) - before + form.left_out
+
+
+def _carrier(outer: _Carrier) -> _Carrier:
+    """The message itself, or what is in it where it is an Envelope whose inside is known."""
+    found = outer
+    while found.api_key == ENVELOPE:
+        asked, answered = _inside(found.request, "requestData"), _inside(found.response, "responseData")
+        if asked is None:
+            return found
+        body = None if answered is None else answered["body"]
+        found = _Carrier(asked["api"], asked["header"]["requestApiKey"], asked["body"], body)
+    return found
+
+
+def _inside(body: Body | None, field: str) -> Body | None:
+    shown = None if body is None else body[field]
+    found: Body | None = shown.get("decoded") if isinstance(shown, dict) else None
+    return found
 
 
 def _line(
-    line: dict[str, Any],
-    topic: str | None,
-    topic_id: str | None,
-    partition: int,
-    record: dict[str, Any],
-    batch: dict[str, Any],
-    assigned: int | None,
+    facts: Mapping[str, Any], record: Mapping[str, Any], batch: Mapping[str, Any], why: str | None, assigned: int | None
 ) -> dict[str, Any]:
-    shown: dict[str, Any] = {"schema": RECORD, "exchange": line["exchange"], "api": line["api"], "topic": topic}
-    if topic_id is not None:
-        shown["topicId"] = topic_id
-    shown["partition"] = partition
-    shown["offset"] = record["offset"]
+    shown: dict[str, Any] = {"schema": RECORD, **facts, "offset": record["offset"]}
     if assigned is not None:
         shown["assignedOffset"] = assigned
     shown["timestamp"] = record.get("timestamp")
     shown["key"] = record["key"]
     shown["value"] = record["value"]
     shown["headers"] = record.get("headers", [])
-    if "skipped" in record:
-        shown["skipped"] = record["skipped"]
+    if why is not None:
+        shown["skipped"] = why
     shown["batch"] = batch
     return shown

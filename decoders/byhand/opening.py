@@ -24,7 +24,7 @@ from decoders.message import (
     problems_inside,
     record_problems,
 )
-from decoders.problems import Code, DecodeError, Problem
+from decoders.problems import Code, DecodeError, Problem, limited
 from decoders.records import nodes
 from decoders.records.form import RecordsForm
 from decoders.records.places import places
@@ -247,7 +247,7 @@ class Opener:
         if decoded.body is not None and decoded.message is not None:
             view.knowledge.learn(decoded.message, decoded.version, decoded.body, asked)
         both = (asked, decoded.body) if side is Side.BROKER else (decoded.body, None)
-        known_places = places(key, *both, view.knowledge)
+        known_places = places(key, *both, view.knowledge, self.definitions)
         opened = Opened(
             kind,
             frame.start,
@@ -263,7 +263,7 @@ class Opener:
             definitions=decoded.definitions,
             may_hold_secrets=secrets.in_frame(key, data, response=side is Side.BROKER),
         )
-        problems = list(decoded.problems)
+        problems = list(limited(decoded.problems))
         if decoded.body is not None and decoded.message is not None:
             scope = Scope(view, self.definitions, asked)
             opened.body = body_json(decoded.body, decoded.message, decoded.version, view, scope)
@@ -331,7 +331,7 @@ class Opener:
         scope = Scope(self.view, self.definitions)
         opened.body = body_json(values, message, version, self.view, scope)
         decoded = Decoded(message, version, {}, values, body_start=start)
-        opened.problems = [replace(problem, where=Kind.MESSAGE) for problem in opened.problems]
+        opened.problems = [replace(problem, where=Kind.MESSAGE) for problem in limited(opened.problems)]
         opened.problems += record_problems(data, decoded, opened.body, Kind.MESSAGE)
         opened.problems += problems_inside(data, decoded, scope, Kind.MESSAGE)
         if position < len(data):
@@ -367,10 +367,11 @@ class Opener:
         form = RecordsForm(data)
         form.open(body_json, self.view)
         position = len(data) - form["truncatedTail"]
-        problems = [
+        found = [
             Problem(Kind.RECORDS, trouble.offset, trouble.path, trouble.message, trouble.code)
             for trouble in form.troubles
         ]
+        problems = list(limited(found, form.left_out))
         if form["truncatedTail"] and not any(problem.offset >= position for problem in problems):
             text = f"{form['truncatedTail']} bytes of a batch that is not whole"
             problems.append(Problem(Kind.RECORDS, position, "", text, Code.TRUNCATED))

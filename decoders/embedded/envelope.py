@@ -21,6 +21,7 @@ from decoders.tree import Node
 
 if TYPE_CHECKING:
     from decoders.message import Decoded
+    from decoders.schema.lookup import Definitions
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _LENGTH: Final = bytes(4)
@@ -94,6 +95,26 @@ def response(data: Buffer, scope: Scope) -> Enclosed | None:
     asked = decode_request(_LENGTH + bytes(forwarded), scope.definitions).body
     decoded = decode_response(_LENGTH + bytes(data), key, version, scope.definitions)
     return Enclosed(decoded, Side.BROKER, key, version, asked)
+
+
+def inside(
+    request: Mapping[str, Any] | None, response: Mapping[str, Any] | None, definitions: Definitions
+) -> tuple[int | None, Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """What the bodies of an Envelope and of its answer hold: the API key, and the bodies of the messages inside.
+
+    All are None where the request is not known, a body where it was not seen or cannot be read.
+    """
+    from decoders.message import decode_request, decode_response
+
+    forwarded = None if request is None else request["requestData"]
+    if forwarded is None:
+        return None, None, None
+    key, version = _key_and_version(forwarded)
+    asked = decode_request(_LENGTH + bytes(forwarded), definitions)
+    answer = None if response is None else response["responseData"]
+    if answer is None:
+        return key, asked.body, None
+    return key, asked.body, decode_response(_LENGTH + bytes(answer), key, version, definitions).body
 
 
 def _key_and_version(data: Buffer) -> tuple[int, int]:

@@ -16,10 +16,14 @@ DEEPEST: Final = 16
 
 @dataclass(slots=True)
 class Found:
-    """What came to light inside: whether something could not be read, and the troubles of records, by path."""
+    """What came to light inside: whether something could not be read, and the troubles of records, by path.
+
+    `left_out` is how many troubles of records were not kept.
+    """
 
     wrong: bool = False
     records: list[tuple[str, Trouble]] = field(default_factory=list)
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

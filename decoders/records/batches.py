@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 
@@ -39,8 +39,7 @@ _MINIMUM_LEGACY = 14
 _MINIMUM_V1 = 22
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One batch: `header` as the exchange JSON names it, and its bytes [start, end) in the field."""
 
     start: int
@@ -62,8 +61,7 @@ class Trouble:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Batches:
+class Batches(NamedTuple):
     """The batches of a records field.
 
     `truncated_tail` is how many bytes at the end belong to a batch that is not whole (normal at the end of a Fetch) or

@@ -201,12 +201,12 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
     """Blocks in xerial's framing (SnappyOutputStream), else one bare block."""
-    if data[: len(_XERIAL)] != _XERIAL:
+    if bytes(data[: len(_XERIAL)]) != _XERIAL:
         yield data
         return
     position, end = 0, len(data)
     while position < end:
-        if data[position : position + len(_XERIAL)] == _XERIAL:
+        if bytes(data[position : position + len(_XERIAL)]) == _XERIAL:
             position += _XERIAL_HEADER
             if position > end:
                 raise _failed("snappy", "they end within a header")

@@ -18,29 +18,40 @@ _FAR: Final = 1 << 62
 
 
 def read_records(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None, out: list[Record]
-) -> None:
-    """Append the `count` records that fill `data` to `out`.
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    out: list[Record],
+    *,
+    most: int | None = None,
+    done: int = 0,
+    position: int = 0,
+) -> int:
+    """Append to `out` the next of the `count` records that fill `data`, `most` at most; returns where they end.
 
-    `append_time`, where given, is the timestamp of them all. Raises RecordsError at the first that is damaged, after
-    those before it were appended, and where `count` records do not fill the bytes.
+    `done` of them were read before, up to `position`. `append_time`, where given, is the timestamp of them all. Raises
+    RecordsError at the first that is damaged, after those before it were appended, and where `count` records do not
+    fill the bytes.
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {count} records", 0)
     common = -_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR
-    first = len(out)
-    position = 0
-    while (read := len(out) - first) < count:
+    before = len(out) - done
+    wanted = count if most is None else min(count, done + most)
+    while (read := len(out) - before) < wanted:
         if common:
-            position = read_common(data, position, count - read, base_offset, base_timestamp, append_time, out)
-            read = len(out) - first
-        if read < count:
+            position = read_common(data, position, wanted - read, base_offset, base_timestamp, append_time, out)
+            read = len(out) - before
+        if read < wanted:
             careful = _Careful(data, position, read, count)
             out.append(careful.record(base_offset, base_timestamp, append_time))
             position = careful.stop
-    if position != len(data):
+    if read == count and position != len(data):
         left = len(data) - position
         raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last of {count} records", position)
+    return position
 
 
 def _long(number: int) -> int:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from decoders import secrets
 from decoders.primitives import Buffer
-from decoders.problems import Code
+from decoders.problems import MOST, Code
 from decoders.records import internal
 from decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
 from decoders.records.compiled import in_base64, record_forms, text_or_base64
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.legacy import RECORD_COSTS
-from decoders.records.opening import Opened, open_batch
+from decoders.records.opening import Opened, open_batch, open_pieces
 from decoders.records.record import Record, RecordsError
+from decoders.records.skipped import ABORT
 from decoders.view import PLAIN, Payloads, View
 
 GROWTH: Final = 64
@@ -22,23 +24,32 @@ GROWTH: Final = 64
 
 
 class Allowance:
-    """How many bytes the compressed batches of a message may still come to: many small ones can hold a lot together."""
+    """How many bytes the compressed batches of a message may still come to: many small ones can hold a lot together.
+
+    `troubles` is how many more of them are kept: there may be one a record.
+    """
 
     def __init__(self, view: View, size: int) -> None:
-        self.most = self.left = max(view.batch_limit, GROWTH * size)
+        self.limit = view.batch_limit
+        self.most = self.left = max(self.limit, GROWTH * size)
+        self.troubles = MOST
 
-    def open(self, records: Buffer, batch: Batch, limit: int) -> Opened:
-        """Open a batch within what is left, and within a `limit` of its own."""
-        opened = open_batch(records, batch, limit=min(limit, self.left))
-        if batch.header["compression"] == "none":
-            return opened
-        if self.left < limit:
-            text = f"the batches of the message come to more than {self.most} bytes: not opened"
-            beyond = Code.DECOMPRESSION_LIMIT
-            troubles = [replace(one, message=text) if one.code is beyond else one for one in opened.troubles]
-            opened = replace(opened, troubles=troubles)
-        self.left -= min(self.left, max(opened.uncompressed_size or 0, RECORD_COSTS * len(opened.records)))
-        return opened
+    def open(self, records: Buffer, batch: Batch) -> Iterator[Opened]:
+        """Open a batch piece by piece within what is left, and within what one may have."""
+        left = self.left
+        compressed = batch.header["compression"] != "none"
+        size = count = 0
+        for opened in open_pieces(records, batch, limit=min(self.limit, left)):
+            size, count = opened.uncompressed_size or 0, count + len(opened.records)
+            shared = compressed and left < self.limit
+            yield opened._replace(troubles=list(map(self._named, opened.troubles))) if shared else opened
+        if compressed:
+            self.left -= min(left, max(size, RECORD_COSTS * count))
+
+    def _named(self, trouble: Trouble) -> Trouble:
+        if trouble.code is not Code.DECOMPRESSION_LIMIT:
+            return trouble
+        return replace(trouble, message=f"the batches of the message come to more than {self.most} bytes: not opened")
 
 
 def unaligned_records(records: Buffer) -> RecordsForm:
@@ -46,13 +57,14 @@ def unaligned_records(records: Buffer) -> RecordsForm:
 
 
 class RecordsForm(dict[str, Any]):
-    """The JSON form of a records field; `troubles` are for the exchange's problems.
+    """The JSON form of a records field; `troubles` are for the exchange's problems, as far as they are kept.
 
-    Its batches have no records until `open` is called. Where the field is not `aligned` to batches (a piece of a
-    snapshot, KIP-630), "truncatedHead" is how many bytes belong to one that began before.
+    `left_out` is how many are not. Its batches have no records until `open` is called. Where the field is not `aligned`
+    to batches (a piece of a snapshot, KIP-630), "truncatedHead" is how many bytes belong to one that began before.
     """
 
     troubles: list[Trouble]
+    left_out = 0
 
     def __init__(self, records: Buffer, *, aligned: bool = True) -> None:
         start, parsed = (0, parse(records)) if aligned else parse_unaligned(records)
@@ -74,58 +86,79 @@ class RecordsForm(dict[str, Any]):
         `topic` is the name of the records' topic, None where it is unknown; `allowance` is the message's, where that
         may have further fields.
         """
+        for index, records in self.pieces(to_json, view, topic, allowance):
+            batch = self["batches"][index]
+            if batch["uncompressedSizeInBytes"] is None:
+                batch["records"] = None
+            else:
+                batch.setdefault("records", []).extend(records)
+
+    def pieces(
+        self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
+    ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """The same piece by piece, once: the index of a batch, and records of it that follow those before.
+
+        Each batch comes at least once, however empty. It is then complete but for "records".
+        """
         if self._parsed is None:
             return
         allowance = allowance or Allowance(view, self["sizeInBytes"])
-        troubles = []
+        before = len(self.troubles)
         for index, batch in enumerate(self._parsed.batches):
-            found = _open(self._records, batch, to_json, view, topic, allowance)
-            path = f"batches[{index}]"
-            troubles += [
-                replace(
-                    trouble,
-                    offset=self._start + trouble.offset,
-                    path=f"{path}.{trouble.path}" if trouble.path else path,
-                )
-                for trouble in found
-            ]
-        if troubles:
-            self.troubles = sorted([*self.troubles, *troubles], key=lambda trouble: trouble.offset)
+            first = 0
+            for opened in allowance.open(self._records, batch):
+                shown, troubles = _forms(batch, opened, first, to_json, view, topic)
+                self._keep(troubles, f"batches[{index}]", allowance)
+                first += len(shown)
+                batch.header["uncompressedSizeInBytes"] = opened.uncompressed_size
+                yield index, shown
+        if len(self.troubles) > before:
+            self.troubles.sort(key=lambda trouble: trouble.offset)
         self._records, self._parsed = b"", None
 
+    def is_abort(self, index: int) -> bool:
+        """Whether the control batch with an index aborts its transaction; before the batches are opened."""
+        if self._parsed is None:
+            return False
+        records = open_batch(self._records, self._parsed.batches[index], most=1).records
+        return bool(records) and type_of(records[0][2]) == ABORT
 
-def _open(
-    records: Buffer, batch: Batch, to_json: ToJson, view: View, topic: str | None, allowance: Allowance
-) -> list[Trouble]:
-    """Complete the header of a batch to its JSON form in place; returns what is wrong inside."""
-    opened = allowance.open(records, batch, view.batch_limit)
+    def _keep(self, troubles: list[Trouble], path: str, allowance: Allowance) -> None:
+        """Keep what is wrong in a batch, as much of it as its message is allowed."""
+        kept = troubles[: allowance.troubles]
+        allowance.troubles -= len(kept)
+        self.left_out += len(troubles) - len(kept)
+        self.troubles += [
+            replace(one, offset=self._start + one.offset, path=f"{path}.{one.path}" if one.path else path)
+            for one in kept
+        ]
+
+
+def _forms(
+    batch: Batch, opened: Opened, first: int, to_json: ToJson, view: View, topic: str | None
+) -> tuple[list[dict[str, Any]], list[Trouble]]:
+    """The JSON forms of records of a batch, `first` of which came before, and what is wrong inside."""
     header = batch.header
-    troubles = opened.troubles
+    records, troubles = opened.records, opened.troubles
     bad: list[tuple[int, int]] = []
     if header["magic"] == 2:
-        shown, bad = record_forms(opened.records)
+        shown, bad = record_forms(records)
     else:
-        shown = list(map(_message if header["magic"] else _message_v0, opened.records))
+        shown = list(map(_message if header["magic"] else _message_v0, records))
         if "recordCount" not in header:
-            _complete(header, opened.records)
+            _complete(header, records)
     if header.get("isControl"):
-        troubles = [*troubles, *_control(batch, opened.records, shown, to_json)]
+        troubles = [*troubles, *_control(batch, records, first, shown, to_json)]
     elif topic in internal.TOPICS:
-        troubles = [*troubles, *_internal(batch, opened.records, shown, to_json, view, topic)]
+        troubles = [*troubles, *_internal(batch, records, first, shown, to_json, view, topic)]
     elif view.payloads is not None:
-        _show_payloads(view.payloads, topic, opened.records, shown)
+        _show_payloads(view.payloads, topic, records, shown)
     if topic in secrets.TOPICS and not view.show_secrets:
-        _withhold_undecoded(opened.records, shown)
-    header["uncompressedSizeInBytes"] = opened.uncompressed_size
-    header["records"] = None if opened.uncompressed_size is None else shown
+        _withhold_undecoded(records, shown)
     # A header key is text by its type, so that one that is not cannot be shown as it is.
-    return [
-        *troubles,
-        *(
-            Trouble(batch.start, Code.BAD_UTF8, "a header's key is not UTF-8", f"records[{index}].headers[{at}].key")
-            for index, at in bad
-        ),
-    ]
+    text = "a header's key is not UTF-8"
+    odd = [Trouble(batch.start, Code.BAD_UTF8, text, f"records[{first + one}].headers[{at}].key") for one, at in bad]
+    return shown, [*troubles, *odd]
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:
@@ -174,10 +207,12 @@ def _message_v0(record: Record) -> dict[str, Any]:
     return {"offset": offset, "key": text_or_base64(key), "value": text_or_base64(value)}
 
 
-def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], to_json: ToJson) -> list[Trouble]:
+def _control(
+    batch: Batch, records: list[Record], first: int, shown: list[dict[str, Any]], to_json: ToJson
+) -> list[Trouble]:
     """Show the keys and values of control records decoded as well."""
     troubles = []
-    for index, (record, form) in enumerate(zip(records, shown, strict=True)):
+    for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
         if key is None:
             text = "a control record without key"
@@ -195,11 +230,17 @@ def _control(batch: Batch, records: list[Record], shown: list[dict[str, Any]], t
 
 
 def _internal(
-    batch: Batch, records: list[Record], shown: list[dict[str, Any]], to_json: ToJson, view: View, topic: str
+    batch: Batch,
+    records: list[Record],
+    first: int,
+    shown: list[dict[str, Any]],
+    to_json: ToJson,
+    view: View,
+    topic: str,
 ) -> list[Trouble]:
     """Show the keys and values of an internal topic's records decoded as well."""
     troubles = []
-    for index, (record, form) in enumerate(zip(records, shown, strict=True)):
+    for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
         for part, data in (("key", key), ("value", value)):
             if data is not None:

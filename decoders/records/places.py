@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from decoders.embedded import envelope
+from decoders.embedded.scope import DEEPEST
 from decoders.knowledge import Knowledge
 from decoders.primitives import Buffer
 from decoders.records import skipped
+from decoders.schema.lookup import Definitions
 
 Values = Mapping[str, Any]
 
@@ -29,6 +32,9 @@ PLACES: Final[Mapping[int, Lists]] = {
     78: Lists(False, "responses", "partitions", "records"),
 }
 """API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are."""
+
+ENVELOPE: Final = 58
+"""API key of what may hold any of these (KIP-590)."""
 
 UNALIGNED: Final = "unalignedRecords"
 """The field whose bytes may begin within a batch."""
@@ -57,8 +63,21 @@ class Place:
         return not self.path.endswith(UNALIGNED)
 
 
-def places(api_key: int | None, request: Values | None, response: Values | None, knowledge: Knowledge) -> list[Place]:
-    """The records fields of an exchange that are not null; either half may be missing."""
+def places(
+    api_key: int | None,
+    request: Values | None,
+    response: Values | None,
+    knowledge: Knowledge,
+    definitions: Definitions,
+) -> list[Place]:
+    """The records fields of an exchange that are not null; either half may be missing.
+
+    Those of an Envelope are those of the message inside.
+    """
+    depth = 0
+    while api_key == ENVELOPE and depth < DEEPEST:
+        api_key, request, response = envelope.inside(request, response, definitions)
+        depth += 1
     lists = None if api_key is None else PLACES.get(api_key)
     if lists is None:
         return []
@@ -67,7 +86,9 @@ def places(api_key: int | None, request: Values | None, response: Values | None,
         return []
     assigned = assigned_offsets(response) if lists.in_request else {}
     asked = skipped.fetch_offsets(request) if api_key == skipped.FETCH else {}
-    return list(_places(lists, body, asked, assigned, knowledge))
+    found = _places(lists, body, asked, assigned, knowledge)
+    above = ("requestData.body." if lists.in_request else "responseData.body.") * depth
+    return [replace(place, path=above + place.path) for place in found] if above else list(found)
 
 
 def _places(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -361,12 +362,17 @@ class _Export:
 
     def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
         """The text of those that are selected."""
+        from captures.export import Pieces
+
         reader = self.reader
         if not self.selection.everything:
             items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
         if self.redaction is not None:
             items = list(self.redaction.items(items))
-        return (self.lines.lines(items[start : start + AT_ONCE]) for start in range(0, len(items), AT_ONCE))
+        parts = (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
+        if isinstance(self.lines, Pieces):
+            return chain.from_iterable(map(self.lines.pieces, parts))
+        return map(self.lines.lines, parts)
 
     def learn(self, items: Sequence[Exchange | StreamProblem]) -> None:
         from decoders.exchange import Exchange

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from captures.export import Pieces
+from captures.export.records import PIECE, RecordLines
+from decoders.exchange import Health
+from decoders.view import View
 from kproxy.cli.exits import Exit
 from tests.captures import traffic
 from tests.captures.test_export import run
+from tests.decoders.records.support import batch, record
+from tests.support.scripts import Script, Tape, eyes, play, request, response
+
+
+@dataclass
+class Played:
+    """A reading of a script."""
+
+    source: Tape
+    definitions: Any = field(default_factory=eyes)
+    health: Health = field(default_factory=Health)
+    precision: int = 6
+
+
+def texts(*frames: tuple[bytes, bytes], view: View | None = None) -> tuple[RecordLines, list[bytes]]:
+    """Requests with their responses on one connection as lines of records, in pieces."""
+    script = Script()
+    for asked, answered in frames:
+        script.client(asked).broker(answered)
+    played = play(script.end())
+    lines = RecordLines(Played(played.tape), view)
+    return lines, list(lines.pieces(played.exchanges))
 
 
 def exported(*arguments: str, capture: Any = traffic.LIBRDKAFKA) -> list[dict[str, Any]]:
@@ -65,3 +93,86 @@ def test_a_batch_beyond_the_limit_is_told_of() -> None:
 @pytest.mark.parametrize("size", ["x", "-1"])
 def test_a_limit_is_a_size(size: str) -> None:
     assert run(str(traffic.KAFKA_1_1), "--batch-limit", size).exit_code == Exit.USAGE
+
+
+def produce(records: bytes) -> tuple[bytes, bytes]:
+    asked = [{"name": "orders", "partitionData": [{"index": 3, "records": records}]}]
+    told = [{"name": "orders", "partitionResponses": [{"index": 3, "baseOffset": 40}]}]
+    return request(0, 9, 7, acks=1, topicData=asked), response(0, 9, 7, responses=told)
+
+
+def fetch(records: bytes) -> tuple[bytes, bytes]:
+    asked = [{"topic": "orders", "partitions": [{"partition": 3, "fetchOffset": 1}]}]
+    told: dict[str, Any] = {"partitionIndex": 3, "records": records}
+    return request(1, 11, 8, topics=asked), response(1, 11, 8, responses=[{"topic": "orders", "partitions": [told]}])
+
+
+def enclosed(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    asked, answered = (frame[4:] for frame in pair)
+    return (
+        request(58, 0, 1, requestData=asked, clientHostAddress=b"\x0a\0\0\1"),
+        response(58, 0, 1, responseData=answered),
+    )
+
+
+@pytest.mark.parametrize("pair", [produce, fetch])
+@pytest.mark.parametrize("depth", [1, 3])
+def test_records_of_messages_in_an_envelope(pair: Any, depth: int) -> None:
+    data = batch(b"".join(record(index, b"k", b"v%d" % index) for index in range(3)), 3)
+    damaged = bytearray(batch(record(0, b"k", b"\xff" * 9) + record(1, b"k", b""), 2, offset=3))
+    damaged[-5] ^= 0x40
+    plain = wrapped = pair(data + bytes(damaged))
+    for _ in range(depth):
+        wrapped = enclosed(wrapped)
+    directly, expected = texts(plain)
+    lines, found = texts(wrapped)
+    assert found == expected
+    assert len(b"".join(found).splitlines()) >= 4
+    assert lines.problems == directly.problems > 0
+    first = json.loads(found[0].splitlines()[0])
+    assert (first["api"], first["topic"], first["partition"]) == (
+        "Produce" if pair is produce else "Fetch",
+        "orders",
+        3,
+    )
+    assert first.get("assignedOffset") == (40 if pair is produce else None)
+    assert first.get("skipped") == (None if pair is produce else "below_fetch_offset")
+
+
+def test_an_envelope_without_records() -> None:
+    metadata = request(3, 12, 5, topics=[{"name": "orders"}]), response(3, 12, 5)
+    assert texts(enclosed(metadata))[1] == [b""]
+    assert texts((enclosed(metadata)[0], b""), (request(58, 0, 1, requestData=b"\0"), b""))[1] == [b""]
+
+
+def test_many_records_come_in_pieces() -> None:
+    count = 30_000
+    packed = gzip.compress(b"".join(record(index, None, b"x") for index in range(count)))
+    lines, pieces = texts(produce(batch(packed, count, attributes=1)))
+    assert isinstance(lines, Pieces)
+    assert len(pieces) > 3
+    assert all(len(piece) < PIECE + 1000 for piece in pieces)
+    offsets = [json.loads(line)["assignedOffset"] for line in b"".join(pieces).splitlines()]
+    assert offsets == list(range(40, 40 + count))
+
+
+@pytest.mark.parametrize("capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1])
+def test_lines_are_those_of_the_exchanges(capture: Any) -> None:
+    """Opened a piece at a time or as part of their exchange, records are the same."""
+    whole = [json.loads(line) for line in run(str(capture)).stdout.splitlines()]
+    expected = []
+    for line in traffic.exchanges(whole):
+        body = (line["request"] if line["api_key"] == 0 else line["response"] or {}).get("body") or {}
+        for topic in body.get("topicData" if line["api_key"] == 0 else "responses", ()):
+            for partition in topic.get("partitionData", topic.get("partitions", ())):
+                for one in (partition.get("records") or {"batches": []})["batches"]:
+                    expected += [(line["exchange"], one["baseOffset"], record) for record in one["records"] or ()]
+    parts = ("offset", "timestamp", "key", "value", "headers", "skipped")
+    found = [
+        (one["exchange"], one["batch"]["baseOffset"], [one.get(part) for part in parts])
+        for one in exported(capture=capture)
+    ]
+    assert found == [
+        (number, base, [one.get(part, [] if part == "headers" else None) for part in parts])
+        for number, base, one in expected
+    ]

@@ -15,7 +15,7 @@ import pytest
 from decoders.records.places import Place
 from tests.decoders.records.support import batch, message, record
 from tests.support.indexes import IndexBuilder
-from tests.support.scripts import response
+from tests.support.scripts import request, response
 from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
 from tui.records import RecordLine, RecordLines, TextLine
@@ -145,6 +145,32 @@ async def test_what_carries_no_records_says_so(records: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await open_tab(pilot, 3)
         assert "no message of this API carries records" in "\n".join(grid(app))
+
+
+async def test_records_of_a_produce_in_an_envelope(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    partition = {"index": 3, "records": batch(record(0, b"order-1", b"{}"), 1, base_time=TIME)}
+    asked = request(0, 9, 7, acks=1, topicData=[{"name": "orders", "partitionData": [partition]}])
+    told = {"index": 3, "baseOffset": 1045}
+    answered = response(0, 9, 7, responses=[{"name": "orders", "partitionResponses": [told]}])
+    host = b"\x0a\0\0\1"
+    for inner, answer in ((asked, answered), (request(3, 12, 5)[4:], None)):
+        data = inner if answer is None else inner[4:]
+        envelope = {"requestData": data, "requestPrincipal": None, "clientHostAddress": host}
+        builder.exchange(
+            "Envelope", 0, envelope, {"responseData": None if answer is None else answer[4:], "errorCode": 0}
+        )
+    app = KproxyApp(builder.finish(), ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_tab(pilot, 0)
+        text = "\n".join(grid(app))
+        assert "order-1" in text
+        assert "orders" in text
+        assert "1045" in text
+        assert "1 record" in text
+        await pilot.press("escape")
+        await open_tab(pilot, 1)
+        assert "no records" in "\n".join(grid(app))
 
 
 async def test_a_long_value_shows_its_head_and_then_more(records: Path) -> None:

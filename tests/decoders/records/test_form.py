@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 import zstandard
 
+from decoders import problems
 from decoders.jsonform import body_json
 from decoders.problems import Code
 from decoders.records.form import RecordsForm
+from decoders.records.opening import AT_ONCE
 from decoders.records.shown import text_or_base64
 from decoders.view import View
+from tests.decoders.embedded.support import lines
 from tests.decoders.records.support import batch, message, record
 from tests.decoders.test_exchange_json import one
 from tests.support.scripts import Script, request, response
@@ -204,3 +207,35 @@ def test_records_of_aborted_transactions() -> None:
     assert found == [0, 7]
     # Who reads uncommitted records is told of no aborted transactions, and gets them all.
     assert {mark for _, mark in marks(fetched(records, None, 0))} == {None}
+
+
+def test_problems_beyond_a_number_are_counted() -> None:
+    count = problems.MOST + 500
+    data = batch(b"".join(record(index, None, b"", [(b"\xff", b"")]) for index in range(count)), count)
+    form = shown(data + data)
+    assert len(form.troubles) == problems.MOST
+    assert form.left_out == problems.MOST + 1000
+    assert [len(one["records"]) for one in form["batches"]] == [count, count]
+    asked = request(0, 9, 1, acks=1, topicData=[{"name": "t", "partitionData": [{"index": 0, "records": data + data}]}])
+    for frame in (asked, request(58, 0, 1, requestData=asked[4:], clientHostAddress=b"\x0a\0\0\1")):
+        (line,) = lines((frame, b""))
+        assert len(line["problems"]) == problems.MOST + 1
+        assert line["problems"][0]["code"] == "bad_utf8"
+        assert line["problems"][0]["path"].endswith("batches[0].records[0].headers[0].key")
+        assert line["problems"][-1]["message"] == f"{problems.MOST + 1000} further problems are left out"
+
+
+def test_problems_of_a_frame_beyond_a_number_are_counted() -> None:
+    names = [{"name": "~~~"} for _ in range(problems.MOST + 7)]
+    data = request(3, 12, 1, topics=names).replace(b"~~~", b"\xff\xff\xff")
+    (line,) = lines((data, b""))
+    assert len(line["problems"]) == problems.MOST + 1
+    assert line["problems"][-1]["message"] == "7 further problems are left out"
+
+
+def test_records_of_a_later_piece_keep_their_place() -> None:
+    data = record(0, None, b"") * AT_ONCE + record(0, None, b"", [(b"a", b""), (b"\xff", b"")])
+    (trouble,) = shown(batch(data, AT_ONCE + 1)).troubles
+    assert trouble.path == f"batches[0].records[{AT_ONCE}].headers[1].key"
+    (trouble,) = shown(batch(record(0, None, b"") * AT_ONCE + b"\2\0", AT_ONCE + 1)).troubles
+    assert trouble.path.startswith(f"batches[0].records[{AT_ONCE}]")

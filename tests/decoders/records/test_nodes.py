@@ -185,7 +185,7 @@ def compare(exchange: Exchange, source: Any, known: Any) -> int:
         key,
         version,
         known,
-        places=places(key, asked, answered, knowledge.Knowledge()),
+        places=places(key, asked, answered, knowledge.Knowledge(), known),
     )
     fields = [node for node in root.walk() if node.type == "records" and node.value is not None]
     lists = PLACES[key]

@@ -15,6 +15,7 @@ from decoders.problems import Code
 from decoders.records.batches import parse
 from decoders.records.form import RecordsForm
 from decoders.records.legacy import MOST_NESTED
+from decoders.records.opening import open_batch, open_pieces
 from decoders.view import View
 from tests.decoders.records.support import batch, message, read, record
 from tests.support.peers import READERS
@@ -251,3 +252,20 @@ def test_any_bytes_in_a_set(data: bytes, magic: int, attributes: int) -> None:
         form = RecordsForm(message(magic, 3, None, value, attributes=attributes))
         form.open(lambda values, *_: values, View(batch_limit=10_000))
         assert form.troubles or form["batches"][0]["records"]
+
+
+@given(st.data(), st.sampled_from((0, GZIP)), st.integers(1, 5))
+def test_pieces_come_to_the_whole(data: st.DataObject, attributes: int, at_once: int) -> None:
+    inner = bytearray(RECORDS)
+    if data.draw(st.booleans()):
+        inner[data.draw(st.integers(0, len(inner) - 1))] = data.draw(st.integers(0, 255))
+    count = data.draw(st.integers(-1, 6))
+    packed = batch(gzip.compress(bytes(inner)) if attributes else bytes(inner), count, attributes=attributes)
+    (one,) = parse(packed).batches
+    whole = open_batch(packed, one)
+    pieces = list(open_pieces(packed, one, at_once=at_once))
+    assert [record for piece in pieces for record in piece.records] == whole.records
+    assert all(len(piece.records) <= at_once for piece in pieces)
+    assert {piece.uncompressed_size for piece in pieces} == {whole.uncompressed_size}
+    assert [trouble for piece in pieces for trouble in piece.troubles] == whole.troubles
+    assert pieces[-1].troubles == whole.troubles
