@@ -59,16 +59,19 @@ def type_name(number: int) -> str:
     return TYPES[number][0] if 0 <= number < len(TYPES) else f"UNKNOWN({number})"
 
 
-def key_json(key: bytes) -> dict[str, Any]:
-    """What a control record's key says. Raises RecordsError."""
+def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
+    """What a control record's key says, and whether that is all of it. Raises RecordsError."""
     if len(key) < _KEY.size:
         raise RecordsError(Code.TRUNCATED, f"a control record's key of {len(key)} bytes", len(key), part="key")
     version, number = _KEY.unpack_from(key)
-    return {"version": version, "type": number, "name": type_name(number)}
+    return {"version": version, "type": number, "name": type_name(number)}, len(key) == _KEY.size
 
 
-def value_json(number: int, value: bytes, to_json: ToJson) -> dict[str, Any] | None:
-    """What the value of a control record of this type says, None for an unknown type. Raises RecordsError."""
+def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, Any], bool] | None:
+    """What the value of a control record of this type says, and whether that is all of it; None for an unknown type.
+
+    A newer version may say more than is known. Raises RecordsError.
+    """
     found = _definition(number, value)
     if found is None:
         return None
@@ -82,7 +85,7 @@ def value_json(number: int, value: bytes, to_json: ToJson) -> dict[str, Any] | N
         left = len(value) - position
         raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {message.name}", position, part="value")
     shown: dict[str, Any] = to_json(values, message, known)
-    return {"version": version, **shown} if start else shown
+    return {"version": version, **shown} if start else shown, position == len(value)
 
 
 def value_tree(number: int, value: bytes) -> Node | None:

@@ -140,6 +140,7 @@ def _forms(
     """The JSON forms of records of a batch, `first` of which came before, and what is wrong inside."""
     header = batch.header
     records, troubles = opened.records, opened.troubles
+    hidden = topic in secrets.TOPICS and not view.show_secrets
     bad: list[tuple[int, int]] = []
     if header["magic"] == 2:
         shown, bad = record_forms(records)
@@ -148,12 +149,12 @@ def _forms(
         if "recordCount" not in header:
             _complete(header, records)
     if header.get("isControl"):
-        troubles = [*troubles, *_control(batch, records, first, shown, to_json)]
+        troubles = [*troubles, *_control(batch, records, first, shown, to_json, hidden=hidden)]
     elif topic in internal.TOPICS:
         troubles = [*troubles, *_internal(batch, records, first, shown, to_json, view, topic)]
     elif view.payloads is not None:
         _show_payloads(view.payloads, topic, records, shown)
-    if topic in secrets.TOPICS and not view.show_secrets:
+    if hidden:
         _withhold_undecoded(records, shown)
     # A header key is text by its type, so that one that is not cannot be shown as it is.
     text = "a header's key is not UTF-8"
@@ -208,9 +209,9 @@ def _message_v0(record: Record) -> dict[str, Any]:
 
 
 def _control(
-    batch: Batch, records: list[Record], first: int, shown: list[dict[str, Any]], to_json: ToJson
+    batch: Batch, records: list[Record], first: int, shown: list[dict[str, Any]], to_json: ToJson, *, hidden: bool
 ) -> list[Trouble]:
-    """Show the keys and values of control records decoded as well."""
+    """Show the keys and values of control records decoded as well; bytes that say more are withheld where `hidden`."""
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
@@ -219,14 +220,22 @@ def _control(
             troubles.append(Trouble(batch.start, Code.TRUNCATED, text, f"records[{index}].key"))
             continue
         try:
-            form["key"] = {**in_base64(key), "decoded": key_json(key)}
+            form["key"] = _with_inside(key, key_json(key), hidden=hidden)
             kind = type_of(key)
-            decoded = None if value is None or kind is None else value_json(kind, value, to_json)
-            if value is not None:
-                form["value"] = in_base64(value) if decoded is None else {**in_base64(value), "decoded": decoded}
+            if value is not None and kind is not None:
+                form["value"] = _with_inside(value, value_json(kind, value, to_json), hidden=hidden)
         except RecordsError as error:
             troubles.append(Trouble(batch.start, error.code, error.message, f"records[{index}].{error.part}"))
     return troubles
+
+
+def _with_inside(data: bytes, inside: tuple[dict[str, Any], bool] | None, *, hidden: bool) -> dict[str, Any]:
+    """The form of bytes, and what is known to be inside: (decoded, whether that is all of it)."""
+    if inside is None:
+        return in_base64(data)
+    decoded, whole = inside
+    plain: dict[str, Any] = secrets.redacted(data) if hidden and not whole else in_base64(data)
+    return {**plain, "decoded": decoded}
 
 
 def _internal(

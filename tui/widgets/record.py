@@ -127,12 +127,12 @@ class RecordPane(Lines):
         if number is None or value is None:
             return
         try:
-            decoded = control.value_json(number, value, body_json)
+            inside = control.value_json(number, value, body_json)
         except RecordsError as error:
             yield "", error.message, look.SEVERITY["E"], ""
             return
-        if decoded is not None:
-            yield "", json.dumps(decoded, ensure_ascii=False), *_PLAIN
+        if inside is not None:
+            yield "", json.dumps(inside[0], ensure_ascii=False), *_PLAIN
 
     def _payload(self, part: str, data: bytes | None) -> Iterator[Shown]:
         """A key or value: by whom it is read and why, then what it says; bytes where it cannot be read."""

@@ -200,12 +200,23 @@ def test_secrets_are_withheld_in_what_was_read_and_in_its_bytes() -> None:
     [
         batch(record(0, None, SCRAM), 1, attributes=32),
         batch(record(0, b"\0\0\0\2", SCRAM), 1, attributes=32),
+        batch(record(0, b"\0\0\0\1", SCRAM), 1, attributes=32),
+        batch(record(0, b"\0\0\0\1\0\0" + SCRAM, None), 1, attributes=32),
         batch(record(0, SCRAM, None), 1),
         batch(record(0, None, b"x", [(b"h", SCRAM)]), 1),
         message(1, 0, SCRAM, SCRAM),
         message(1, 0, None, gzip.compress(message(1, 0, None, SCRAM)), attributes=1),
     ],
-    ids=["control", "controlled value", "key", "header", "message", "message set"],
+    ids=[
+        "control",
+        "controlled value",
+        "value as of a newer version",
+        "controlled key",
+        "key",
+        "header",
+        "message",
+        "message set",
+    ],
 )
 def test_a_secret_that_damage_moved_is_withheld(data: bytes) -> None:
     for show_secrets in (False, True):
@@ -219,6 +230,19 @@ def test_a_secret_that_damage_moved_is_withheld(data: bytes) -> None:
         told = [node for node in leaves(field) if SCRAM in bytes(node.value)]
         assert told
         assert all(node.secret is not show_secrets for node in told)
+
+
+def test_a_control_record_of_a_newer_version_is_read_and_its_bytes_are_withheld() -> None:
+    newer, known = b"\0\5\0\0\0\7" + b"more", b"\0\0\0\0\0\7"
+    for value, whole in ((newer, False), (newer[:6], True), (known, True)):
+        for topic in (CLUSTER, None):
+            form = RecordsForm(batch(record(0, b"\0\0\0\1", value), 1, attributes=32))
+            form.open(body_json, topic=topic)
+            (found,) = form["batches"][0]["records"]
+            assert found["value"]["decoded"] == {"version": value[1], "coordinatorEpoch": 7}
+            assert ("base64" in found["value"]) is (whole or topic is None)
+            assert found["key"]["base64"] == "AAAAAQ=="
+            assert form.troubles == []
 
 
 def leaves(node: Node) -> list[Node]:
