@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ _GAP: Final = re.compile(r"\s*")
 _ASCII_COLUMN: Final = re.compile(r"(?:^|\s)[|>].*$")
 _NUMBERS: Final = re.compile(r"0x([0-9A-Fa-f]{1,2})(?![0-9A-Fa-f])")
 _NOTHING: Final = re.compile(r"[\s,;:{}()\[\]\"'-]+|0[xX](?=[0-9A-Fa-f]{2})")
+_NO_DIGIT: Final = re.compile(r"[^0-9A-Fa-f]")
+_NEVER: Final = re.compile(r"[^0-9A-FXa-fx\s,;:{}()\[\]\"'-]")
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3})|(\n)|(.))", re.DOTALL)
 _CONTROL: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v"}
 _QUOTED: Final = re.compile(r"""b?(?P<quote>['"])(.*?)(?<!\\)(?P=quote)""", re.DOTALL)
@@ -65,8 +68,10 @@ def of_base64(text: str) -> bytes:
 def _base64(text: str) -> list[bytes] | None:
     """Base64 that nothing else can be: one word of whole quadruples that has letters beyond hex."""
     word = text.strip()
+    if re.search(r"[ \t]", word):
+        return None
     packed = "".join(word.split())
-    if len(packed) % 4 or not _BASE64.fullmatch(packed) or re.search(r"[ \t]", word):
+    if len(packed) % 4 or not _BASE64.fullmatch(packed):
         return None
     if not re.search(r"[G-Zg-z+/]", packed.replace("0x", "")):
         return None
@@ -101,28 +106,32 @@ def _literal(text: str) -> bytes:
 
 def _plain(text: str) -> bytes:
     """Hex digits among whatever commonly stands between them."""
+    with contextlib.suppress(ValueError):
+        return bytes.fromhex(text)
     inside = re.search(r"\{(.*?)\}", text, re.DOTALL)
     content = text if inside is None else inside[1]
     numbers = _NUMBERS.findall(content)
     if numbers and not re.search(r"[0-9A-Za-z]", _NUMBERS.sub("", content)):
         return bytes(int(number, 16) for number in numbers)
-    digits = []
-    position = 0
-    while position < len(content):
-        if (between := _NOTHING.match(content, position)) is not None:
-            position = between.end()
-            continue
-        if content[position] not in "0123456789abcdefABCDEF":
-            line = content.count("\n", 0, position) + 1
-            column = position - content.rfind("\n", 0, position)
-            raise DumpError(f"not hex: {content[position]!r} at line {line}, column {column}")
-        digits.append(content[position])
-        position += 1
+    never = _NEVER.search(content)
+    if never is not None:
+        content = content[: never.end()]  # what follows matters no more
+    digits = _NOTHING.sub("", content)
+    strange = _NO_DIGIT.search(digits)
+    if strange is not None:
+        position = strange.start()
+        for between in _NOTHING.finditer(content):
+            if between.start() > position:
+                break
+            position += len(between[0])
+        line = content.count("\n", 0, position) + 1
+        column = position - content.rfind("\n", 0, position)
+        raise DumpError(f"not hex: {content[position]!r} at line {line}, column {column}")
     if len(digits) % 2:
         raise DumpError(f"half a byte is missing: {len(digits)} hex digits")
     if not digits:
         raise DumpError("there are no bytes in it")
-    return bytes.fromhex("".join(digits))
+    return bytes.fromhex(digits)
 
 
 # --- dumps with offsets ----------------------------------------------------------------------------------------------

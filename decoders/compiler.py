@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
@@ -68,6 +68,10 @@ def _lone_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Read the varint at `position`; returns (value, position of its last byte)."""
     value, position = read_unsigned_varint(buffer, position)
     return value, position - 1
+
+
+STRICT: Final[list[Problem]] = []
+"""Given in place of a list for problems: whatever is wrong ends the reading at once, and its place is not sought."""
 
 
 def _unplaced(cause: Exception | None, reached: int) -> DecodeError | None:
@@ -382,6 +386,8 @@ def decoder(message: Message, version: int) -> Decode:
         cause: Exception | None,
     ) -> tuple[Values, int]:
         found: list[Problem] = []
+        if problems is STRICT:
+            raise _unplaced(cause, min(reached, end)) or DecodeError(Code.BAD_UTF8, "text that is not UTF-8", start)
         try:
             error = first_error(message, version, buffer, start, end, found, limit=PLACING)
         except TooLong:

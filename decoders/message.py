@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from decoders import embedded, secrets
-from decoders.compiler import Decode, Values, decoder
+from decoders.compiler import STRICT, Decode, Values, decoder
 from decoders.conversation.stream import Side
 from decoders.embedded import Scope
 from decoders.errorcodes import error_codes
@@ -41,6 +41,7 @@ __all__ = [
     "parts",
     "problems_inside",
     "record_problems",
+    "response_fits",
 ]
 
 _KEY_AND_VERSION = struct.Struct(">hh")
@@ -192,11 +193,35 @@ def decode_response(data: Buffer, api_key: int, api_version: int, definitions: D
 def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
     """Whether a response whose request is unknown reads as one of an API that tells secrets, or may carry records."""
     return secrets.names_topic(data) or any(
-        decoded.body is not None and not decoded.problems
+        response_fits(data, key, version, definitions)
         for key in secrets.API_KEYS
         for version in _every(definitions.versions(key))
-        for decoded in (decode_response(data, key, version, definitions),)
     )
+
+
+def response_fits(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> bool:
+    """Whether a frame reads to its last byte as the answer to a request of this key and version.
+
+    Stops at the first byte that does not fit: the question can be asked of every message.
+    """
+    plan = _plans(definitions).get(Side.BROKER, api_key, api_version)
+    end = len(data)
+    if end < _SIZE or plan.problem is not None:
+        return False
+    try:
+        _, start = plan.decode_header(data, _SIZE, end, STRICT)
+    except DecodeError:
+        return False
+    return any(_fits(attempt, data, start, end) for attempt in plan.attempts)
+
+
+def _fits(attempt: _Attempt, data: Buffer, start: int, end: int) -> bool:
+    if attempt.only_error is not None and bytes(data[start : start + 2]) != attempt.only_error:
+        return False
+    try:
+        return attempt.decode(data, start, end, STRICT)[1] == end
+    except DecodeError:
+        return False
 
 
 def _every(versions: Versions) -> range:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from decoders import embedded, secrets
 from decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
-from decoders.byhand.readings import Reading, bare, lead, responses, starts
+from decoders.byhand.readings import MOST_GUESSED, Reading, bare, lead, responses, starts
 from decoders.compiler import decoder
 from decoders.conversation.recognition import known, plausible_request, unfit
 from decoders.conversation.stream import Side
@@ -300,6 +300,8 @@ class Opener:
     def _named(self, data: bytes) -> Opened:
         asked = self.asked
         messages = [one for one in self.definitions.messages() if one.name in asked.names]
+        if not asked.names and len(data) > MOST_GUESSED:
+            return self._unknown(Frame(0, prefixed(data), is_prefixed=False))
         names = asked.names or frozenset(one.name for one in self.definitions.messages() if _stands_alone(one))
         readings = bare(data, self.definitions, names=names, version=asked.version)
         if not asked.names:
@@ -388,7 +390,10 @@ class Opener:
         if not root.children:
             _child(root, "unread", "bytes", frame.data, 4, len(frame.data))
         secret = may_tell_a_secret(frame.data, self.definitions)
-        problem = Problem(Kind.UNKNOWN, 0, "", "no message that we know reads these bytes", Code.NOT_KAFKA)
+        text = "no message that we know reads these bytes"
+        if len(frame.data) > MOST_GUESSED:
+            text = f"no answer with records reads these bytes; of more than {MOST_GUESSED} no other is guessed"
+        problem = Problem(Kind.UNKNOWN, 0, "", text, Code.NOT_KAFKA)
         problems = [*_missing(frame, Kind.UNKNOWN), problem]
         return Opened(Kind.UNKNOWN, frame.start, frame.data, root, shift, problems=problems, may_hold_secrets=secret)
 

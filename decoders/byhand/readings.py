@@ -10,12 +10,13 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from decoders.compiler import decoder
+from decoders.compiler import STRICT, decoder
 from decoders.conversation.recognition import printable
 from decoders.layout import UNKNOWN_TAGS
-from decoders.message import decode_response
+from decoders.message import decode_response, response_fits
 from decoders.primitives import Buffer, write_unsigned_varint
-from decoders.problems import DecodeError, Problem
+from decoders.problems import DecodeError
+from decoders.records.places import PLACES
 from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message
@@ -23,6 +24,8 @@ from decoders.tree import Node, tree
 
 _JUDGED: Final = 2_000
 """Nodes of a reading that are looked at to tell how likely it is."""
+MOST_GUESSED: Final = 1 << 20
+"""Bytes of which anything is guessed; among more, a wrong layout can find millions of fields before it fails."""
 _LONGEST_THROTTLE: Final = 3_600_000
 _USUAL: Final = ("core", "group", "transaction", "admin", "security")
 """Classes of APIs that clients meet; the others come after them where nothing else decides."""
@@ -44,10 +47,17 @@ class Reading:
 def responses(
     frame: bytes, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
 ) -> list[Reading]:
-    """Every response that a frame, its length field included, can be, the likeliest first."""
+    """Every response that a frame, its length field included, can be, the likeliest first.
+
+    Of more than MOST_GUESSED bytes these are answers that carry records, unless the API is given.
+    """
     found = []
     for key, one in definitions.pairs():
         if api_key not in {None, key} or version not in {None, one}:
+            continue
+        if api_key is None and len(frame) > MOST_GUESSED and key not in PLACES:
+            continue
+        if not response_fits(frame, key, one, definitions):
             continue
         decoded = decode_response(frame, key, one, definitions)
         if decoded.body is None or decoded.problems or decoded.message is None or decoded.version != one:
@@ -109,12 +119,11 @@ def starts(message: Message, version: int, data: Buffer) -> tuple[int, ...]:
 
 
 def _bare(data: bytes, message: Message, version: int, start: int) -> Reading | None:
-    problems: list[Problem] = []
     try:
-        _, position = decoder(message, version)(data, start, len(data), problems)
+        _, position = decoder(message, version)(data, start, len(data), STRICT)
     except DecodeError:
         return None
-    if position != len(data) or problems:
+    if position != len(data):
         return None
     body = tree(message, version, data, start, len(data), limit=_JUDGED)
     return Reading(message, version, _score(body, data) + 2 * start, start)

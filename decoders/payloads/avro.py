@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from decoders.payloads.jsonvalue import DEPTH
-from decoders.payloads.reading import Reading, SchemaViewer
+from decoders.payloads.reading import CompilingViewer, Reading
 from decoders.payloads.schemas import Part, Schema, SchemaType
 from decoders.payloads.viewer import Content, ViewError
 
@@ -76,15 +76,13 @@ class Cursor:
             raise ViewError(f"nested more than {DEPTH} deep")
 
 
-class AvroViewer(SchemaViewer):
+class AvroViewer(CompilingViewer[Read]):
     name = "avro"
     title = "Avro"
     type = SchemaType.AVRO
 
     def read(self, reading: Reading) -> Content:
-        reader = reader_of(reading.schema)
-        if isinstance(reader, ViewError):
-            raise reader.with_traceback(None)
+        reader = self.compiled(reading.schema)
         cursor = Cursor(reading.body)
         value = reader(cursor)
         rest = len(cursor.data) - cursor.at
@@ -92,9 +90,8 @@ class AvroViewer(SchemaViewer):
             raise ViewError(f"{rest} bytes behind the value")
         return Content(value, reading.schema)
 
-    def problem(self, schema: Schema) -> str | None:
-        reader = reader_of(schema)
-        return str(reader) if isinstance(reader, ViewError) else None
+    def compile(self, schema: Schema) -> Read | ViewError:
+        return reader_of(schema)
 
 
 @lru_cache(maxsize=1000)

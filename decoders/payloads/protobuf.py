@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.payloads.reading import Reading, SchemaViewer
+from decoders.payloads.reading import CompilingViewer, Reading
 from decoders.payloads.schemas import Part, Schema, SchemaType
 from decoders.payloads.viewer import Content, ViewError
 from decoders.payloads.wire import message_indexes
@@ -38,24 +38,21 @@ WRAPPERS: Final = frozenset(
 """Messages of google.protobuf that hold one value, which stands for them."""
 
 
-class ProtobufViewer(SchemaViewer):
+class ProtobufViewer(CompilingViewer["Types"]):
     name = "protobuf"
     title = "Protobuf"
     type = SchemaType.PROTOBUF
 
     def read(self, reading: Reading) -> Content:
-        types = types_of(reading.schema)
-        if isinstance(types, ViewError):
-            raise types.with_traceback(None)
+        types = self.compiled(reading.schema)
         descriptor, body = types.find(reading)
         try:
             return Content(_message(types.message(descriptor, body), types), reading.schema)
         except RecursionError:
             raise ViewError("messages nest too deep") from None
 
-    def problem(self, schema: Schema) -> str | None:
-        types = types_of(schema)
-        return str(types) if isinstance(types, ViewError) else None
+    def compile(self, schema: Schema) -> Types | ViewError:
+        return types_of(schema)
 
 
 class Types:

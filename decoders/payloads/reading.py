@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from decoders.payloads.schemas import Missing, Schema, Schemas, SchemaType
 from decoders.payloads.viewer import Content, Payload, ViewError
@@ -83,6 +84,28 @@ class SchemaViewer:
     def problem(self, schema: Schema) -> str | None:
         """Why a schema of the viewer's type cannot be used; None where it can."""
         raise NotImplementedError
+
+
+Made = TypeVar("Made")
+
+
+class CompilingViewer(SchemaViewer, Generic[Made]):
+    """A viewer that makes something of a schema, once, and reads by that."""
+
+    def compile(self, schema: Schema) -> Made | ViewError:
+        """What payloads are read by; the error, not raised as it is remembered, where the schema cannot be used."""
+        raise NotImplementedError
+
+    def compiled(self, schema: Schema) -> Made:
+        """Raises ViewError."""
+        made = self.compile(schema)
+        if isinstance(made, ViewError):
+            raise made.with_traceback(None)
+        return made
+
+    def problem(self, schema: Schema) -> str | None:
+        made = self.compile(schema)
+        return str(made) if isinstance(made, ViewError) else None
 
 
 def _nameless(payload: Payload, schemas: Schemas) -> str:

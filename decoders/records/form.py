@@ -231,11 +231,11 @@ def _control(
 
 def _with_inside(data: bytes, inside: tuple[dict[str, Any], bool] | None, *, hidden: bool) -> dict[str, Any]:
     """The form of bytes, and what is known to be inside: (decoded, whether that is all of it)."""
+    plain: dict[str, Any] = in_base64(data)
     if inside is None:
-        return in_base64(data)
+        return plain
     decoded, whole = inside
-    plain: dict[str, Any] = secrets.redacted(data) if hidden and not whole else in_base64(data)
-    return {**plain, "decoded": decoded}
+    return {**(secrets.redacted(data) if hidden and not whole else plain), "decoded": decoded}
 
 
 def _internal(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import string
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from decoders.schema import Definitions
 
 FORMATS = ("tree", "json", "hex")
+NO_TEXT = re.compile(rb"[^\t\r\n -~]")
+NOT_IN_DUMPS = str.maketrans("", "", string.hexdigits + " \t\r\n")
+MOST_TEXT = 1 << 20
+"""Characters that may be the bytes of a message: of so many one at least would be no text."""
 READINGS = 10
 """Other readings that are named unless --all is given."""
 
@@ -164,7 +170,7 @@ def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
             try:
                 return [of_base64(text)] if base64 else bytes_of(text)
             except DumpError:
-                if base64 or _looks_like_a_dump(text):
+                if base64 or len(text) > MOST_TEXT or _looks_like_a_dump(text):
                     raise
                 return [content]
         return [of_base64(content)] if base64 else bytes_of(content)
@@ -194,12 +200,12 @@ def _as_text(content: bytes) -> str | None:
         text = content.decode("ascii")
     except UnicodeDecodeError:
         return None
-    return text if all(one.isprintable() or one in "\t\r\n" for one in text) else None
+    return None if NO_TEXT.search(content) else text
 
 
 def _looks_like_a_dump(text: str) -> bool:
     """Whether text is rather hex with a fault than bytes that happen to be text."""
-    return sum(one in "0123456789abcdefABCDEF \t\r\n" for one in text) > len(text) * 3 // 4
+    return len(text) - len(text.translate(NOT_IN_DUMPS)) > len(text) * 3 // 4
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

@@ -148,6 +148,7 @@ def test_what_tshark_put_together_is_not_read_twice() -> None:
         ("0x", "not hex"),
         ("hello", "not hex: 'h' at line 1, column 1"),
         ("00 0g", "not hex: 'g' at line 1, column 5"),
+        ("00 0x11\n,, 2x g", "not hex: 'x' at line 2, column 5"),
         ("000", "half a byte is missing: 3 hex digits"),
         ("00000000: 0000\n00000005: 00", "line 1: 5 bytes should stand here, 2 do"),
         ("00000000: 0000\n00000001: 00\n00000005: 00", "line 2: offset 00000001, but 2 bytes stand above it"),

@@ -188,3 +188,11 @@ def test_records_and_other_messages() -> None:
     assert result.exit_code == Exit.OK
     assert "ConsumerProtocolSubscription v0" in result.stdout.splitlines()[0]
     assert run("--records", "00" * 40).exit_code == Exit.INPUT
+
+
+def test_much_text_is_no_message(tmp_path: Path) -> None:
+    path = tmp_path / "prose"
+    path.write_text("The quick brown fox.\n" * 60_000)
+    result = run(f"@{path}")
+    assert result.exit_code == Exit.INPUT
+    assert f"{path}: not hex: 'T' at line 1, column 1" in result.stderr

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from captures.export.nodes import Style, hex_lines, tree_lines
 from decoders.byhand import Asked, Kind, Opened, Opener
-from decoders.byhand.frames import frames
-from decoders.byhand.readings import bare, responses
+from decoders.byhand.frames import frames, prefixed
+from decoders.byhand.readings import MOST_GUESSED, bare, responses
 from decoders.conversation.stream import Side
 from decoders.jsonform import base64
+from decoders.message import decode_response, response_fits
 from decoders.problems import Code
 from decoders.schema import definitions
 from decoders.tree import Node
@@ -390,3 +391,29 @@ def test_frames_cover_their_bytes() -> None:
     assert [(frame.start, frame.is_cut) for frame in found] == [(0, False)]
     found = frames(data, definitions(), lambda frame: len(frame) == 12)
     assert [(frame.start, frame.missing) for frame in found] == [(0, 0), (12, 97)]
+
+
+def test_of_many_bytes_answers_with_records_are_guessed_and_no_others() -> None:
+    data = record_batch(record(0, None, b"v" * MOST_GUESSED), 1)
+    fetched = {"topic": "t", "partitions": [{"partitionIndex": 0, "records": data}]}
+    (large,) = Opener(definitions(), Asked(), View()).open(response_frame(1, 4, 1 << 30, responses=[fetched]))
+    assert large.message is not None
+    assert large.message.name == "FetchResponse"
+    topics = [{"name": f"topic-{number:020}"} for number in range(MOST_GUESSED // 30)]
+    listed = response_frame(3, 4, 1 << 30, topics=topics)
+    (unknown,) = Opener(definitions(), Asked(), View()).open(listed)
+    assert unknown.kind is Kind.UNKNOWN
+    assert f"of more than {MOST_GUESSED} no other is guessed" in unknown.problems[-1].message
+    (named,) = Opener(definitions(), Asked(api_key=3), View()).open(listed)
+    assert named.message is not None
+    assert named.message.name == "MetadataResponse"
+
+
+@given(st.binary(max_size=80))
+@settings(max_examples=15, deadline=None)
+def test_what_fits_is_what_decodes_without_a_problem(data: bytes) -> None:
+    frame = prefixed(data)
+    for key, version in definitions().pairs():
+        decoded = decode_response(frame, key, version, definitions())
+        fits = decoded.body is not None and not decoded.problems
+        assert response_fits(frame, key, version, definitions()) >= fits
