@@ -176,27 +176,19 @@ def _zstd_frames(data: memoryview) -> int:
 
 
 def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
-    """All blocks into one place, which is reserved once the lengths that they claim were checked."""
-    import cramjam
+    """Block by block; what a block claims to hold is checked before the library reserves as much."""
+    import snappy
 
-    blocks = []
-    total = 0
     for block in _snappy_blocks(memoryview(data)):
-        size = _snappy_size(block, limit - total)
-        blocks.append((block, size))
-        total += size
-    plain = bytearray(total)
-    into = memoryview(plain)
-    at = 0
-    for block, size in blocks:
+        size = _snappy_size(block, limit)
         try:
-            written = cramjam.snappy.decompress_raw_into(block, into[at : at + size])
-        except cramjam.DecompressionError as error:
+            plain: bytes = snappy.uncompress(bytes(block))
+        except (snappy.UncompressError, ValueError, RuntimeError) as error:
             raise _failed("snappy", str(error) or f"a block of {len(block)} bytes is no snappy block") from None
-        if written != size:
-            raise _failed("snappy", f"a block claims {size} bytes and has {written}")
-        at += size
-    yield bytes(plain)
+        if len(plain) != size:
+            raise _failed("snappy", f"a block claims {size} bytes and has {len(plain)}")
+        limit -= size
+        yield plain
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
