@@ -99,5 +99,5 @@ def fields(capture: Path) -> Iterator[Buffer]:
         for item in reader:
             if isinstance(item, Exchange):
                 bodies = Bodies(item, reader.source, reader.definitions)
-                for place in places(item.api_key, bodies.asked, bodies.answered, Knowledge()):
+                for place in places(item.api_key, bodies.asked, bodies.answered, Knowledge(), reader.definitions):
                     yield place.records
