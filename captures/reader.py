@@ -76,6 +76,8 @@ class Reader:
         self.source = source
         self.definitions = definitions
         self.health = Health()
+        self.precision = 6
+        """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
         self.started: list[Exchange] = []
         """Exchanges whose request's header became readable in the last poll, in the order of their numbers."""
         self.idle = False
@@ -93,7 +95,6 @@ class Reader:
         self._walker: Walker | None = None
         self._dropped = 0
         """Packets that the recorders of the files before dropped."""
-        self._nanoseconds = False
         """One of the files before has times finer than microseconds."""
         self._links = LinkLayers()
         self._reassembler = Reassembler(self._same)
@@ -121,12 +122,6 @@ class Reader:
             yield self.poll(wait=True)
             if self.idle and not self.finished:
                 yield self.finish()
-
-    @property
-    def precision(self) -> int:
-        """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
-        fine = self._nanoseconds or (self._walker is not None and self._walker.nanoseconds)
-        return 9 if fine else 6
 
     @property
     def position(self) -> int:
@@ -229,6 +224,8 @@ class Reader:
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
             self._reached = part.base + self._walker.position
+            if self._walker.nanoseconds:
+                self.precision = 9
         if records is None:
             return None
         self._batch = min(2 * self._batch, self._batch_limit)
@@ -248,7 +245,6 @@ class Reader:
         self.error = self.error or error
         if self._walker is not None:
             self._dropped += self._walker.dropped
-            self._nanoseconds |= self._walker.nanoseconds
         part, left = self.source.parts[self._part], self.position
         self._walker = None
         self._part += 1

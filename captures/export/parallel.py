@@ -1,47 +1,51 @@
 """The text of a reading made by several processes, byte for byte what one process writes.
 
-One process reads. For each chunk of what it has read it forks another, which has the chunk and all that leads to it in
-its memory, makes the text, and writes it to the output when its turn comes: each process gets the turn from the one
-before and passes it on. So nothing is copied between them but facts (`Knowledge`) and counts.
+One process reads, and deals out what it has read in chunks to others, to each in turn. They make the text and write it
+to the output in the order of the chunks: the turn to write goes round among them as the chunks did. So what goes from
+one to another is little: where frames lie, facts (`Knowledge`) and counts.
 
 The text of a chunk depends on what was learnt before it. The reading process learns what it can without making text,
-and a process that it forks takes that for the truth. What is true comes with the turn; where it is something else, the
-text is made again.
+and what it knows comes with a chunk and is taken for the truth. What is true comes with the turn; where it is something
+else, the text is made again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import json
+import marshal
 import os
 import select
 import signal
+import struct
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, NoReturn, Protocol
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, NoReturn, Protocol, TypeAlias
 
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
 
-CHUNK_ITEMS: Final = 4096
-CHUNK_BYTES: Final = 8 << 20
+CHUNK_ITEMS: Final = 1024
+CHUNK_BYTES: Final = 4 << 20
 """A chunk ends with the item that reaches either: items, or bytes of their frames."""
 WAITING: Final = 2
-"""Processes that there are for each one that may make text at a time: the text of the others waits for its turn."""
+"""Chunks whose text a process holds while it waits for its turn."""
 MOST_JOBS: Final = 8
 """Reading is one process's, so that more do not help."""
+PIPE: Final = 1 << 20
+"""Bytes of chunks that a process may have before it, where the system allows: nobody then waits while one reads."""
 
-MADE: Final = b"\n"
-"""What a process says when its text is made: a space of the JSON that follows, so that it may be said again."""
-
-Item = Exchange | StreamProblem
+Item: TypeAlias = Exchange | StreamProblem
+Facts: TypeAlias = "dict[str, dict[str, str]]"
+_LENGTH: Final = struct.Struct("=Q")
+_END: Final = b""
+"""What stands for a chunk when there is no further one."""
 
 
 class WorkerError(Exception):
-    """A process that makes text failed or was killed; what comes before its chunk was written."""
+    """A process that makes text failed or was killed; what was written is a beginning of the whole."""
 
 
 class Work(Protocol):
@@ -61,12 +65,18 @@ class Work(Protocol):
     def counts(self, counts: list[int]) -> None: ...
 
     def texts(self, items: Sequence[Item]) -> Iterable[bytes]:
-        """The text of the next items of the reading; it learns from them."""
+        """The text of the next items of the reading, in small parts; it learns from them."""
         ...
 
     def learn(self, items: Sequence[Item]) -> None:
         """Learn from items without making text."""
         ...
+
+    def pack(self, items: Sequence[Item]) -> bytes:
+        """Items for another process, with what else their text depends on."""
+        ...
+
+    def unpack(self, packed: bytes) -> Sequence[Item]: ...
 
 
 def usable_cores() -> int:
@@ -75,25 +85,25 @@ def usable_cores() -> int:
 
 
 def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: int) -> None:
-    """Write the text of the batches of a reading, made by up to `jobs` processes at a time (at least 2).
+    """Write the text of the batches of a reading, made by `jobs` processes (at least 2).
 
     `out` has a file descriptor, and this process no other thread. What the processes count is in the work's counts
     afterwards. Raises what writing raises, and WorkerError.
     """
-    relay = _Relay(work, out, jobs)
-    began = False
+    every = (items for batch in batches for items in chunks(batch))
+    for items in every:  # What is compiled for the first ones, all processes inherit.
+        out.writelines(work.texts(items))
+        break
+    out.flush()  # else the text would be there twice
+    crew = _Crew(work, out, jobs)
     try:
-        for batch in batches:
-            for items in chunks(batch):
-                if began:
-                    relay.start(items)
-                    work.learn(items)
-                else:  # What is compiled for the first ones, all processes inherit.
-                    out.writelines(work.texts(items))
-                    began = True
-        relay.finish()
+        with contextlib.suppress(BrokenPipeError):  # then `finish` says why
+            for items in every:
+                crew.deal(items)
+                work.learn(items)
+        crew.finish()
     finally:
-        relay.stop()
+        crew.stop()
 
 
 def chunks(batch: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -109,170 +119,263 @@ def chunks(batch: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield batch[start:]
 
 
+class _Lost(Exception):  # noqa: N818
+    """The process before, or the one that reads, is gone."""
+
+
+def _facts(work: Work) -> Facts:
+    return {} if work.knowledge is None else {str(fact): known for fact, known in work.knowledge.facts.items()}
+
+
 @dataclass(slots=True)
-class _Child:
-    """A forked process; `report` is the pipe in which it says that its text is made, and then how it went."""
+class _Member:
+    """A forked process: the pipe by which it gets chunks, and the one in which it says how it went."""
 
     pid: int
+    chunks: int
     report: int
-    busy: bool = True
-    """Its text is not made yet."""
+    told: Facts | None = None
+    """The facts that it was told last."""
 
 
-class _Relay:
-    """The forked processes, in the order of their chunks."""
+class _Crew:
+    """The forked processes, as the process that reads sees them."""
 
     def __init__(self, work: Work, out: BinaryIO, jobs: int) -> None:
         self._work = work
-        self._out = out
-        self._jobs = jobs
-        self._children: deque[_Child] = deque()
-        self._turn: int | None = None
-        """The pipe by which the next process gets its turn; None where it has it at once."""
-
-    def start(self, items: Sequence[Item]) -> None:
-        """Fork a process for the next items."""
-        self._make_room()
-        self._out.flush()  # else the text would be there twice
-        turn, (next_turn, pass_on), (report, tell) = self._turn, os.pipe(), os.pipe()
+        self._members: list[_Member] = []
+        self._dealt = 0
+        dealing, reporting, turning = ([os.pipe() for _ in range(jobs)] for _ in range(3))
+        ends = {end for pipes in (dealing, reporting, turning) for pipe in pipes for end in pipe}
         parent = os.getpid()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        pid = os.fork()
-        if not pid:
-            self._child(items, turn, pass_on, tell, parent)
-        self._children.append(_Child(pid, report))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        # A pipe ends when the process that writes to it does, so no other one may hold it open.
-        for used in (turn, pass_on, tell):
-            if used is not None:
-                os.close(used)
-        self._turn = next_turn
+        for number in range(jobs):
+            turns, pass_on = turning[number][0], turning[(number + 1) % jobs][1]
+            worker = _Worker(work, out, parent, dealing[number][0], reporting[number][1], turns, pass_on)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            pid = os.fork()
+            if not pid:
+                # A pipe ends when the process that writes to it does, so no other one may hold it open.
+                for end in ends - worker.ends:
+                    os.close(end)
+                worker.work()
+            self._members.append(_Member(pid, dealing[number][1], reporting[number][0]))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _send(turning[0][1], marshal.dumps(_facts(work)))
+        for end in ends.difference(*((member.chunks, member.report) for member in self._members)):
+            os.close(end)
+        for member in self._members:
+            _enlarge(member.chunks)
 
-    def _make_room(self) -> None:
-        """Wait until fewer than `jobs` processes make text, and few hold text that waits for its turn."""
-        while len(self._children) >= WAITING * self._jobs:
-            self._end_first()
-        while sum(child.busy for child in self._children) >= self._jobs:
-            busy = {child.report: child for child in self._children if child.busy}
-            for report in select.select(busy, [], [])[0]:
-                _made(report)
-                busy[report].busy = False
+    def deal(self, items: Sequence[Item]) -> None:
+        """Give the next items to the process that is next. Raises BrokenPipeError where that one has ended."""
+        member = self._members[self._dealt % len(self._members)]
+        self._dealt += 1
+        facts = _facts(self._work)
+        told = None if facts == member.told else facts
+        member.told = facts
+        _send(member.chunks, marshal.dumps((self._work.pack(items), told)))
 
     def finish(self) -> None:
-        """Wait for all of them. Raises what went wrong in the first that failed."""
-        self._drop_turn()
-        while self._children:
-            self._end_first()
+        """Wait for all of them, and take up what they counted. Raises what went wrong."""
+        for member in self._members:
+            with contextlib.suppress(BrokenPipeError):
+                _send(member.chunks, _END)
+        results = [_result(member.report) for member in self._members]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1]) for member in self._members]
+        self._close()
+        for result in results:
+            _raise(result or {})
+        silent = [code for result, code in zip(results, codes, strict=True) if result is None]
+        if silent:
+            code = min(silent)  # one that was killed, before those that then waited in vain
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+            raise WorkerError(f"a process that makes the output {how}")
+        counted = (result["counts"] for result in results if result is not None)
+        self._work.counts = [sum(column) for column in zip(self._work.counts, *counted, strict=True)]
 
     def stop(self) -> None:
         """End those that are still there."""
-        self._drop_turn()
-        for child in self._children:
+        for member in self._members:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGKILL)
-        while self._children:
-            child = self._children.popleft()
-            os.close(child.report)
+                os.kill(member.pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(child.pid, 0)
+                os.waitpid(member.pid, 0)
+        self._close()
 
-    def _drop_turn(self) -> None:
-        if self._turn is not None:
-            os.close(self._turn)
-            self._turn = None
+    def _close(self) -> None:
+        members, self._members = self._members, []
+        for member in members:
+            os.close(member.chunks)
+            os.close(member.report)
 
-    def _end_first(self) -> None:
-        """Wait for the first of them, and take up what it learnt and counted."""
-        child = self._children[0]
-        if child.busy:
-            _made(child.report)
-        report = _receive(os.dup(child.report))
-        _, status = os.waitpid(child.pid, 0)
-        os.close(self._children.popleft().report)
-        if report is None:
-            code = os.waitstatus_to_exitcode(status)
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-            raise WorkerError(f"a process that makes the output {how}")
-        if "os_error" in report:
-            raise OSError(*report["os_error"])
-        if "failure" in report:
-            error = WorkerError(report["failure"])
-            error.add_note(report["traceback"])
-            raise error
-        counted = report["counts"]
-        self._work.counts = [count + more for count, more in zip(self._work.counts, counted, strict=True)]
-        self._learn(report["facts"])
 
-    def _learn(self, facts: dict[Any, dict[str, str]]) -> None:
-        """Take up what text had to be made for to learn it; of what is known already this process knows more by now."""
-        knowledge = self._work.knowledge
-        if knowledge is not None and any(facts.values()):
-            known = knowledge.facts
-            for fact in known:
-                for about in facts[fact].keys() - known[fact].keys():
-                    knowledge.take(fact, about, facts[fact][about])
+@dataclass(slots=True)
+class _Made:
+    """The text of a chunk that waits for its turn: made from what was `assumed`, it left `facts`."""
 
-    # --- in the forked process ---
+    packed: bytes
+    assumed: Facts
+    facts: Facts
+    texts: list[bytes]
+    counts: list[int]
+    failure: Exception | None = None
+    """Why there is none."""
 
-    def _child(self, items: Sequence[Item], turn: int | None, pass_on: int, tell: int, parent: int) -> NoReturn:
-        report: Any = None
+
+@dataclass(slots=True)
+class _Worker:
+    """A forked process, as it sees itself."""
+
+    job: Work
+    out: BinaryIO
+    parent: int
+    chunks: int
+    report: int
+    turns: int
+    pass_on: int
+    held: deque[_Made] = field(default_factory=deque)
+    truth: Facts | None = None
+    """What is known before the first chunk that is held, where it is this process's turn."""
+    told: Facts = field(default_factory=dict)
+    """What the process that reads knew before the chunk that came last."""
+    learnt: Facts = field(default_factory=dict)
+    """What is known after the chunk that this process wrote last."""
+
+    @property
+    def ends(self) -> set[int]:
+        return {self.chunks, self.report, self.turns, self.pass_on}
+
+    def work(self) -> NoReturn:
+        """Make text until there are no more chunks, then end this process."""
+        result: dict[str, Any] | None = None
         try:
-            gc.disable()
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process gets it too, and ends this one
-            report = self._run(items, turn, pass_on, tell, parent)
+            gc.freeze()  # who looks for garbage in what is inherited, copies it
+            before = self.job.counts
+            self._run()
+            result = {"counts": [after - count for count, after in zip(before, self.job.counts, strict=True)]}
+        except _Lost:
+            pass  # what went wrong, another one tells
         except OSError as error:
-            report = {"os_error": [error.errno, error.strerror, error.filename]}
+            result = {"os_error": [error.errno, error.strerror, error.filename]}
         except BaseException as error:  # noqa: BLE001 (whatever it is, it ends here and is told)
-            report = {"failure": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
+            result = {"failure": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
         finally:
-            try:
-                if report is not None:
-                    os.write(tell, MADE)
-                    _send(tell, report)
-            finally:
-                os._exit(report is None)
+            with contextlib.suppress(OSError):
+                if result is not None:
+                    _send(self.report, marshal.dumps(result))
+            os._exit(0)
 
-    def _run(self, items: Sequence[Item], turn: int | None, pass_on: int, tell: int, parent: int) -> Any:
-        """Make the text, write it, pass the turn on; None where the turn does not come."""
-        work = self._work
-        counted, assumed = work.counts, self._facts()
-        texts = list(work.texts(items))
-        os.write(tell, MADE)
-        if turn is not None:
-            truth = _receive(turn)
-            if truth is None:
-                return None
-            if truth != assumed and work.knowledge is not None:
-                work.counts, work.knowledge.facts = counted, truth
-                texts = list(work.texts(items))
-        if os.getppid() != parent:
-            return None
-        self._out.writelines(texts)
-        self._out.flush()
-        facts = self._facts()
+    def _run(self) -> None:
+        more = True
+        while more or self.held:
+            if self.truth is not None and self.held:
+                self._write()
+                continue
+            wanted = [self.turns] if self.held else []
+            if more and len(self.held) < WAITING:
+                wanted.append(self.chunks)
+            if self.turns in select.select(wanted, [], [])[0]:
+                self._take_turn()
+            elif chunk := _receive(self.chunks):
+                packed, told = marshal.loads(chunk)  # noqa: S302 (ours)
+                self.told = self.told if told is None else told
+                # Of what both know, who reads knows the newer; some is learnt only where text is made.
+                assumed = {fact: {**self.learnt.get(fact, {}), **known} for fact, known in self.told.items()}
+                self.held.append(self._make(packed, assumed))
+            else:
+                more = False
+
+    def _make(self, packed: bytes, assumed: Facts) -> _Made:
+        """Make the text of a chunk, and meanwhile write what waits when its turn comes."""
+        work, before = self.job, self.job.counts
+        made = _Made(packed, assumed, {}, [], [])
+        if work.knowledge is not None:
+            work.knowledge.facts = assumed  # type: ignore[assignment]  # the names of facts are text
+        try:
+            for text in work.texts(work.unpack(packed)):
+                made.texts.append(text)
+                if self.held:
+                    self._write_if_true()
+        except _Lost:
+            raise
+        except Exception as error:  # noqa: BLE001 (raised when it is this chunk's turn)
+            made.failure = error
+        made.facts = _facts(work)
+        made.counts = [after - count for count, after in zip(before, work.counts, strict=True)]
+        return made
+
+    def _write_if_true(self) -> None:
+        if self.truth is None and select.select([self.turns], [], [], 0)[0]:
+            self._take_turn()
+        if self.truth == self.held[0].assumed and self.held[0].failure is None:
+            self._write()
+
+    def _take_turn(self) -> None:
+        self.truth = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+
+    def _write(self) -> None:
+        """It is the first chunk's turn: write its text, if need be made again, and pass the turn on."""
+        made, truth = self.held[0], self.truth
+        if truth is not None and truth != made.assumed:
+            self.job.counts = [count - less for count, less in zip(self.job.counts, made.counts, strict=True)]
+            made = self._make(made.packed, truth)
+        self.held.popleft()
+        self.truth = None
+        if made.failure is not None:
+            raise made.failure
+        if os.getppid() != self.parent:
+            raise _Lost
+        self.out.writelines(made.texts)
+        self.out.flush()
         with contextlib.suppress(BrokenPipeError):  # There is no next one.
-            _send(pass_on, facts)
-        os.close(pass_on)
-        new = {fact: dict(known.items() - assumed[fact].items()) for fact, known in facts.items()}
-        return {"counts": [after - before for before, after in zip(counted, work.counts, strict=True)], "facts": new}
-
-    def _facts(self) -> dict[Any, dict[str, str]]:
-        return {} if self._work.knowledge is None else dict(self._work.knowledge.facts)
+            _send(self.pass_on, marshal.dumps(made.facts))
+        self.learnt = made.facts
 
 
-def _made(report: int) -> None:
-    """Wait until a process has made its text, or ended."""
-    os.read(report, len(MADE))
+def _result(report: int) -> dict[str, Any] | None:
+    """What a process says at its end; None where that came before it said anything."""
+    try:
+        result: dict[str, Any] = marshal.loads(_receive(report))  # noqa: S302 (ours)
+    except _Lost:
+        return None
+    return result
 
 
-def _send(pipe: int, what: Any) -> None:
-    rest = memoryview(json.dumps(what).encode("ascii"))
+def _raise(result: dict[str, Any]) -> None:
+    """Raise what a process says that went wrong."""
+    if "os_error" in result:
+        raise OSError(*result["os_error"])
+    if "failure" in result:
+        error = WorkerError(result["failure"])
+        error.add_note(result["traceback"])
+        raise error
+
+
+def _enlarge(pipe: int) -> None:
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+
+
+def _send(pipe: int, message: bytes) -> None:
+    rest = memoryview(_LENGTH.pack(len(message)) + message)
     while rest:
         rest = rest[os.write(pipe, rest) :]
 
 
-def _receive(pipe: int) -> Any:
-    """What was sent, to the end of the pipe, which is closed; None where nothing was."""
-    with open(pipe, "rb") as file:
-        data = file.read()
-    return json.loads(data) if data else None
+def _receive(pipe: int) -> bytes:
+    """The next message. Raises _Lost where there is none, because who sends is gone."""
+    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = os.read(pipe, min(size - len(data), PIPE))
+        if not piece:
+            raise _Lost
+        data += piece
+    return bytes(data)

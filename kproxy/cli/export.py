@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TEXTS = ("jsonl", "json", "csv", "records", "html")
 """Forms that are made item by item (captures.export.Lines)."""
 FORMATS = (*TEXTS, "parquet", "pcapng")
-AT_ONCE = 512
+AT_ONCE = 64
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 SMALL = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""
@@ -383,6 +383,21 @@ class _Export:
         for item in items:
             if isinstance(item, Exchange):
                 learn(item, self.reader.source, self.reader.definitions, self.knowledge)
+
+    def pack(self, items: Sequence[Exchange | StreamProblem]) -> bytes:
+        from captures.export.packing import pack
+
+        return pack(items, (self.reader.precision, self.reader.source.size))
+
+    def unpack(self, packed: bytes) -> list[Exchange | StreamProblem]:
+        from captures.errors import CaptureError
+        from captures.export.packing import unpack
+
+        items, (self.reader.precision, size) = unpack(packed)
+        if self.reader.source.size < size:
+            with contextlib.suppress(CaptureError):  # told by the process that reads
+                self.reader.source.grow()
+        return items
 
     @property
     def counts(self) -> list[int]:
