@@ -1,4 +1,4 @@
-"""Compiles two loops over records; where that cannot be, they stay plain Python. All else is in pyproject.toml."""
+"""Compiles three loops over records; where that cannot be, they stay plain Python. All else is in pyproject.toml."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 BUILD = Path("build", "cython")
 PLACE = Path("decoders", "records")
-MODULES = ("loop", "shown")
+MODULES = ("loop", "shown", "text")
 
 
 def copied(name: str) -> Extension:

@@ -51,7 +51,7 @@ def _seconds(seconds: int) -> str:
 def timestamp(time: int, precision: int = MICROSECONDS) -> str:
     """Nanoseconds since the epoch as RFC 3339 in UTC with `precision` digits after the point."""
     seconds, rest = divmod(time, _SECOND)
-    return f"{_seconds(seconds)}.{f'{rest:09d}'[:precision]}Z"
+    return f"{_seconds(seconds)}.{rest // 10 ** (9 - precision):0{precision}d}Z"
 
 
 def milliseconds(time: int, precision: int = MICROSECONDS) -> float:
@@ -212,7 +212,7 @@ class _Frames:
             self.topic_ids += topic_ids(body, message, version)
         scope = Scope(view, self.definitions, self.asked)
         shown["body"] = body_json(body, message, version, view, scope)
-        if reach.records:
+        if scope.found.own or (reach.records and not view.open_batches):
             self.problems += record_problems(data, decoded, shown["body"], where_of(self.exchange, frame))
         if reach.inside:
             self.problems += problems_inside(data, decoded, scope, where_of(self.exchange, frame))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,14 +42,19 @@ def body_json(
     if plan.places and view.inside:
         embedded.show(body, values, plan.places, body_json, scope or Scope(view))
     if plan.records is not None and view.open_batches:
-        found = list(_forms(body, plan.records, "", ()))
-        allowance = Allowance(view, sum(place.form["sizeInBytes"] for place in found))
+        found: list[RecordsPlace] = []
+        _forms(body, plan.records, (), (), found)
+        allowance = Allowance(view, sum([place.form["sizeInBytes"] for place in found]))
         for place in found:
-            place.form.open(body_json, view, _topic(place.around, view.knowledge), allowance)
-            if scope is not None and scope.depth:
-                path = f"{scope.path}.{place.path}"
-                scope.found.records += [(f"{path}.{trouble.path}", trouble) for trouble in place.form.troubles]
-                scope.found.left_out += place.form.left_out
+            form = place.form
+            form.open(body_json, view, _topic(place.around, view.knowledge), allowance)
+            if (form.troubles or form.left_out) and scope is not None:
+                if scope.depth:
+                    path = f"{scope.path}.{place.path}"
+                    scope.found.records += [(f"{path}.{trouble.path}", trouble) for trouble in form.troubles]
+                    scope.found.left_out += form.left_out
+                else:
+                    scope.found.own = True
     return body
 
 
@@ -226,19 +231,27 @@ def _closed(message: Message, version: int) -> _Plan:
     return _plan(message, version, show_secrets=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsPlace:
-    """A records field of a body: its path, and the objects around it, innermost first."""
+class RecordsPlace(NamedTuple):
+    """A records field of a body: the names and indices that lead to it, and the objects around it, innermost first."""
 
-    path: str
+    steps: tuple[str | int, ...]
     form: RecordsForm
     around: tuple[Mapping[str, Any], ...]
+
+    @property
+    def path(self) -> str:
+        """As problems have it: topicData[0].partitionData[1].records."""
+        text = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in self.steps)
+        return text[1:]
 
 
 def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlace]:
     """The records fields of a body that `body_json` made."""
     layout = with_records(message, version)
-    return [] if layout is None else list(_forms(body, layout, "", ()))
+    found: list[RecordsPlace] = []
+    if layout is not None:
+        _forms(body, layout, (), (), found)
+    return found
 
 
 @per_version
@@ -257,16 +270,25 @@ def _pruned(layout: Layout) -> Layout | None:
     return replace(layout, slots=tuple(kept.values()), tagged={}, order=tuple(kept)) if kept else None
 
 
-def _forms(body: Any, layout: Layout, path: str, above: tuple[Mapping[str, Any], ...]) -> Iterator[RecordsPlace]:
+def _forms(
+    body: Any,
+    layout: Layout,
+    steps: tuple[str | int, ...],
+    above: tuple[Mapping[str, Any], ...],
+    found: list[RecordsPlace],
+) -> None:
+    """Add the records fields of a struct to what was `found`; `steps` lead to it."""
     around = (body, *above)
     for slot in layout.slots:
-        value = body.get(slot.name)
+        name, inner = slot.name, slot.layout
+        value = body.get(name)
         if not value:
             continue
-        if isinstance(value, RecordsForm):
-            yield RecordsPlace(path + slot.name, value, around)
-        elif slot.shape is Shape.ARRAY and slot.layout is not None:
+        if inner is None:
+            if type(value) is RecordsForm:
+                found.append(RecordsPlace((*steps, name), value, around))
+        elif type(value) is list:
             for index, element in enumerate(value):
-                yield from _forms(element, slot.layout, f"{path}{slot.name}[{index}].", around)
-        elif slot.shape is Shape.STRUCT:
-            yield from _forms(value, slot.struct, f"{path}{slot.name}.", around)
+                _forms(element, inner, (*steps, name, index), around, found)
+        else:
+            _forms(value, inner, (*steps, name), around, found)

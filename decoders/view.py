@@ -26,7 +26,8 @@ class View:
     """`batch_limit` is how many bytes a record batch may come to when it is decompressed, else it is not opened.
 
     Without `open_batches` record batches have no records. Without `payloads` a record's key and value are text or
-    base64. Without `inside` the other bytes are base64 alone.
+    base64. Without `inside` the other bytes are base64 alone. With `text` the records of a batch may be a RecordsText
+    (decoders.records.form), for who makes text of them at once.
     """
 
     show_secrets: bool = False
@@ -35,6 +36,7 @@ class View:
     knowledge: Knowledge = field(default_factory=Knowledge)
     payloads: Payloads | None = None
     inside: bool = True
+    text: bool = False
 
 
 PLAIN = View(knowledge=Knowledge(most=0))

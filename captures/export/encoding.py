@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-_slowly = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+from decoders.records.form import RecordsText
+
+LINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
-def encode(value: Any) -> bytes:
-    """UTF-8 on one line, without a line end.
+def _records(value: Any) -> Any:
+    """What orjson takes for records that are text already."""
+    return _forms(value) if value.text is None else orjson.Fragment(value.text)
+
+
+def _forms(value: RecordsText) -> list[dict[str, Any]]:
+    return value.forms
+
+
+_slowly = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_forms).encode
+
+
+def encode(value: Any, option: int | None = None) -> bytes:
+    """UTF-8 on one line, without a line end unless the option is LINE.
 
     What is no text (half a surrogate pair, of a file's name for one) becomes "?".
     """
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, _records, option)
     except TypeError:
-        return _slowly(value).encode("utf-8", "replace")
+        return _slowly(value).encode("utf-8", "replace") + (b"\n" if option == LINE else b"")

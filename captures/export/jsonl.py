@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from captures.export import Reading
-from captures.export.encoding import encode
+from captures.export.encoding import LINE, encode
 from decoders.exchange import Exchange, Health, StreamProblem
 from decoders.exchange_json import exchange_json, health_json, problem_json
 from decoders.view import View
@@ -19,13 +20,13 @@ class JsonLines:
 
     def __init__(self, reader: Reading, view: View | None = None) -> None:
         self._reader = reader
-        self._view = view or View()
+        self._view = replace(view or View(), text=True)
 
     def begin(self) -> bytes:
         return b""
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        return b"".join([encode(self.line(item)) + b"\n" for item in items])
+        return b"".join([encode(self.line(item), LINE) for item in items])
 
     def end(self) -> bytes:
         return b""

@@ -22,11 +22,13 @@ class Found:
     """
 
     wrong: bool = False
+    own: bool = False
+    """Something is wrong in records of the message itself."""
     records: list[tuple[str, Trouble]] = field(default_factory=list)
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scope:
     """`around` are the structs around the bytes, innermost first; `path` is the field's own.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decoders.records.record import Record
+
 try:
     from decoders.records._loop import read_common
     from decoders.records._shown import in_base64, record_forms, text_or_base64
+    from decoders.records._text import records_text
 
     COMPILED = True
 except ImportError:
@@ -13,4 +16,9 @@ except ImportError:
 
     COMPILED = False
 
-__all__ = ["COMPILED", "in_base64", "read_common", "record_forms", "text_or_base64"]
+    def records_text(records: list[Record]) -> bytes | None:  # noqa: ARG001
+        """In plain Python forms are quicker."""
+        return None
+
+
+__all__ = ["COMPILED", "in_base64", "read_common", "record_forms", "records_text", "text_or_base64"]

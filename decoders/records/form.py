@@ -11,7 +11,7 @@ from decoders.primitives import Buffer
 from decoders.problems import MOST, Code
 from decoders.records import internal
 from decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
-from decoders.records.compiled import in_base64, record_forms, text_or_base64
+from decoders.records.compiled import in_base64, record_forms, records_text, text_or_base64
 from decoders.records.control import ToJson, key_json, type_of, value_json
 from decoders.records.legacy import RECORD_COSTS
 from decoders.records.opening import Opened, open_batch, open_pieces
@@ -56,6 +56,27 @@ def unaligned_records(records: Buffer) -> RecordsForm:
     return RecordsForm(records, aligned=False)
 
 
+class RecordsText:
+    """The records of a batch as JSON `text`; where somebody looks at their forms, these stand in its place."""
+
+    __slots__ = ("_forms", "_records", "text")
+
+    def __init__(self, text: bytes, records: list[Record]) -> None:
+        self.text: bytes | None = text
+        self._records = records
+        self._forms: list[dict[str, Any]] = []
+
+    @property
+    def forms(self) -> list[dict[str, Any]]:
+        if self.text is not None:
+            self._forms, _ = record_forms(self._records)
+            self._records, self.text = [], None
+        return self._forms
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.forms)
+
+
 class RecordsForm(dict[str, Any]):
     """The JSON form of a records field; `troubles` are for the exchange's problems, as far as they are kept.
 
@@ -90,12 +111,14 @@ class RecordsForm(dict[str, Any]):
             batch = self["batches"][index]
             if batch["uncompressedSizeInBytes"] is None:
                 batch["records"] = None
+            elif isinstance(records, RecordsText):
+                batch["records"] = records
             else:
                 batch.setdefault("records", []).extend(records)
 
     def pieces(
         self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
-    ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    ) -> Iterator[tuple[int, list[dict[str, Any]] | RecordsText]]:
         """The same piece by piece, once: the index of a batch, and records of it that follow those before.
 
         Each batch comes at least once, however empty. It is then complete but for "records".
@@ -109,7 +132,7 @@ class RecordsForm(dict[str, Any]):
             for opened in allowance.open(self._records, batch):
                 shown, troubles = _forms(batch, opened, first, to_json, view, topic)
                 self._keep(troubles, f"batches[{index}]", allowance)
-                first += len(shown)
+                first += len(opened.records)
                 batch.header["uncompressedSizeInBytes"] = opened.uncompressed_size
                 yield index, shown
         if len(self.troubles) > before:
@@ -136,12 +159,14 @@ class RecordsForm(dict[str, Any]):
 
 def _forms(
     batch: Batch, opened: Opened, first: int, to_json: ToJson, view: View, topic: str | None
-) -> tuple[list[dict[str, Any]], list[Trouble]]:
+) -> tuple[list[dict[str, Any]] | RecordsText, list[Trouble]]:
     """The JSON forms of records of a batch, `first` of which came before, and what is wrong inside."""
     header = batch.header
     records, troubles = opened.records, opened.troubles
     hidden = topic in secrets.TOPICS and not view.show_secrets
     bad: list[tuple[int, int]] = []
+    if view.text and _plain(opened, header, view, topic) and (text := records_text(records)) is not None:
+        return RecordsText(text, records), troubles
     if header["magic"] == 2:
         shown, bad = record_forms(records)
     else:
@@ -160,6 +185,18 @@ def _forms(
     text = "a header's key is not UTF-8"
     odd = [Trouble(batch.start, Code.BAD_UTF8, text, f"records[{first + one}].headers[{at}].key") for one, at in bad]
     return shown, [*troubles, *odd]
+
+
+def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None) -> bool:
+    """Whether nothing but the records of a batch decides what they look like, and all of them are here."""
+    return (
+        view.payloads is None
+        and topic not in internal.TOPICS
+        and topic not in secrets.TOPICS
+        and header.get("isControl") is False
+        and opened.uncompressed_size is not None
+        and len(opened.records) == header["recordCount"]
+    )
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:

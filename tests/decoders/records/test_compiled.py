@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.records import shown
-from decoders.records.compiled import COMPILED, record_forms
+from decoders.records import shown, text
+from decoders.records.compiled import COMPILED, record_forms, records_text
 from decoders.records.record import Record
 
 TEXTS = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
@@ -29,7 +30,7 @@ RECORDS = st.lists(
 
 
 @pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-@pytest.mark.parametrize("name", ["loop", "shown"])
+@pytest.mark.parametrize("name", ["loop", "shown", "text"])
 def test_it_is_made_of_the_source_that_is_here(name: str) -> None:
     made, plain = (import_module(f"decoders.records.{module}") for module in (f"_{name}", name))
     assert made.__file__
@@ -48,3 +49,39 @@ def test_forms_are_those_of_the_plain_source(records: list[Record]) -> None:
     assert bad == [
         (index, at) for index, record in enumerate(records) for at, (name, _) in enumerate(record[4]) if name == b"\xff"
     ]
+
+
+PLAIN = st.none() | st.text(st.sampled_from('az "\\\t\r\n{}~'), max_size=20).map(str.encode)
+NUMBERS = st.integers(-(1 << 62) + 1, (1 << 62) - 1) | st.sampled_from([0, -1, 9, 10, -10, 99, 100])
+PLAIN_RECORDS = st.lists(
+    st.tuples(NUMBERS, NUMBERS, PLAIN, PLAIN, st.lists(st.tuples(PLAIN.filter(bool), PLAIN), max_size=3).map(tuple)),
+    max_size=5,
+)
+
+
+@given(PLAIN_RECORDS)
+def test_text_of_plain_records_is_that_of_their_forms(records: list[Record]) -> None:
+    forms = json.dumps(record_forms(records)[0], separators=(",", ":")).encode()
+    assert text.records_text(records) == forms
+    assert records_text(records) == (forms if COMPILED else None)
+
+
+@given(RECORDS)
+def test_text_is_made_of_what_is_plain_alone(records: list[Record]) -> None:
+    made = text.records_text(records)
+    if COMPILED:
+        assert records_text(records) == made
+    forms, bad = record_forms(records)
+    parts = [
+        part for _, _, key, value, headers in records for part in (key, value, *(x for one in headers for x in one))
+    ]
+    plain = all(
+        part is None or (part.isascii() and not set(part) & {*range(9), 11, 12, *range(14, 32), 127}) for part in parts
+    )
+    near = all(abs(number) < 1 << 62 for record in records for number in record[:2] if number is not None)
+    if not (plain and near):
+        assert made is None
+    else:
+        assert not bad
+        assert made is not None
+        assert json.loads(made) == forms
