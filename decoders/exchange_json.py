@@ -51,7 +51,7 @@ def _seconds(seconds: int) -> str:
 def timestamp(time: int, precision: int = MICROSECONDS) -> str:
     """Nanoseconds since the epoch as RFC 3339 in UTC with `precision` digits after the point."""
     seconds, rest = divmod(time, _SECOND)
-    return f"{_seconds(seconds)}.{rest // 10 ** (9 - precision):0{precision}d}Z"
+    return f"{_seconds(seconds)}.{str(_SECOND + rest)[1 : 1 + precision]}Z"
 
 
 def milliseconds(time: int, precision: int = MICROSECONDS) -> float:

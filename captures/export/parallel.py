@@ -27,8 +27,8 @@ from typing import Any, BinaryIO, Final, NoReturn, Protocol, TypeAlias
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
 
-CHUNK_ITEMS: Final = 1024
-CHUNK_BYTES: Final = 4 << 20
+CHUNK_ITEMS: Final = 512
+CHUNK_BYTES: Final = 2 << 20
 """A chunk ends with the item that reaches either: items, or bytes of their frames."""
 WAITING: Final = 2
 """Chunks whose text a process holds while it waits for its turn."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TEXTS = ("jsonl", "json", "csv", "records", "html")
 """Forms that are made item by item (captures.export.Lines)."""
 FORMATS = (*TEXTS, "parquet", "pcapng")
-AT_ONCE = 64
+AT_ONCE = 32
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 SMALL = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""
