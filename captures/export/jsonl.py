@@ -20,25 +20,29 @@ class JsonLines:
 
     def __init__(self, reader: Reading, view: View | None = None) -> None:
         self._reader = reader
-        self._view = replace(view or View(), text=True)
+        self._view = view or View()
+        self._text = replace(self._view, text=True)
 
     def begin(self) -> bytes:
         return b""
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        return b"".join([encode(self.line(item), LINE) for item in items])
+        return b"".join([encode(self._line(item, self._text), LINE) for item in items])
 
     def end(self) -> bytes:
         return b""
 
     def line(self, item: Exchange | StreamProblem | Health) -> dict[str, Any]:
         """The object of one item."""
+        return self._line(item, self._view)
+
+    def _line(self, item: Exchange | StreamProblem | Health, view: View) -> dict[str, Any]:
         if isinstance(item, Exchange):
             return exchange_json(
                 item,
                 self._reader.source,
                 self._reader.definitions,
-                view=self._view,
+                view=view,
                 precision=self._reader.precision,
                 health=self._reader.health,
             )
@@ -54,7 +58,9 @@ class JsonArray(JsonLines):
         return b"[\n"
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        return b"".join([encode(self.line(item)) + (b"\n" if isinstance(item, Health) else b",\n") for item in items])
+        return b"".join(
+            [encode(self._line(item, self._text)) + (b"\n" if isinstance(item, Health) else b",\n") for item in items]
+        )
 
     def end(self) -> bytes:
         return b"]\n"

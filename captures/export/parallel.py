@@ -151,6 +151,8 @@ class _Crew:
         for number in range(jobs):
             turns, pass_on = turning[number][0], turning[(number + 1) % jobs][1]
             worker = _Worker(work, out, parent, dealing[number][0], reporting[number][1], turns, pass_on)
+            if not number:
+                worker.truth = _facts(work)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             pid = os.fork()
             if not pid:
@@ -160,7 +162,6 @@ class _Crew:
                 worker.work()
             self._members.append(_Member(pid, dealing[number][1], reporting[number][0]))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        _send(turning[0][1], marshal.dumps(_facts(work)))
         for end in ends.difference(*((member.chunks, member.report) for member in self._members)):
             os.close(end)
         for member in self._members:
@@ -235,7 +236,9 @@ class _Worker:
     pass_on: int
     held: deque[_Made] = field(default_factory=deque)
     truth: Facts | None = None
-    """What is known before the first chunk that is held, where it is this process's turn."""
+    """What is known before the first chunk that is held, or that comes next, where it is this process's turn."""
+    alone: bool = False
+    """No further turn will come."""
     told: Facts = field(default_factory=dict)
     """What the process that reads knew before the chunk that came last."""
     learnt: Facts = field(default_factory=dict)
@@ -272,7 +275,10 @@ class _Worker:
             if self.truth is not None and self.held:
                 self._write()
                 continue
-            wanted = [self.turns] if self.held else []
+            if self.alone and self.held:
+                raise _Lost
+            # A turn is taken even where nothing is held, because who passes it on may wait for that.
+            wanted = [self.turns] if self.truth is None and not self.alone else []
             if more and len(self.held) < WAITING:
                 wanted.append(self.chunks)
             if self.turns in select.select(wanted, [], [])[0]:
@@ -292,27 +298,32 @@ class _Worker:
         made = _Made(packed, assumed, {}, [], [])
         if work.knowledge is not None:
             work.knowledge.facts = assumed  # type: ignore[assignment]  # the names of facts are text
-        try:
-            for text in work.texts(work.unpack(packed)):
-                made.texts.append(text)
-                if self.held:
-                    self._write_if_true()
-        except _Lost:
-            raise
-        except Exception as error:  # noqa: BLE001 (raised when it is this chunk's turn)
-            made.failure = error
+        for text in self._texts(made):
+            made.texts.append(text)
+            if self.held:
+                self._write_if_true()
         made.facts = _facts(work)
         made.counts = [after - count for count, after in zip(before, work.counts, strict=True)]
         return made
 
+    def _texts(self, made: _Made) -> Iterator[bytes]:
+        """The text of a chunk, part by part; what goes wrong is kept until it is the chunk's turn."""
+        try:
+            yield from self.job.texts(self.job.unpack(made.packed))
+        except Exception as error:  # noqa: BLE001 (raised when it is the chunk's turn)
+            made.failure = error
+
     def _write_if_true(self) -> None:
-        if self.truth is None and select.select([self.turns], [], [], 0)[0]:
+        if self.truth is None and not self.alone and select.select([self.turns], [], [], 0)[0]:
             self._take_turn()
         if self.truth == self.held[0].assumed and self.held[0].failure is None:
             self._write()
 
     def _take_turn(self) -> None:
-        self.truth = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+        try:
+            self.truth = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+        except _Lost:
+            self.alone = True
 
     def _write(self) -> None:
         """It is the first chunk's turn: write its text, if need be made again, and pass the turn on."""

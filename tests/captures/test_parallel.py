@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import BinaryIO
 
 import pytest
@@ -193,6 +195,17 @@ def test_text_is_made_of_what_was_learnt_before_it(learns: bool, tmp_path: Path)
     assert several.counts == alone.counts == [500, sum(range(500))]
 
 
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_more_facts_than_a_pipe_holds(jobs: int, tmp_path: Path) -> None:
+    class Many(Numbers):
+        def _learn(self, number: int) -> None:
+            assert self.knowledge is not None
+            self.knowledge.take(Fact.TOPIC, f"{number:032x}", "name" * 4096)
+            super()._learn(number)
+
+    assert numbers(Many(), tmp_path / "several", jobs) == numbers(Many(), tmp_path / "alone", 1)
+
+
 def test_what_only_text_teaches_is_made_again_only_until_it_is_known(tmp_path: Path) -> None:
     made = tmp_path / "made"
 
@@ -246,14 +259,36 @@ def test_an_error_of_the_reading_ends_the_processes(tmp_path: Path) -> None:
     assert_no_children()
 
 
-def test_a_full_disk_is_the_error_that_it_is() -> None:
-    class Long(Numbers):
-        def texts(self, items: Sequence[Item]) -> Iterator[bytes]:
-            assert isinstance(items[0], Exchange)
-            yield b"x" * 100_000 if items[0].number else b""
+class Long(Numbers):
+    """Writes 10,000 bytes for each exchange but the first ones."""
 
+    def learn(self, items: Sequence[Item]) -> None:
+        pass
+
+    def texts(self, items: Sequence[Item]) -> Iterator[bytes]:
+        assert isinstance(items[0], Exchange)
+        slow = 0.003 if items[0].number // 20 % 4 == 1 else 0.0003  # so that it is others' turn while they make text
+        for _ in items if items[0].number else ():
+            sleep(slow)
+            yield b"x" * 10_000
+
+
+def test_a_full_disk_is_the_error_that_it_is() -> None:
     with pytest.raises(OSError, match="No space left"), Path("/dev/full").open("wb") as out:
         write(Long(), [[exchange(number) for number in range(100)]], out, 2)
+    assert_no_children()
+
+
+@pytest.mark.parametrize("room", range(100_000, 2_000_000, 200_000))
+def test_a_disk_that_is_full_at_some_time(room: int, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"), (tmp_path / "out").open("wb") as out:
+            write(Long(), [[exchange(number) for number in range(400)]], out, 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "out").stat().st_size == room
     assert_no_children()
 
 
