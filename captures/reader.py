@@ -95,7 +95,6 @@ class Reader:
         self._walker: Walker | None = None
         self._dropped = 0
         """Packets that the recorders of the files before dropped."""
-        """One of the files before has times finer than microseconds."""
         self._links = LinkLayers()
         self._reassembler = Reassembler(self._same)
         self._talks: dict[TcpConnection, Talk] = {}
