@@ -24,6 +24,8 @@ MOST: Final = 100_000
 TEACHING: Final = frozenset({3, 4, 6, 11, 14, 15, 16, 19, 20, 69, 75, 77, 90, 91, 92})
 """API keys of the messages that name topic ids or protocols of groups."""
 
+_METADATA: Final = 3
+
 TOPIC_ID: Final = "topicId"
 """What every definition calls a topic id."""
 
@@ -115,6 +117,37 @@ class Knowledge:
     def protocol(self, group: str) -> str | None:
         """The name of the protocol that a group's members agreed on; a consumer group's assignor."""
         return self._known[Fact.PROTOCOL].get(group)
+
+
+class Nodes:
+    """Node ids of brokers by "host:port", as Metadata names them; of a node the newest counts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, api_key: int | None, answered: Values) -> None:
+        """Take in what the body of a response tells."""
+        if api_key != _METADATA:
+            return
+        for broker in answered.get("brokers") or ():
+            host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")
+            if isinstance(host, str) and isinstance(node, int) and len(self._known) < MOST:
+                self._known[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = node
+
+    def of(self, broker: str) -> int | None:
+        """The node id of the broker at "host:port", where it was named.
+
+        A capture holds addresses and Metadata often host names: where just one broker has the port, that is it.
+        """
+        known = self._known.get(broker)
+        if known is not None:
+            return known
+        port = broker.rpartition(":")[2]
+        same = {node for address, node in self._known.items() if address.rpartition(":")[2] == port}
+        return same.pop() if len(same) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Frame
-from decoders.knowledge import TEACHING, Knowledge
+from decoders.knowledge import TEACHING, Knowledge, Nodes
 from decoders.message import Decoded, decode_request, decode_response
 from decoders.schema.lookup import Definitions
 
 
-def learn(exchange: Exchange, source: Source, definitions: Definitions, knowledge: Knowledge) -> None:
-    """Take in what an exchange tells of topic ids and groups. Never raises on bad bytes."""
+def learn(
+    exchange: Exchange, source: Source, definitions: Definitions, knowledge: Knowledge, nodes: Nodes | None = None
+) -> None:
+    """Take in what an exchange tells of topic ids and groups, and of brokers. Never raises on bad bytes."""
     key, version = exchange.api_key, exchange.api_version
     if key not in TEACHING or version is None or exchange.protocol is not None:
         return
@@ -19,6 +21,8 @@ def learn(exchange: Exchange, source: Source, definitions: Definitions, knowledg
     asked = None if request is None else decode_request(request, definitions)
     answered = None if response is None else decode_response(response, key, version, definitions)
     learn_both(asked, answered, knowledge)
+    if nodes is not None and answered is not None and answered.body is not None:
+        nodes.learn(key, answered.body)
 
 
 def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowledge) -> None:

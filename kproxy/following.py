@@ -116,16 +116,17 @@ class Follower:
     ) -> None:
         """`ports` narrows to connections with one of them; `observe` sees every exchange that the filter lets pass."""
         from captures.reader import read
+        from decoders.filters import Matcher
 
         assert relay.recording is not None  # noqa: S101 (callers record)
         self._relay = relay
         self._out = out
-        self._expression = expression
         self._observe = observe
         self._as_json = as_json
         self.reader = read(relay.recording, ports=ports, release=release, given=given, follow=True)
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
+        self._matcher = None if expression is None else Matcher(expression, self.reader.source, self.reader.definitions)
         self.unknown = 0
         """Exchanges that the filter could not tell."""
 
@@ -177,20 +178,12 @@ class Follower:
             self._out.write(self._text(item))
 
     def _selected(self, items: list[Any]) -> Iterator[Any]:
-        if self._expression is None:
-            yield from items
-            return
-        from decoders.filters import ExchangeRow, Unavailable
         from decoders.learning import learn
 
-        matches = self._expression.compile()
         for item in items:
-            if isinstance(item, Exchange):
-                try:
-                    selected = matches(ExchangeRow(item, self.reader.source, self.reader.definitions))
-                except Unavailable:
-                    self.unknown += 1
-                    selected = False
+            if isinstance(item, Exchange) and self._matcher is not None:
+                selected = self._matcher.matches(item)
+                self.unknown += selected is None
                 if not selected:
                     learn(item, self.reader.source, self.reader.definitions, self._view.knowledge)
                     continue

@@ -245,7 +245,7 @@ def ring(text: str) -> tuple[int, int, int | None]:
 def record_filter(text: str) -> str:
     """Checks a filter on what is known when a request begins. Raises ValueError."""
     from decoders.filters import parse
-    from decoders.filters.fields import REQUEST
+    from decoders.filters.fields import REQUEST, REQUEST_ATTRIBUTES
 
     result = parse(text)
     if result.expression is None:
@@ -257,6 +257,8 @@ def record_filter(text: str) -> str:
                 f"{field.name} ({field.doc}) is not known yet when a request's header passes, which is when it is "
                 f"recorded or not; what is known: {', '.join(REQUEST)}"
             )
+    if not REQUEST_ATTRIBUTES.issuperset(result.expression.attributes()):
+        raise ValueError("a broker's node id is not known when a request's header passes; give its address, host:port")
     return text
 
 

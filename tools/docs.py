@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from captures.tables.schema import PLACE, TABLES
-from decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS
+from decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
 from decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS
@@ -127,26 +127,53 @@ FILTERS = """\
 
 # Display filters
 
-One language for the terminal UI's filter bar and `-Y/--filter`:
+One language for the terminal UI's filter bar, `-Y/--filter` and `--record`:
 
     api in (Produce, Fetch) and latency > 50ms
     error == NOT_LEADER_OR_FOLLOWER and not client.id ~ "^test-"
+    api == Produce and topic == orders and records > 1000
+    class == group and error and not error.retriable
+    broker == 2 and fetch.role == follower and time >= "12:01"
+    response.body.responses[].partitions[].errorCode == OFFSET_OUT_OF_RANGE
+    all response.body.topics[].partitions[].isrNodes[] != 3
+    record.key == 42 or record.value contains refund
 
-A bare field asks whether the exchange has one: `error`. A comparison with a value that an exchange does not have is
-false, `!=` included. An exchange that cannot tell (its bytes are gone, its body cannot be decoded) is left out and
-counted.
+A bare field, or one after `has`, asks whether the exchange has a value of it: `error`, `has response.body.errorCode`.
+A comparison with a value that an exchange does not have is false, `!=` included; `not` turns that round. An exchange
+that cannot tell (its bytes are gone, its body cannot be decoded, nothing named its topic's id) is left out and counted,
+unless the rest of the filter decides.
+
+Where an exchange has several values (several topics, errors, elements of a list), a comparison holds if one of them
+fits; `!=`, and any operator after `all`, if each of them does and there is one.
 
 ## Fields
 
+What is marked *body* decodes exchanges; all else is told by headers or by an index. `--record` decides when a request's
+header passes and knows {known} alone.
+
 {fields}
+## Fields of bodies
+
+Any field of a message, by its path in the [exchange JSON](exchange-json.md): `request.body.` or `response.body.`, then
+names with dots between them. `[]` after a list's name stands for every element, `[0]` for the first. A path is known if
+a message of any API and version has it. What values it takes follows from the definition and the name: `…ErrorCode` are
+errors, `…Ms` durations (a bare number is milliseconds) or, with `Timestamp` in the name, times, `…Bytes` sizes,
+`apiKey` an API. Bytes compare as base64; `….decoded.` leads into bytes whose inside is known. Secrets answer no filter.
+
+Records of up to 64 MiB a batch are opened for `record.` fields and for paths below `batches[].records[]`, and for no
+others. Control records are no records to `record.` fields. Bytes that are no UTF-8 compare with U+FFFD in their place.
+
 ## Operators
 
 {operators}
+{prefixes}
 ## Values
 
 - durations: {durations}; a bare number is milliseconds
 - sizes: {sizes}; a bare number is bytes
-- times: RFC 3339, UTC unless they say otherwise, or seconds since the epoch
+- times: RFC 3339, UTC unless they say otherwise, seconds since the epoch, or a time of day in UTC (`12:01:30.5`)
+  of any day
+- brokers: a number is the node id that Metadata gave the address; where none did, the exchange cannot tell
 - APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case
 - regular expressions are Python's and match anywhere in the text
 
@@ -208,15 +235,19 @@ def filters() -> str:
             field.type.value,
             field.doc,
             f"`{LITERALS[field.type].example}`",
+            "body" if field.cost is Cost.DECODE else "",
             " ".join(f"`{symbol}`" for symbol in field.operators),
         )
         for field in FIELDS
     ]
     operators = [(f"`{operator.symbol}`", operator.doc) for operator in OPERATORS]
+    prefixes = [(f"`{word}`", doc) for word, doc in PREFIXES.items()]
     return FILTERS.format(
         made=MADE,
-        fields=_lines(_table(("field", "type", "meaning", "example", "operators"), fields)).rstrip() + "\n",
+        fields=_lines(_table(("field", "type", "meaning", "example", "needs", "operators"), fields)).rstrip() + "\n",
         operators=_lines(_table(("operator", "meaning"), operators)).rstrip() + "\n",
+        prefixes=_lines(_table(("before a field", "meaning"), prefixes)).rstrip() + "\n",
+        known=", ".join(f"`{name}`" for name in REQUEST),
         durations=", ".join(unit for unit, _ in reversed(DURATIONS)),
         sizes=", ".join(unit for unit, _ in reversed(SIZES)),
         grammar=GRAMMAR,

@@ -1,67 +1,17 @@
-"""Display filters on index rows: each attribute that a filter asks for is read from a row's columns."""
+"""Which rows of an index are shown: all, or those that a display filter selects, found while the index grows."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import Any
 
-from captures.index import format as layout
-from captures.index.format import Flag, Row, State
+from captures.index.filtering import UNSETTLED, IndexFilter
 from captures.index.reader import IndexReader
-from decoders.filters import Expression, Unavailable
-from decoders.filters.rows import KAFKA
+from decoders.filters import Expression
+from decoders.schema import Definitions
 
-CHUNK = 8192
-"""Rows tested before the screen gets its turn."""
-
-
-UNSETTLED = frozenset({State.EMPTY, State.WAITING})
-
-
-def _or_none(absent: int, value: int) -> int | None:
-    return None if value == absent else value
-
-
-class RowValues:
-    """The attributes of `decoders.filters.Row`, as functions of an index row.
-
-    A row does not hold its own number: set `number` before a filter that asks for it runs.
-    """
-
-    def __init__(self, index: IndexReader) -> None:
-        self._index = index
-        self.number = 0
-
-    def getter(self, name: str) -> Callable[[Row], Any]:
-        """The function that reads attribute `name`."""
-        index = self._index
-        table: dict[str, Callable[[Row], Any]] = {
-            "number": lambda _row: self.number,
-            "connection": lambda row: row.connection,
-            "client": lambda row: index.string(index.connection(row.connection).client),
-            "broker": lambda row: index.string(index.connection(row.connection).broker),
-            "api_key": lambda row: _or_none(layout.NO_NUMBER, row.api_key),
-            "protocol": lambda row: index.protocol(row) or KAFKA,
-            "api_version": lambda row: _or_none(layout.NO_NUMBER, row.api_version),
-            "correlation_id": lambda row: None if row.flags & Flag.NO_CORRELATION else row.correlation,
-            "client_id": lambda row: index.string(row.client) if row.client else None,
-            "status": lambda row: layout.STATUS_OF[State(row.state)].value if row.state else "waiting",
-            "error_codes": self._errors,
-            "time": lambda row: row.time,
-            "latency": lambda row: _or_none(layout.NO_LATENCY, row.latency),
-            "request_size": lambda row: _or_none(layout.NO_SIZE, row.request_size),
-            "response_size": lambda row: _or_none(layout.NO_SIZE, row.response_size),
-        }
-        return table[name]
-
-    def _errors(self, row: Row) -> Sequence[int]:
-        if row.state in (State.UNDECODABLE, State.ORPHAN_RESPONSE):
-            raise Unavailable("the response cannot be decoded")
-        if row.more_errors:
-            return self._index.detail(row).errors
-        return (row.error,) if row.error else ()
+MOST_BODIES = 100
+"""Exchanges whose bodies are opened before the screen gets its turn."""
 
 
 class View:
@@ -71,7 +21,9 @@ class View:
     before `first` are gone.
     """
 
-    def __init__(self, index: IndexReader, expression: Expression | None = None, text: str = "") -> None:
+    def __init__(
+        self, index: IndexReader, definitions: Definitions, expression: Expression | None = None, text: str = ""
+    ) -> None:
         self._index = index
         self.expression = expression
         self.text = text
@@ -81,8 +33,7 @@ class View:
         self._unsettled: list[int] = []
         if expression is not None:
             self._rows = array("I")
-            self._values = RowValues(index)
-            self._test = expression.compile(self._values.getter)
+            self._filter = IndexFilter(index, expression, definitions)
 
     @property
     def filtered(self) -> bool:
@@ -118,14 +69,12 @@ class View:
         if self._rows is None:
             self.scanned = limit
             return False
-        stop = min(limit, self.scanned + CHUNK)
-        for number, row in enumerate(self._index.rows(self.scanned, stop), self.scanned):
-            if row.state in UNSETTLED:
-                self._unsettled.append(number)
-            if self._matches(number, row):
-                self._rows.append(number)
-        self.scanned = stop
-        return stop < limit
+        found = self._filter.scan(self.scanned, limit, most_bodies=MOST_BODIES)
+        self._rows.extend(found.matched)
+        self._unsettled += found.unsettled
+        self.unknown += found.unknown
+        self.scanned = found.stop
+        return self.scanned < limit
 
     def settle(self) -> bool:
         """Test again the rows that waited for their answer; True where the view changed."""
@@ -140,7 +89,9 @@ class View:
                 continue
             at = bisect_left(self._rows, number)
             shown = at < len(self._rows) and self._rows[at] == number
-            matches = self._matches(number, row)
+            answer = self._filter.test(number)
+            self.unknown += answer is None
+            matches = bool(answer)
             if matches and not shown:
                 self._rows.insert(at, number)
             elif shown and not matches:
@@ -149,10 +100,7 @@ class View:
         self._unsettled = waiting
         return changed
 
-    def _matches(self, number: int, row: Row) -> bool:
-        self._values.number = number + 1
-        try:
-            return bool(self._test(row))
-        except Unavailable:
-            self.unknown += 1
-            return False
+    def close(self) -> None:
+        """Let go of the captures."""
+        if self._rows is not None:
+            self._filter.close()

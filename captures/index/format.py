@@ -171,8 +171,27 @@ class Row(NamedTuple):
     """[58] uint8: 0 Kafka; a dialect's place in "protocols" of meta.json, counted from 1."""
     details_high: int
     """[59] uint8: the bits of `details` above those."""
-    reserved_word: int
-    """[60] uint32: zero."""
+    subject: int
+    """[60] uint32: string id of what the exchange names (`decoders.subjects.Subject.to_text`); 0 where that is not
+    known, or longer than SUBJECT_LIMIT."""
+
+
+TAIL = "tail"
+"""A column of its own: error, more_errors, state, flags and protocol of a row as one number."""
+
+
+def _columns() -> dict[str, tuple[str, int, int]]:
+    columns = {}
+    offset = 0
+    for name, code in zip(Row._fields, ROW.format.removeprefix("<"), strict=True):
+        size = struct.calcsize(f"<{code}")
+        columns[name] = (code, offset, size)
+        offset += size
+    return columns | {TAIL: ("q", columns["error"][1], 8)}
+
+
+COLUMNS: dict[str, tuple[str, int, int]] = _columns()
+"""Of each column the format character (of the struct module), its offset in the row and its size in bytes."""
 
 
 class ConnectionEntry(NamedTuple):
@@ -188,6 +207,9 @@ class ConnectionEntry(NamedTuple):
     first_time: int
     """Nanoseconds since the epoch."""
 
+
+SUBJECT_LIMIT = 1024
+"""Bytes of a subject that are kept; whoever asks for a longer one decodes the bodies."""
 
 STRING_LENGTH = struct.Struct("<I")
 """Before each string's UTF-8 bytes; entries are padded with zeros to a multiple of 4. Id 0 is the empty string."""

@@ -68,7 +68,7 @@ class Indexer:
         self.writer = (
             NoIndex()
             if directory is None
-            else IndexWriter(directory, paths, release=release, state=state, node_of=self._summaries.node)
+            else IndexWriter(directory, paths, release=release, state=state, node_of=self._summaries.nodes.of)
         )
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]

@@ -158,11 +158,14 @@ class IndexReader:
 
     def rows(self, start: int, stop: int) -> Iterator[Row]:
         """Rows [start, stop) in order, as fast as plain Python goes."""
+        return map(Row._make, layout.ROW.iter_unpack(self.raw(start, stop)))
+
+    def raw(self, start: int, stop: int) -> bytes:
+        """The bytes of rows [start, stop), a copy."""
         stop = min(stop, self.count)
         if start >= stop:
-            return iter(())
-        data = self._rows.data[(start + 1) * layout.ROW_SIZE : (stop + 1) * layout.ROW_SIZE]
-        return map(Row._make, layout.ROW.iter_unpack(data))
+            return b""
+        return self._rows.data[(start + 1) * layout.ROW_SIZE : (stop + 1) * layout.ROW_SIZE]
 
     def string(self, identifier: int) -> str:
         """The text of a string id; "" where there is none."""

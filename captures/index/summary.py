@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from typing import Any
-
 from captures.index import labels
 from captures.index.format import Flag
 from captures.index.writer import Summary
-from decoders.conversation.stream import Side, Source
+from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Frame, Status
 from decoders.frames import codes, decode_frame, where_of
-from decoders.knowledge import Knowledge
+from decoders.knowledge import Knowledge, Nodes
 from decoders.learning import learn_both
 from decoders.meanings.remarks import wait_over
 from decoders.message import Decoded
+from decoders.records.counting import counted
 from decoders.schema import Definitions
+from decoders.subjects import NOTHING, subject
 
-METADATA = 3
 FETCHES = frozenset({1, 78})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
-
-RECORDS: dict[int, tuple[Side, str, str]] = {
-    0: (Side.CLIENT, "topicData", "partitionData"),
-    1: (Side.BROKER, "responses", "partitions"),
-    78: (Side.BROKER, "responses", "partitions"),
-}
-"""API key to the side that carries records and the lists that lead to them (Produce, Fetch, ShareFetch)."""
-
-_BATCH_LENGTH = struct.Struct(">i")
-_RECORD_COUNT = struct.Struct(">i")
-_MAGIC_AT = 16
-_COUNT_AT = 57
 
 
 class Summariser:
@@ -45,11 +30,13 @@ class Summariser:
         self._source = source
         self._definitions = definitions
         self.knowledge = knowledge or Knowledge()
-        self.nodes: dict[str, int] = {}
+        self.nodes = Nodes()
 
     def of(self, exchange: Exchange) -> Summary:
         """Label, errors, counts and problems of an exchange as far as it is known; never raises on bad bytes."""
         summary = Summary()
+        if exchange.token:
+            summary.subject = NOTHING
         if exchange.token or exchange.status is Status.TLS:
             return summary
         request = self._decode(exchange, exchange.request, summary)
@@ -60,7 +47,7 @@ class Summariser:
             learn_both(request, response, self.knowledge)
         if answered is not None and response is not None:
             if exchange.protocol is None:
-                self._learn_nodes(exchange, answered)
+                self.nodes.learn(exchange.api_key, answered)
             summary.errors = codes(response, exchange, self._definitions)
             throttle = answered.get("throttleTimeMs")
             if isinstance(throttle, int) and throttle > 0:
@@ -71,8 +58,11 @@ class Summariser:
         if name is not None:
             summary.label = labels.label(name if exchange.protocol is None else "", asked, answered, self.knowledge)
         if exchange.protocol is not None:
+            summary.subject = NOTHING
             return summary
-        summary.records, cut = _records(key, asked, answered)
+        if _complete(exchange, asked, answered):
+            summary.subject = subject(key, request, response).to_text()
+        summary.records, cut = counted(key, asked, answered)
         if cut:
             summary.flags |= Flag.CUT_RECORDS
         if key in FETCHES and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
@@ -101,66 +91,11 @@ class Summariser:
             summary.flags |= Flag.OLDER_LAYOUT
         return decoded
 
-    def node(self, broker: str) -> int | None:
-        """The node id of the broker at "host:port", where Metadata has named it.
 
-        A capture holds addresses and Metadata often host names: where just one broker has the port, that is it.
-        """
-        known = self.nodes.get(broker)
-        if known is not None:
-            return known
-        port = broker.rpartition(":")[2]
-        same = {node for address, node in self.nodes.items() if address.rpartition(":")[2] == port}
-        return same.pop() if len(same) == 1 else None
-
-    def _learn_nodes(self, exchange: Exchange, answered: dict[str, Any]) -> None:
-        if exchange.api_key == METADATA:
-            for broker in _dicts(answered.get("brokers")):
-                host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")
-                if isinstance(host, str) and isinstance(node, int):
-                    self.nodes[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = node
-
-
-def record_count(records: Any) -> tuple[int, bool]:
-    """Records in a `records` field as its batch headers say, and whether it ends within a batch, which counts not.
-
-    No batch is opened: a compressed message set of magic 0 or 1 counts as its outer messages.
-    """
-    view = memoryview(records)
-    position = count = 0
-    while position + 17 <= len(view):
-        (length,) = _BATCH_LENGTH.unpack_from(view, position + 8)
-        end = position + 12 + length
-        if length < 14 or end > len(view):
-            break
-        if view[position + _MAGIC_AT] < 2:
-            count += 1
-        elif position + _COUNT_AT + 4 <= end:
-            count += max(0, _RECORD_COUNT.unpack_from(view, position + _COUNT_AT)[0])
-        position = end
-    return count, position < len(view)
-
-
-def _records(key: int | None, asked: dict[str, Any] | None, answered: dict[str, Any] | None) -> tuple[int | None, bool]:
-    """Records in the side that carries them, and whether any end within a batch; None where there are none to count."""
-    where = None if key is None else RECORDS.get(key)
-    if where is None:
-        return None, False
-    side, topics, partitions = where
-    body = asked if side is Side.CLIENT else answered
-    if body is None:
-        return None, False
-    total, cut = 0, False
-    for topic in body.get(topics) or ():
-        for partition in topic.get(partitions) or ():
-            records = partition.get("records")
-            if records is not None:
-                count, ends_within = record_count(records)
-                total += count
-                cut = cut or ends_within
-    return total, cut
-
-
-def _dicts(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, list):
-        yield from (element for element in value if isinstance(element, dict))
+def _complete(exchange: Exchange, asked: object, answered: object) -> bool:
+    """Whether what there is of an exchange was decoded."""
+    if exchange.api_key is None:
+        return False
+    return (asked is not None) is (exchange.request is not None) and (answered is not None) is (
+        exchange.response is not None
+    )

@@ -33,6 +33,8 @@ class Summary:
     errors: Sequence[int] = ()
     """The response's non-zero error codes, each once, in order of appearance."""
     records: int | None = None
+    subject: str | None = None
+    """What the exchange names, as `Subject.to_text` writes it; None where a body of it is not known."""
     flags: Flag = field(default_factory=lambda: Flag(0))
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -238,7 +240,7 @@ class IndexWriter:
             flags,
             self._protocol(exchange.protocol),
             detail >> 32,
-            0,
+            self._subject(summary.subject),
         )
         self._rows.put(exchange.number - 1, row)
 
@@ -253,6 +255,9 @@ class IndexWriter:
             names.append(name)
             self.write_meta()
         return names.index(name) + 1
+
+    def _subject(self, text: str | None) -> int:
+        return 0 if text is None or len(text) > layout.SUBJECT_LIMIT else self.string(text)
 
     def problem(self, problem: dict[str, Any]) -> None:
         """Append a kproxy.problem/1 object."""

@@ -1,17 +1,37 @@
-"""The display-filter language: `parse` a text, `compile` its expression, ask rows.
+"""The display-filter language: `parse` a text, ask exchanges, or complete what is being typed.
 
     result = parse("api in (Produce, Fetch) and latency > 50ms")
     if result.expression is not None:
-        matches = result.expression.compile()
-        shown = [row for row in rows if matches(row)]
+        matcher = Matcher(result.expression, source, definitions)
+        shown = [exchange for exchange in exchanges if matcher.matches(exchange)]
 
-The language is described by the tables in `fields`; what a row must offer by `rows.Row`.
+The language is described by the tables in `fields`; what a row must offer by `rows.Row`. An index answers from its
+columns what they tell: captures/index/filtering.py.
 """
 
 from __future__ import annotations
 
+from decoders.filters.completion import Candidate, Completion, Seen, complete
 from decoders.filters.expression import Expression, Predicate
+from decoders.filters.matcher import Matcher, learns
 from decoders.filters.parser import Expected, Result, Status, parse
-from decoders.filters.rows import ExchangeRow, Row, Unavailable
+from decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable
 
-__all__ = ["ExchangeRow", "Expected", "Expression", "Predicate", "Result", "Row", "Status", "Unavailable", "parse"]
+__all__ = [
+    "Candidate",
+    "Completion",
+    "ExchangeRow",
+    "Expected",
+    "Expression",
+    "Learnt",
+    "Matcher",
+    "Predicate",
+    "Result",
+    "Row",
+    "Seen",
+    "Status",
+    "Unavailable",
+    "complete",
+    "learns",
+    "parse",
+]

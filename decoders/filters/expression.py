@@ -1,25 +1,27 @@
 """A parsed filter: a tree that prints as text which parses to the same tree, and compiles to one closure.
 
-Truth: a comparison with a value that the exchange does not have is false, whatever the operator. What a row cannot
-tell (`Unavailable`) decides nothing where the rest of the expression decides (false and unknown is false, true or
-unknown is true); otherwise the compiled filter raises it.
+Truth: a comparison with a value that the exchange does not have is false, whatever the operator. Of several values one
+must fit, with `!=` and `all` each. What a row cannot tell (`Unavailable`) decides nothing where the rest of the
+expression decides (false and unknown is false, true or unknown is true); otherwise the compiled filter raises it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from decoders.filters.fields import Cost, Field, Type
-from decoders.filters.rows import Unavailable
-from decoders.filters.values import LITERALS, Value, api_keys, choices, error_meanings, quote
+from decoders.filters.rows import DECODED_STATUSES, Unavailable
+from decoders.filters.values import LITERALS, Value, api_keys, choices, error_meanings, of_day, quote
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
 """From a row's attribute name to the function that reads it."""
+Fits = Callable[[Any], bool]
+"""Whether one value of a field fits."""
 
 
 class Expression:
@@ -38,6 +40,11 @@ class Expression:
         """The fields that the expression names."""
         raise NotImplementedError
 
+    def attributes(self) -> Iterator[str]:
+        """The attributes of `Row` that it may ask for."""
+        for field in self.fields():
+            yield from field.attributes
+
     @property
     def cost(self) -> Cost:
         """DECODE where a field needs bodies."""
@@ -46,13 +53,15 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Present(Expression):
-    """A bare field: the exchange has one."""
+    """A bare field, or `has` one: the exchange has a value of it; a flag is true."""
 
     field: Field
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
         value = _value(self.field, get)
-        if self.field.type is Type.ERROR:
+        if _several(self.field):
+            return lambda row: any(True for _ in value(row))
+        if self.field.type is Type.FLAG:
             return lambda row: bool(value(row))
         return lambda row: value(row) is not None
 
@@ -60,31 +69,66 @@ class Present(Expression):
         yield self.field
 
     def __str__(self) -> str:
-        return self.field.name
+        return self.field.name if self.field.path is None else f"has {self.field.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Compare(Expression):
-    """field operator value; `values` holds more than one for `in` alone."""
+    """field operator value; `values` holds more than one for `in` alone. `each` asks all of several values to fit."""
 
     field: Field
     operator: str
     values: tuple[Value, ...]
+    each: bool = False
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
-        value = _value(self.field, get)
-        if self.field.type is Type.ERROR:
-            value = _errors(value, get)
-        return _TESTS[self.field.type](self, value)
+        field = self.field
+        value = _value(field, get)
+        if field.type is Type.STATUS and DECODED_STATUSES.isdisjoint(map(str, self.values)) and self._named:
+            value = get("status_seen")
+        if field.type is Type.ERROR and field.path is None:
+            return _error_test(self, meant_errors(value, get))
+        if field.type is Type.BROKER:
+            return _broker_test(self, value, get)
+        fits = _fits(self)
+        if field.path is not None:
+            value = _scalars(value, field.scale)
+        if not _several(field):
+            return lambda row: (found := value(row)) is not None and fits(found)
+        if self.each or self.operator == "!=":
+            return lambda row: _each(value(row), fits)
+        return lambda row: any(fits(found) for found in value(row))
+
+    def fits(self) -> Fits:
+        """Whether one value of the field fits; not for errors and brokers, of which the row decides."""
+        return _fits(self)
 
     def fields(self) -> Iterator[Field]:
         yield self.field
 
+    def attributes(self) -> Iterator[str]:
+        yield from self.field.attributes
+        if self.field.type is Type.BROKER and self._nodes:
+            yield "node"
+        if self.field.name == "error":
+            yield from ("api_key", "api_version")
+
+    @property
+    def _named(self) -> bool:
+        """Whether the values are meant as they are, not searched for."""
+        return self.operator not in {"~", "contains"}
+
+    @property
+    def _nodes(self) -> bool:
+        """Whether a broker is asked for by its node id."""
+        return self._named and any(isinstance(value, int) for value in self.values)
+
     def __str__(self) -> str:
         write = quote_any if self.operator in {"~", "contains"} else LITERALS[self.field.type].write
+        name = f"all {self.field.name}" if self.each else self.field.name
         if self.operator == "in":
-            return f"{self.field.name} in ({', '.join(write(value) for value in self.values)})"
-        return f"{self.field.name} {self.operator} {write(self.values[0])}"
+            return f"{name} in ({', '.join(write(value) for value in self.values)})"
+        return f"{name} {self.operator} {write(self.values[0])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +141,9 @@ class Not(Expression):
 
     def fields(self) -> Iterator[Field]:
         yield from self.item.fields()
+
+    def attributes(self) -> Iterator[str]:
+        yield from self.item.attributes()
 
     def __str__(self) -> str:
         return f"not {_inner(self.item, And, Or)}"
@@ -115,6 +162,10 @@ class And(Expression):
         for item in self.items:
             yield from item.fields()
 
+    def attributes(self) -> Iterator[str]:
+        for item in self.items:
+            yield from item.attributes()
+
     def __str__(self) -> str:
         return " and ".join(_inner(item, Or) for item in self.items)
 
@@ -131,6 +182,10 @@ class Or(Expression):
     def fields(self) -> Iterator[Field]:
         for item in self.items:
             yield from item.fields()
+
+    def attributes(self) -> Iterator[str]:
+        for item in self.items:
+            yield from item.attributes()
 
     def __str__(self) -> str:
         return " or ".join(str(item) for item in self.items)
@@ -181,7 +236,23 @@ def _decided_by(decisive: bool, items: Sequence[Predicate]) -> Predicate:
     return joined
 
 
+def _several(field: Field) -> bool:
+    """Whether a row gives the values of a field one after the other; it may end by raising Unavailable."""
+    return field.many or field.path is not None
+
+
+def _each(values: Iterable[Any], fits: Fits) -> bool:
+    found = False
+    for value in values:
+        if not fits(value):
+            return False
+        found = True
+    return found
+
+
 def _value(field: Field, get: Getter) -> Callable[[Any], Any]:
+    if field.path is not None:
+        return _in_body(field, get)
     if len(field.attributes) == 1:
         return get(field.attributes[0])
     parts = [get(name) for name in field.attributes]
@@ -193,40 +264,121 @@ def _value(field: Field, get: Getter) -> Callable[[Any], Any]:
     return total
 
 
-def _number_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    wanted: Any = test.values[0]
-    table: dict[str, Predicate] = {
-        "==": lambda row: value(row) == wanted,
-        "!=": lambda row: (found := value(row)) is not None and found != wanted,
-        "<": lambda row: (found := value(row)) is not None and found < wanted,
-        "<=": lambda row: (found := value(row)) is not None and found <= wanted,
-        ">": lambda row: (found := value(row)) is not None and found > wanted,
-        ">=": lambda row: (found := value(row)) is not None and found >= wanted,
-        "in": _member(value, frozenset(test.values)),
+def _in_body(field: Field, get: Getter) -> Callable[[Any], Iterable[Any]]:
+    at, path = get("at"), field.path
+    return lambda row: at(row)(path)
+
+
+def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[Any], Iterator[Any]]:
+    """The values of a body that can be compared, bytes as base64; Unavailable at the end where one is withheld."""
+
+    def scalars(row: Any) -> Iterator[Any]:
+        withheld = False
+        for value in values(row):
+            found = value
+            if isinstance(value, dict):
+                withheld = withheld or "redacted" in value
+                found = value.get("base64")
+            if isinstance(found, int) and scale != 1:
+                yield found * scale
+            elif isinstance(found, str | int | float):
+                yield found
+        if withheld:
+            raise Unavailable("a secret is withheld")
+
+    return scalars
+
+
+def _fits(test: Compare) -> Fits:
+    kind, operator = test.field.type, test.operator
+    if operator in {"~", "contains"}:
+        return _matching(kind, test)
+    if kind is Type.ADDRESS:
+        return _address_fits(test)
+    if kind is Type.ANY:
+        return _scalar_fits(test)
+    if kind is Type.TIME and any(isinstance(value, str) for value in test.values):
+        return _clock_fits(test)
+    if kind is Type.API:
+        keys = frozenset(key for one in test.values for key in api_keys(one))
+        return (lambda value: value not in keys) if operator == "!=" else (lambda value: value in keys)
+    return _ordered(operator, test.values)
+
+
+def _ordered(operator: str, values: Sequence[Value]) -> Fits:
+    wanted: Any = values[0]
+    table: dict[str, Fits] = {
+        "==": lambda value: bool(value == wanted),
+        "!=": lambda value: bool(value != wanted),
+        "<": lambda value: bool(value < wanted),
+        "<=": lambda value: bool(value <= wanted),
+        ">": lambda value: bool(value > wanted),
+        ">=": lambda value: bool(value >= wanted),
+        "in": frozenset(values).__contains__,
     }
-    return table[test.operator]
+    return table[operator]
 
 
-def _member(value: Callable[[Any], Any], wanted: frozenset[Value]) -> Predicate:
-    return lambda row: value(row) in wanted
+_DAY = 86_400_000_000_000
 
 
-def _text_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
+def _clock_fits(test: Compare) -> Fits:
+    """A time of day is held to that of the row, whichever its day; a list may have both kinds."""
+    clocks = tuple(of_day(value) for value in test.values if isinstance(value, str))
+    moments = frozenset(value for value in test.values if not isinstance(value, str))
+    fits = _ordered(test.operator, clocks)
+    if not moments:
+        return lambda value: fits(value % _DAY)
+    return lambda value: fits(value % _DAY) or value in moments
+
+
+def _scalar_fits(test: Compare) -> Fits:
+    """Numbers are held to numbers where the text is one, else text to text; truth values read true and false."""
+    numbers = [_number(str(value)) for value in test.values]
+    by_text = _ordered(test.operator, [str(value) for value in test.values])
+    by_number = None if None in numbers else _ordered(test.operator, [one for one in numbers if one is not None])
+    ordered = test.operator in {"<", "<=", ">", ">="}
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, bool):
+            return not ordered and by_text("true" if value else "false")
+        if isinstance(value, int | float):
+            return by_number(value) if by_number is not None else not ordered and by_text(str(value))
+        return isinstance(value, str) and by_text(value)
+
+    return fits
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) else None
+
+
+def _text_of(test: Compare) -> Fits:
     wanted = str(test.values[0])
     if test.operator == "~":
         search = re.compile(wanted).search
-        return lambda row: (found := value(row)) is not None and search(found) is not None
-    if test.operator == "contains":
-        return lambda row: (found := value(row)) is not None and wanted in found
-    return _number_test(test, value)
+        return lambda text: search(text) is not None
+    return lambda text: wanted in text
 
 
-def _address_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    if test.operator in {"~", "contains"}:
-        return _text_test(test, value)
+def _matching(kind: Type, test: Compare) -> Fits:
+    """Whether a value, or one of the names of a value that has some, satisfies `~` or `contains`."""
+    fits = _text_of(test)
+    if kind not in {Type.API, Type.ERROR}:
+        return lambda value: bool(fits(value if isinstance(value, str) else str(value)))
+    names: dict[Value, list[str]] = {}
+    for name, value in choices(kind).items():
+        for meant in api_keys(value) if kind is Type.API else (value,):
+            names.setdefault(meant, []).append(name)
+    fitting = frozenset(value for value, spelled in names.items() if any(fits(name) for name in spelled))
+    return lambda value: value in fitting if value in names else bool(fits(str(value)))
+
+
+def _address_fits(test: Compare) -> Fits:
     wanted = frozenset(test.values)
-    among: Predicate = lambda row: not wanted.isdisjoint(_address_names(value(row)))  # noqa: E731 (a closure, as the others)
-    return among if test.operator != "!=" else lambda row: not among(row)
+    if test.operator == "!=":
+        return lambda value: wanted.isdisjoint(_address_names(value))
+    return lambda value: not wanted.isdisjoint(_address_names(value))
 
 
 def _address_names(address: str) -> tuple[str, ...]:
@@ -237,7 +389,23 @@ def _address_names(address: str) -> tuple[str, ...]:
     return (address, host, f":{port}", host.strip("[]"))
 
 
-def _errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
+def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> Predicate:
+    """By address where the row's address is among the values, else by node id, which the row may not know."""
+    if test.operator in {"~", "contains"}:
+        fits = _text_of(test)
+        return lambda row: bool(fits(address(row)))
+    nodes = frozenset(value for value in test.values if isinstance(value, int))
+    addresses = frozenset(value for value in test.values if isinstance(value, str))
+    node = get("node")
+    other = test.operator == "!="
+
+    def among(row: Any) -> bool:
+        return not addresses.isdisjoint(_address_names(address(row))) or (bool(nodes) and node(row) in nodes)
+
+    return lambda row: among(row) is not other
+
+
+def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
     """The row's error codes; one that meant something else in the row's API and version as the name that it had."""
     meanings = error_meanings()
     api_key, version = get("api_key"), get("api_version")
@@ -257,47 +425,14 @@ def _errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
     return values
 
 
-def _matching(kind: Type, test: Compare) -> Callable[[Value], bool]:
-    """Whether one of the names of a named type's value satisfies `~` or `contains`."""
-    wanted = str(test.values[0])
-    fits = re.compile(wanted).search if test.operator == "~" else lambda name: wanted in name
-    names: dict[Value, list[str]] = {}
-    for name, value in choices(kind).items():
-        for meant in api_keys(value) if kind is Type.API else (value,):
-            names.setdefault(meant, []).append(name)
-    fitting = frozenset(value for value, spelled in names.items() if any(fits(name) for name in spelled))
-    return lambda value: value in fitting if value in names else bool(fits(str(value)))
-
-
-def _api_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    if test.operator in {"~", "contains"}:
-        fits = _matching(Type.API, test)
-        return lambda row: (found := value(row)) is not None and fits(found)
-    wanted = frozenset(key for one in test.values for key in api_keys(one))
-    if test.operator == "!=":
-        return lambda row: (found := value(row)) is not None and found not in wanted
-    return lambda row: value(row) in wanted
-
-
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
+    """No error at all is the error NONE, except to `!=`, `~` and `contains`, which ask for one that is there."""
     if test.operator in {"~", "contains"}:
         fits = _matching(Type.ERROR, test)
-        return lambda row: any(fits(code) for code in value(row))
-    wanted = frozenset(test.values)
-    none = 0 in wanted
-    if test.operator == "!=":
-        return lambda row: bool(codes := value(row)) and wanted.isdisjoint(codes)
-    return lambda row: not wanted.isdisjoint(codes) if (codes := value(row)) else none
-
-
-_TESTS: dict[Type, Callable[[Compare, Callable[[Any], Any]], Predicate]] = {
-    Type.API: _api_test,
-    Type.ERROR: _error_test,
-    Type.STATUS: _text_test,
-    Type.NUMBER: _number_test,
-    Type.TEXT: _text_test,
-    Type.ADDRESS: _address_test,
-    Type.DURATION: _number_test,
-    Type.SIZE: _number_test,
-    Type.TIME: _number_test,
-}
+    else:
+        wanted = frozenset(test.values)
+        fits = (lambda code: code not in wanted) if test.operator == "!=" else wanted.__contains__
+    none = test.operator in {"==", "in"} and 0 in test.values
+    if test.each or test.operator == "!=":
+        return lambda row: _each(codes, fits) if (codes := value(row)) else none
+    return lambda row: any(fits(code) for code in codes) if (codes := value(row)) else none

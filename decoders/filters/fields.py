@@ -5,19 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from decoders.filters.path import Path
+
 
 class Type(StrEnum):
     """What a field's values are, and so which literals and operators fit."""
 
     API = "api"
+    CLASS = "class"
     ERROR = "error"
     STATUS = "status"
+    ROLE = "role"
     NUMBER = "number"
     TEXT = "text"
     ADDRESS = "address"
+    BROKER = "broker"
+    """An address, or a node id."""
     DURATION = "duration"
     SIZE = "size"
     TIME = "time"
+    FLAG = "flag"
+    ANY = "scalar"
+    """Whatever a body holds there: text, numbers, true or false."""
+    STRUCT = "struct"
+    """What holds further fields, which is there or not."""
 
 
 class Cost(StrEnum):
@@ -29,13 +40,20 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One name of the language; `attributes` are those of the row, added up where there are several."""
+    """One name of the language; `attributes` are those of the row, added up where there are several.
+
+    `many` says that an exchange may have several values: a comparison holds where one of them fits, `!=` and `all`
+    where each does. `path` is the way into a body, and `scale` what a value there is multiplied with.
+    """
 
     name: str
     type: Type
     doc: str
     attributes: tuple[str, ...]
     cost: Cost = Cost.INDEX
+    many: bool = False
+    path: Path | None = None
+    scale: int = 1
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -49,9 +67,11 @@ class Operator:
     types: frozenset[Type]
 
 
-EVERY = frozenset(Type)
-ORDERED = frozenset({Type.NUMBER, Type.DURATION, Type.SIZE, Type.TIME})
-NAMED = frozenset({Type.API, Type.ERROR, Type.STATUS, Type.TEXT, Type.ADDRESS})
+EVERY = frozenset(Type) - {Type.STRUCT}
+ORDERED = frozenset({Type.NUMBER, Type.DURATION, Type.SIZE, Type.TIME, Type.ANY})
+NAMED = frozenset(
+    {Type.API, Type.CLASS, Type.ERROR, Type.STATUS, Type.ROLE, Type.TEXT, Type.ADDRESS, Type.BROKER, Type.ANY}
+)
 
 OPERATORS: tuple[Operator, ...] = (
     Operator("==", "is", EVERY),
@@ -62,31 +82,56 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(">=", "is at least", ORDERED),
     Operator("~", "matches the regular expression, anywhere", NAMED),
     Operator("contains", "contains the text", NAMED),
-    Operator("in", "is one of (…, …)", EVERY),
+    Operator("in", "is one of (…, …)", EVERY - {Type.FLAG}),
 )
+
+_DECODE = Cost.DECODE
 
 FIELDS: tuple[Field, ...] = (
     Field("api", Type.API, "API of the request, by its name, an older name or its key", ("api_key",)),
+    Field("class", Type.CLASS, "kind of API: core, group, transaction, admin, …", ("api_class",)),
     Field("protocol", Type.TEXT, "kafka, or the name of a dialect", ("protocol",)),
     Field("version", Type.NUMBER, "API version of the request", ("api_version",)),
     Field("client.id", Type.TEXT, "client id of the request", ("client_id",)),
     Field("client", Type.ADDRESS, "address of the client: host, host:port or :port", ("client",)),
-    Field("broker", Type.ADDRESS, "address of the broker: host, host:port or :port", ("broker",)),
+    Field("broker", Type.BROKER, "node id of the broker, or its address: host, host:port or :port", ("broker",)),
     Field("connection", Type.NUMBER, "number of the connection, counted from 1", ("connection",)),
+    Field("topic", Type.TEXT, "a topic that request or response names", ("topics",), many=True),
+    Field("group", Type.TEXT, "a group that request or response names", ("groups",), many=True),
+    Field("txn", Type.TEXT, "a transactional id that request or response names", ("txns",), many=True),
+    Field("acks", Type.NUMBER, "acks of a Produce request: 0, 1 or -1 (all)", ("acks",)),
+    Field("fetch.role", Type.ROLE, "who fetches: a consumer, or a follower that replicates", ("fetch_role",)),
     Field("error", Type.ERROR, "any error code of the response, by its name, an older name or its number",
-          ("error_codes",)),
+          ("error_codes",), many=True),
+    Field("error.retriable", Type.FLAG, "an error of the response is one after which clients try again",
+          ("retriable",)),
     Field("status", Type.STATUS, "what became of the exchange", ("status",)),
     Field("latency", Type.DURATION, "time from the request's last byte to the response's", ("latency",)),
+    Field("throttle", Type.DURATION, "how long the broker asked the client to wait, where it did", ("throttle",)),
     Field("size", Type.SIZE, "bytes of request and response together", ("request_size", "response_size")),
     Field("request.size", Type.SIZE, "bytes of the request", ("request_size",)),
     Field("response.size", Type.SIZE, "bytes of the response", ("response_size",)),
-    Field("time", Type.TIME, "when the request passed", ("time",)),
+    Field("records", Type.NUMBER, "number of records that a Produce, Fetch or ShareFetch carries", ("records",)),
+    Field("time", Type.TIME, "when the request passed; a time of day is of any day", ("time",)),
     Field("correlation", Type.NUMBER, "correlation id", ("correlation_id",)),
     Field("exchange", Type.NUMBER, "number of the exchange, counted from 1", ("number",)),
+    Field("problem", Type.FLAG, "something could not be decoded, paired or reassembled", ("problem",)),
+    Field("partial", Type.FLAG, "bytes of a frame are missing from the capture", ("partial",)),
+    Field("modified", Type.FLAG, "kproxy changed bytes of a frame", ("modified",)),
+    Field("commented", Type.FLAG, "packet comments lie on its frames", ("commented",)),
+    Field("record.key", Type.TEXT, "key of a record, as text", ("record_keys",), _DECODE, many=True),
+    Field("record.value", Type.TEXT, "value of a record, as text", ("record_values",), _DECODE, many=True),
+    Field("record.header", Type.TEXT, 'header of a record, as "name: value"', ("record_headers",), _DECODE, many=True),
+    Field("record.offset", Type.NUMBER, "offset of a record as its batch has it", ("record_offsets",), _DECODE,
+          many=True),
+    Field("record.timestamp", Type.TIME, "timestamp of a record", ("record_timestamps",), _DECODE, many=True),
 )  # fmt: skip
 
-REQUEST = ("api", "version", "client.id", "client", "broker")
+REQUEST = ("api", "class", "version", "client.id", "client", "broker")
 """Fields that a connection's addresses and a request's header tell, before anything else of the exchange is known."""
+
+REQUEST_ATTRIBUTES = frozenset({"api_key", "api_class", "api_version", "client_id", "client", "broker"})
+"""The row's attributes behind them; a broker's node id is not among them."""
 
 BY_NAME: dict[str, Field] = {field.name: field for field in FIELDS}
 BY_SYMBOL: dict[str, Operator] = {operator.symbol: operator for operator in OPERATORS}
@@ -94,15 +139,27 @@ BY_SYMBOL: dict[str, Operator] = {operator.symbol: operator for operator in OPER
 AND = ("and", "&&")
 OR = ("or", "||")
 NOT = ("not", "!")
+HAS = "has"
+ALL = "all"
+ANY = "any"
 KEYWORDS = frozenset({"and", "or", "not", "in", "contains"})
 """Words that a literal must quote."""
+
+PREFIXES: dict[str, str] = {
+    HAS: "the exchange has a value of the field that follows",
+    ALL: "each value of the field that follows fits, and there is one",
+    ANY: "a value of the field that follows fits (as without it)",
+}
+"""Words that may stand before a test."""
 
 GRAMMAR = """\
 expression = term { ("or" | "||") term }
 term       = factor { ("and" | "&&") factor }
 factor     = ("not" | "!") factor | "(" expression ")" | test
-test       = field                                    the field is there
-           | field operator value                     == != < <= > >= ~ contains
-           | field ["not"] "in" "(" value { "," value } ")"
+test       = ["has"] field                            the field is there; a flag is true
+           | ["any" | "all"] field operator value     == != < <= > >= ~ contains
+           | ["any" | "all"] field ["not"] "in" "(" value { "," value } ")"
+field      = name | ("request" | "response") ".body." step { "." step }
+step       = name | name "[]" | name "[" number "]"   "[]" stands for every element of a list
 value      = word | "text" | 'text'                   in quotes, \\" and \\\\ stand for " and \\
 """

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from decoders.filters import bodies
+from decoders.filters.bodies import BadPath
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import AND, BY_NAME, BY_SYMBOL, FIELDS, KEYWORDS, NOT, OR, Field
+from decoders.filters.fields import (
+    ALL,
+    AND,
+    ANY,
+    BY_NAME,
+    BY_SYMBOL,
+    FIELDS,
+    HAS,
+    KEYWORDS,
+    NOT,
+    OR,
+    PREFIXES,
+    Field,
+    Type,
+)
 from decoders.filters.lexer import Kind, Token, tokens
-from decoders.filters.values import LITERALS, BadLiteral, Value, choices, nearest, pattern
+from decoders.filters.path import ROOTS
+from decoders.filters.values import DURATIONS, LITERALS, SIZES, BadLiteral, Value, choices, meaning, nearest, pattern
 
 MAX_DEPTH = 100
+
+_UNITS = frozenset(unit for unit, _ in (*DURATIONS, *SIZES))
 
 
 class Status(StrEnum):
@@ -78,10 +98,22 @@ class _Stop(Exception):  # noqa: N818 (carries a result out of the recursion)
 
 
 def _operands() -> Iterator[Expected]:
+    yield from _fields()
+    yield Expected("keyword", "not", "the opposite of what follows")
+    for word, doc in PREFIXES.items():
+        yield Expected("keyword", word, doc)
+    yield Expected("keyword", "(")
+
+
+def _fields() -> Iterator[Expected]:
     for field in FIELDS:
         yield Expected("field", field.name, field.doc)
-    yield Expected("keyword", "not", "the opposite of what follows")
-    yield Expected("keyword", "(")
+    for root in ROOTS:
+        yield Expected("field", f"{root}.", f"any field of the {root.partition('.')[0]}'s body")
+
+
+def _members(paths: Iterable[str]) -> list[Expected]:
+    return [Expected("field", path, field=path.removesuffix("[]")) for path in paths]
 
 
 def _operators(field: Field) -> Iterator[Expected]:
@@ -92,9 +124,34 @@ def _operators(field: Field) -> Iterator[Expected]:
 def _values(field: Field) -> Iterator[Expected]:
     names = choices(field.type)
     for name in names:
-        yield Expected("value", name, field=field.name)
-    if not names:
+        yield Expected("value", name, meaning(field.type, name), field.name)
+    if not names and field.type is not Type.STRUCT:
         yield Expected("example", LITERALS[field.type].example, field=field.name)
+
+
+def _longer(path: str, field: Field) -> list[Expected]:
+    """The paths that a path could become."""
+    begun = path.rpartition(".")[0]
+    further = [one for one, _ in bodies.members(path)] if field.type is Type.STRUCT else []
+    beside = [one for one, _ in bodies.members(begun) if one != path and one.startswith(path)]
+    return _members([*further, *beside])
+
+
+def _wanted(expected: Iterable[Expected]) -> str:
+    """What could stand in a place, in words."""
+    operators = [item.text for item in expected if item.kind == "operator"]
+    if operators:
+        return f"an operator ({' '.join(operators)})"
+    words = [f'"{item.text}"' if item.text.isalpha() else item.text for item in expected]
+    return " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words)
+
+
+_HINTS = {
+    "=": "'=' is no operator; write ==",
+    "&": "'&' is no operator; write and, or &&",
+    "|": "'|' is no operator; write or, or ||",
+    ")": "this ) closes nothing",
+}
 
 
 def _starting(expected: Iterable[Expected], prefix: str) -> list[Expected]:
@@ -179,50 +236,93 @@ class _Parser:
         return inner
 
     def _test(self) -> Expression:
-        field = self._field()
+        if self._is(HAS):
+            self._take()
+            return Present(self._field())
+        each = self._prefix()
+        field = self._field(each=each)
         if self._is("not"):
             self._take()
             if not self._is("in", "contains"):
                 raise self._unexpected([Expected("operator", "in"), Expected("operator", "contains")])
-            return Not(self._comparison(field))
+            return Not(self._comparison(field, each=each is not None and each.value == ALL))
         token = self._token
-        if token.kind is Kind.END or self._is(*AND, *OR, ")"):
+        if each is None and (token.kind is Kind.END or self._is(*AND, *OR, ")")):
             return Present(field)
         if not self._is(*BY_SYMBOL):
-            raise self._unexpected([*_operators(field), *self._joins()])
-        return self._comparison(field)
+            raise self._unexpected([*_operators(field), *([] if each else self._joins())])
+        return self._comparison(field, each=each is not None and each.value == ALL)
 
-    def _field(self) -> Field:
+    def _prefix(self) -> Token | None:
+        """The word `all` or `any` before a field."""
+        return self._take() if self._is(ALL, ANY) else None
+
+    def _field(self, *, each: Token | None = None) -> Field:
         token = self._token
-        if token.kind is not Kind.WORD or token.value in KEYWORDS:
+        if token.kind is not Kind.WORD or token.value in KEYWORDS or token.value in PREFIXES:
             raise self._unexpected(_operands(), "a field")
         self._take()
         field = BY_NAME.get(token.value)
         others = [item for item in _starting(_operands(), token.value) if item.text != token.value]
+        if field is None and bodies.is_path(token.value):
+            field = self._path(token)
+            others = _longer(token.value, field)
         if field is not None:
+            if each is not None and not field.many:
+                several = ", ".join(one.name for one in FIELDS if one.many)
+                raise _Stop(
+                    Status.ERROR,
+                    (each.start, token.end),
+                    f"{field.name} has one value; {each.value} is for fields with several: {several}, paths with []",
+                    (),
+                    each.start,
+                )
             self._last = (token, others)
-            self._after = [*_operators(field), *self._joins()]
+            self._after = [*_operators(field), *([] if each else self._joins())]
             return field
         if others and token.end == self._length:
             raise _Stop(Status.UNFINISHED, (token.start, token.end), f"{token.value!r}: a field?", others, token.start)
         near = nearest(token.value, BY_NAME)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = f"; did you mean {near}?" if near else "; api, topic, error, latency and request.body.… are some"
         raise _Stop(
             Status.ERROR, (token.start, token.end), f"unknown field {token.value!r}{hint}", _operands(), token.start
         )
 
-    def _comparison(self, field: Field) -> Expression:
-        operator = self._take()
+    def _path(self, token: Token) -> Field:
+        """The field in a body that the token names."""
+        try:
+            return bodies.read(token.value)
+        except BadPath as bad:
+            unfinished = bad.partial and token.end == self._length
+            raise _Stop(
+                Status.UNFINISHED if unfinished else Status.ERROR,
+                (token.start + bad.start, token.start + bad.end),
+                bad.message,
+                _members(bad.near),
+                token.start,
+            ) from bad
+
+    def _comparison(self, field: Field, *, each: bool = False) -> Expression:
+        before, operator = self._tokens[self._next - 1], self._take()
+        if field.type is Type.STRUCT:
+            text = f"{field.name} holds further fields and has no value of its own"
+            shown = [path for path, kind in bodies.members(field.name) if kind is not Type.STRUCT]
+            if field.path is not None and field.path.steps and not str(field.path.steps[-1]).endswith("]"):
+                listed = bodies.listed(field.name)
+                text = f"{field.name} is a list; write {field.name}[]" if listed else text
+            elif shown:
+                text = f"{text}; {shown[0]} is one of them"
+            raise _Stop(Status.ERROR, (before.start, before.end), text, _members(shown), before.start)
         if operator.value not in field.operators:
             raise _Stop(
                 Status.ERROR,
                 (operator.start, operator.end),
-                f"{field.name} is a {field.type} and takes {' '.join(field.operators)}, not {operator.value}",
+                f"{field.name} takes {' '.join(field.operators)}, not {operator.value}",
                 _operators(field),
                 operator.start,
             )
         if operator.value != "in":
-            return Compare(field, operator.value, (self._value(field, operator.value),))
+            return Compare(field, operator.value, (self._value(field, operator.value),), each)
         if not self._is("("):
             raise self._unexpected([Expected("keyword", "(")])
         opening = self._take()
@@ -241,7 +341,7 @@ class _Parser:
         self._take()
         self._last = None
         self._after = self._joins()
-        return Compare(field, "in", tuple(values))
+        return Compare(field, "in", tuple(values), each)
 
     def _value(self, field: Field, operator: str) -> Value:
         token = self._token
@@ -251,7 +351,7 @@ class _Parser:
             raise self._unexpected(_values(field), f"a value of {field.name}")
         if token.kind is Kind.WORD and token.value in KEYWORDS:
             raise _Stop(
-                Status.ERROR, (token.start, token.end), f'put the word in quotes: "{token.value}"', _values(field)
+                Status.ERROR, (token.start, token.end), f'a value that reads "{token.value}" must be in quotes', _values(field)
             )
         self._take()
         typing = token.kind is Kind.WORD and token.end == self._length
@@ -288,18 +388,29 @@ class _Parser:
         others, word = self._extensions()
         return (others, word) if others else (self._after or self._joins(), word)
 
+    def _hint(self, token: Token) -> str | None:
+        """What somebody who wrote the token probably meant."""
+        before = self._tokens[self._next - 1] if self._next else token
+        if token.value == ")" and (self._open or before.value in {"(", ","}):
+            return None
+        if token.kind is Kind.WORD and re.fullmatch(r"[0-9.]+", before.value) and token.value in _UNITS:
+            return f"a number and its unit stand together: {before.value}{token.value}"
+        has = self._next > 1 and self._tokens[self._next - 2].value == HAS
+        if has and token.value in BY_SYMBOL:
+            return f"has asks whether {before.value} is there; leave it out to compare"
+        return _HINTS.get(token.value)
+
     def _unexpected(self, expected: Iterable[Expected], what: str = "") -> _Stop:
         """The stop for a token that nothing expects here; at the end of the text it is only unfinished."""
         token = self._token
         listed = list(expected)
-        wanted = what or " ".join(item.text for item in listed)
+        wanted = what or _wanted(listed)
         if token.kind is Kind.END:
-            return _Stop(Status.UNFINISHED, (token.start, token.end), f"needs {wanted}", listed, self._length)
+            return _Stop(Status.UNFINISHED, (token.start, token.end), f"expected {wanted}", listed, self._length)
         last = token.end == self._length
         if token.kind is Kind.UNCLOSED:
             return _Stop(Status.UNFINISHED, (token.start, token.end), "this quote is not closed", (), token.start)
         if token.kind in {Kind.WORD, Kind.BAD} and last and (begun := _starting(listed, token.value)):
-            return _Stop(Status.UNFINISHED, (token.start, token.end), f"needs {wanted}", begun, token.start)
-        hint = {"=": "; use ==", "&": "; use && or and", "|": "; use || or or"}.get(token.value, "")
-        message = f"unexpected {token.value!r}; needs {wanted}" if not hint else f"unexpected {token.value!r}{hint}"
+            return _Stop(Status.UNFINISHED, (token.start, token.end), f"expected {wanted}", begun, token.start)
+        message = self._hint(token) or f"expected {wanted}, found {token.value!r}"
         return _Stop(Status.ERROR, (token.start, token.end), message, listed, token.start)

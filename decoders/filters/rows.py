@@ -2,22 +2,32 @@
 
 A row is any object with the attributes of `Row`; each is read only when an expression needs it, so make those that
 cost something lazy. A value that the exchange does not have is None; one that it has but that cannot be told (bytes
-that are gone, a body that cannot be decoded) raises `Unavailable`, which the caller counts and shows.
+that are gone, a body that cannot be decoded) raises `Unavailable`, which the caller counts and shows. Several values
+come one after the other, and `Unavailable` may come after those that can be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from decoders.exchange import Status
+from decoders.knowledge import Knowledge, Nodes
 
 if TYPE_CHECKING:
     from decoders.conversation.stream import Source
-    from decoders.exchange import Exchange
+    from decoders.dialects.decoding import Where
+    from decoders.exchange import Exchange, Frame
+    from decoders.filters.path import Path
+    from decoders.message import Decoded
+    from decoders.records.record import Record
     from decoders.schema import Definitions
+    from decoders.subjects import Subject
 
 
 KAFKA = "kafka"
 """What `protocol` is where no dialect is spoken."""
+_MILLISECOND = 1_000_000
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of the filter)
@@ -39,26 +49,62 @@ class Row(Protocol):
     @property
     def broker(self) -> str: ...
     @property
+    def node(self) -> int:
+        """The broker's node id."""
+        ...
+
+    @property
     def api_key(self) -> int | None: ...
+    @property
+    def api_class(self) -> str | None:
+        """The class of an API of Kafka's (`decoders.schema.apis.Api.klass`)."""
+        ...
+
     @property
     def api_version(self) -> int | None: ...
     @property
     def correlation_id(self) -> int | None: ...
     @property
-    def client_id(self) -> str | None: ...
+    def client_id(self) -> str | None:
+        """None for the empty one as well."""
+        ...
+
     @property
     def protocol(self) -> str:
         """The name of a dialect, or "kafka"."""
         ...
 
     @property
+    def topics(self) -> Iterable[str]:
+        """What the exchange names, each once (`decoders.subjects`); so are `groups` and `txns`."""
+        ...
+
+    @property
+    def groups(self) -> Iterable[str]: ...
+    @property
+    def txns(self) -> Iterable[str]: ...
+    @property
+    def acks(self) -> int | None: ...
+    @property
+    def fetch_role(self) -> str | None: ...
+    @property
     def status(self) -> str:
         """A value of decoders.exchange.Status."""
         ...
 
     @property
+    def status_seen(self) -> str:
+        """The same before bodies are looked at: what is "ok" here may be one of DECODED_STATUSES."""
+        ...
+
+    @property
     def error_codes(self) -> Sequence[int]:
         """The response's non-zero error codes, each once, in order of appearance."""
+        ...
+
+    @property
+    def retriable(self) -> bool | None:
+        """Whether clients try again after one of the errors; None where there is none."""
         ...
 
     @property
@@ -69,21 +115,110 @@ class Row(Protocol):
     @property
     def latency(self) -> int | None: ...
     @property
+    def throttle(self) -> int | None:
+        """None where the client was not asked to wait."""
+        ...
+
+    @property
     def request_size(self) -> int | None: ...
     @property
     def response_size(self) -> int | None: ...
+    @property
+    def records(self) -> int | None: ...
+    @property
+    def problem(self) -> bool: ...
+    @property
+    def partial(self) -> bool: ...
+    @property
+    def modified(self) -> bool: ...
+    @property
+    def commented(self) -> bool: ...
+    @property
+    def record_keys(self) -> Iterable[str]:
+        """Keys of all records that are no control records, nulls left out; so are the others of `record_`."""
+        ...
+
+    @property
+    def record_values(self) -> Iterable[str]: ...
+    @property
+    def record_headers(self) -> Iterable[str]: ...
+    @property
+    def record_offsets(self) -> Iterable[int]: ...
+    @property
+    def record_timestamps(self) -> Iterable[int]: ...
+    def at(self, path: Path) -> Iterable[Any]:
+        """The values at a path of a body as the exchange JSON has it."""
+        ...
+
+
+DECODED_STATUSES = frozenset({Status.OK.value, Status.UNDECODABLE.value, Status.CUT.value})
+"""What an exchange that is "ok" so far may turn out to be once its bodies are decoded."""
+
+
+class Learnt:
+    """What some exchanges tell of others: names of topic ids, node ids of addresses."""
+
+    def __init__(self, knowledge: Knowledge | None = None, nodes: Nodes | None = None) -> None:
+        self.knowledge = knowledge or Knowledge()
+        self.nodes = nodes or Nodes()
+
+    def learn(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
+        """Take in what an exchange tells. Never raises on bad bytes."""
+        from decoders.learning import learn
+
+        learn(exchange, source, definitions, self.knowledge, self.nodes)
+
+
+def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None) -> bool | None:
+    """Whether clients try again after one of a response's errors; None where there is none."""
+    from decoders.schema import errors, irregular
+
+    if not codes:
+        return None
+    unusual = api_key is not None and api_version is not None
+    return any(
+        errors.retriable(code) and not (unusual and irregular.error_meaning(api_key, api_version, code))  # type: ignore[arg-type]  # both are not None
+        for code in codes
+    )
+
+
+def api_class(api_key: int | None, protocol: str | None, definitions: Definitions) -> str | None:
+    """The class of an API; None for one that is not known, and in a dialect."""
+    api = None if api_key is None or protocol is not None else definitions.api(api_key)
+    return None if api is None else str(api.klass)
+
+
+def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
+    """The topics of a subject by name. Raises Unavailable at the end where the name of one is not known."""
+    yield from subject.topics
+    unknown = False
+    for topic_id in subject.ids:
+        name = knowledge.topic(topic_id)
+        if name is None:
+            unknown = True
+        elif name not in subject.topics:
+            yield name
+    if unknown:
+        raise Unavailable("nothing names the topic of an id")
 
 
 class ExchangeRow:
-    """An `Exchange` as a row; its response is decoded only for a filter that asks for errors."""
+    """An `Exchange` as a row; its frames are decoded only for a filter that asks for what they hold."""
 
-    __slots__ = ("_codes", "_definitions", "_source", "exchange")
+    __slots__ = ("_bodies", "_codes", "_decoded", "_definitions", "_learnt", "_source", "exchange")
 
-    def __init__(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
+    def __init__(
+        self, exchange: Exchange, source: Source, definitions: Definitions, learnt: Learnt | None = None
+    ) -> None:
         self.exchange = exchange
         self._source = source
         self._definitions = definitions
+        self._learnt = learnt or Learnt()
         self._codes: Sequence[int] | None = None
+        self._decoded: dict[Where, Decoded | Unavailable | None] = {}
+        self._bodies: dict[tuple[Where, bool, bool], Any] = {}
+
+    # --- from the headers ---
 
     @property
     def number(self) -> int:
@@ -102,8 +237,19 @@ class ExchangeRow:
         return self.exchange.connection.broker
 
     @property
+    def node(self) -> int:
+        node = self._learnt.nodes.of(self.exchange.connection.broker)
+        if node is None:
+            raise Unavailable("no Metadata names the broker's node id")
+        return node
+
+    @property
     def api_key(self) -> int | None:
         return self.exchange.api_key
+
+    @property
+    def api_class(self) -> str | None:
+        return api_class(self.exchange.api_key, self.exchange.protocol, self._definitions)
 
     @property
     def api_version(self) -> int | None:
@@ -115,36 +261,15 @@ class ExchangeRow:
 
     @property
     def client_id(self) -> str | None:
-        return self.exchange.client_id
+        return self.exchange.client_id or None
 
     @property
     def protocol(self) -> str:
         return self.exchange.protocol or KAFKA
 
     @property
-    def status(self) -> str:
+    def status_seen(self) -> str:
         return self.exchange.status.value
-
-    @property
-    def error_codes(self) -> Sequence[int]:
-        if self._codes is None:
-            self._codes = self._decode_codes()
-        return self._codes
-
-    def _decode_codes(self) -> Sequence[int]:
-        from decoders.frames import codes, decode_frame
-
-        exchange = self.exchange
-        if exchange.response is None or exchange.token:
-            return ()
-        if exchange.response.missing:
-            raise Unavailable("the capture does not hold the whole response")
-        decoded = decode_frame(exchange.response.data(self._source), "response", exchange, self._definitions)
-        if decoded is None:
-            raise Unavailable("a response without a request")
-        if decoded.body is None:
-            raise Unavailable("the response cannot be decoded")
-        return codes(decoded, exchange, self._definitions)
 
     @property
     def time(self) -> int:
@@ -162,3 +287,253 @@ class ExchangeRow:
     @property
     def response_size(self) -> int | None:
         return None if self.exchange.response is None else self.exchange.response.size
+
+    @property
+    def partial(self) -> bool:
+        return any(frame.missing for frame in self._frames)
+
+    @property
+    def modified(self) -> bool:
+        from decoders.conversation.comments import CHANGED
+
+        return any(comment.startswith(CHANGED) for frame in self._frames for comment in frame.comments)
+
+    @property
+    def commented(self) -> bool:
+        return any(frame.comments for frame in self._frames)
+
+    # --- from the bodies ---
+
+    @property
+    def status(self) -> str:
+        exchange = self.exchange
+        if exchange.status is not Status.OK or exchange.token:
+            return exchange.status.value
+        if any(not frame.missing and self._gone(frame) for frame in self._frames):
+            return Status.CUT.value
+        decoded = [self._try("request"), self._try("response")]
+        undecodable = any(not isinstance(one, Unavailable) and one is not None and one.body is None for one in decoded)
+        return Status.UNDECODABLE.value if undecodable else Status.OK.value
+
+    @property
+    def error_codes(self) -> Sequence[int]:
+        if self._codes is None:
+            from decoders.frames import codes
+
+            decoded = self._side("response")
+            self._codes = () if decoded is None else codes(decoded, self.exchange, self._definitions)
+        return self._codes
+
+    @property
+    def retriable(self) -> bool | None:
+        if self.exchange.protocol is not None:
+            return None
+        return retriable(self.error_codes, self.exchange.api_key, self.exchange.api_version)
+
+    @property
+    def throttle(self) -> int | None:
+        decoded = self._side("response")
+        told = None if decoded is None or decoded.body is None else decoded.body.get("throttleTimeMs")
+        return told * _MILLISECOND if isinstance(told, int) and told > 0 else None
+
+    @property
+    def records(self) -> int | None:
+        from decoders.records.counting import counted
+        from decoders.records.places import PLACES
+
+        exchange = self.exchange
+        place = None if exchange.api_key is None or exchange.protocol is not None else PLACES.get(exchange.api_key)
+        if place is None:
+            self._known()
+            return None
+        return counted(
+            exchange.api_key,
+            self._body("request") if place.in_request else None,
+            None if place.in_request else self._body("response"),
+        )[0]
+
+    @property
+    def problem(self) -> bool:
+        if self.exchange.problems:
+            return True
+        if self.exchange.token or self.exchange.status is Status.TLS:
+            return False
+        decoded = (self._try("request"), self._try("response"))
+        return any(one.problems for one in decoded if one is not None and not isinstance(one, Unavailable))
+
+    @property
+    def topics(self) -> Iterator[str]:
+        subject, unknown = self._subject()
+        yield from topics_of(subject, self._learnt.knowledge)
+        if unknown is not None:
+            raise unknown
+
+    @property
+    def groups(self) -> Iterator[str]:
+        subject, unknown = self._subject()
+        yield from subject.groups
+        if unknown is not None:
+            raise unknown
+
+    @property
+    def txns(self) -> Iterator[str]:
+        subject, unknown = self._subject()
+        yield from subject.txns
+        if unknown is not None:
+            raise unknown
+
+    @property
+    def acks(self) -> int | None:
+        return self._asked().acks
+
+    @property
+    def fetch_role(self) -> str | None:
+        role = self._asked().role
+        return None if role is None else role.value
+
+    @property
+    def record_keys(self) -> Iterator[str]:
+        return (text(record[2]) for record in self._records() if record[2] is not None)
+
+    @property
+    def record_values(self) -> Iterator[str]:
+        return (text(record[3]) for record in self._records() if record[3] is not None)
+
+    @property
+    def record_headers(self) -> Iterator[str]:
+        return (f"{text(name)}: {text(value or b'')}" for record in self._records() for name, value in record[4])
+
+    @property
+    def record_offsets(self) -> Iterator[int]:
+        return (record[0] for record in self._records())
+
+    @property
+    def record_timestamps(self) -> Iterator[int]:
+        return (at * _MILLISECOND for record in self._records() if (at := record[1]) is not None and at >= 0)
+
+    def at(self, path: Path) -> Iterator[Any]:
+        where: Where = "request" if path.root == "request" else "response"
+        decoded = self._side(where)
+        if decoded is not None:
+            yield from path.find(self._json(where, decoded, path))
+
+    # --- decoding ---
+
+    @property
+    def _frames(self) -> list[Frame]:
+        return [frame for frame in (self.exchange.request, self.exchange.response) if frame is not None]
+
+    def _gone(self, frame: Frame) -> bool:
+        return len(frame.data(self._source)) < frame.size + 4
+
+    def _known(self) -> None:
+        """Raises Unavailable for an exchange of which nothing tells what it asks."""
+        if self.exchange.api_key is None and not self.exchange.token:
+            raise Unavailable("nothing tells what was asked")
+
+    def _try(self, where: Where) -> Decoded | Unavailable | None:
+        """A side decoded, None where it is not there; what prevents that as a value."""
+        if where not in self._decoded:
+            try:
+                self._decoded[where] = self._decode(where)
+            except Unavailable as unavailable:
+                self._decoded[where] = unavailable
+        return self._decoded[where]
+
+    def _decode(self, where: Where) -> Decoded | None:
+        from decoders.frames import decode_frame
+
+        exchange = self.exchange
+        if exchange.status is Status.TLS:
+            raise Unavailable("TLS hides what it is")
+        frame = exchange.request if where == "request" else exchange.response
+        if exchange.token:
+            return None
+        if frame is None:
+            self._known()
+            return None
+        if frame.missing:
+            raise Unavailable(f"the capture does not hold the whole {where}")
+        data = frame.data(self._source)
+        if len(data) < frame.size + 4:
+            raise Unavailable(f"bytes of the {where} are no longer held")
+        decoded = decode_frame(data, where, exchange, self._definitions)
+        if decoded is None:
+            raise Unavailable("nothing tells what was asked")
+        return decoded
+
+    def _side(self, where: Where) -> Decoded | None:
+        """A side that has a body; None where the side is not there. Raises Unavailable."""
+        found = self._try(where)
+        if isinstance(found, Unavailable):
+            raise found
+        if found is not None and found.body is None:
+            raise Unavailable(f"the {where} cannot be decoded")
+        return found
+
+    def _body(self, where: Where) -> Any:
+        found = self._side(where)
+        return None if found is None else found.body
+
+    def _json(self, where: Where, decoded: Decoded, path: Path) -> Any:
+        from decoders.embedded import Scope
+        from decoders.jsonform import body_json
+        from decoders.view import View
+
+        key = (where, path.opens, path.inside)
+        if key not in self._bodies and decoded.body is not None and decoded.message is not None:
+            asked = self._try("request") if where == "response" and path.inside else None
+            view = View(open_batches=path.opens, inside=path.inside, knowledge=self._learnt.knowledge)
+            scope = Scope(view, self._definitions, asked.body if asked and not isinstance(asked, Unavailable) else None)
+            self._bodies[key] = body_json(decoded.body, decoded.message, decoded.version, view, scope)
+        return self._bodies.get(key)
+
+    def _subject(self) -> tuple[Subject, Unavailable | None]:
+        """What the exchange names as far as it is known, and why that may not be all."""
+        from decoders.subjects import Subject, subject
+
+        if self.exchange.protocol is not None:
+            return Subject(), None
+        sides: list[Decoded | None] = []
+        unknown = None
+        where: Where
+        for where in ("request", "response"):
+            try:
+                sides.append(self._side(where))
+            except Unavailable as unavailable:
+                sides.append(None)
+                unknown = unavailable
+        return subject(self.exchange.api_key, *sides), unknown
+
+    def _asked(self) -> Subject:
+        from decoders.subjects import Subject, subject
+
+        if self.exchange.protocol is not None:
+            return Subject()
+        return subject(self.exchange.api_key, self._side("request"))
+
+    def _records(self) -> Iterator[Record]:
+        """Its records, control records left out. Raises Unavailable at the end where some are shut."""
+        from decoders.records.content import contents
+        from decoders.records.places import PLACES
+
+        exchange = self.exchange
+        place = None if exchange.api_key is None or exchange.protocol is not None else PLACES.get(exchange.api_key)
+        if place is None:
+            self._known()
+            return
+        asked = self._body("request") if place.in_request else None
+        answered = None if place.in_request else self._body("response")
+        shut = False
+        for record in contents(exchange.api_key, asked, answered, self._learnt.knowledge):
+            if record is None:
+                shut = True
+            else:
+                yield record
+        if shut:
+            raise Unavailable("some records cannot be read")
+
+
+def text(data: bytes | str) -> str:
+    """A part of a record as text, whatever its bytes."""
+    return data if isinstance(data, str) else str(data, "utf-8", "replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -39,6 +39,8 @@ _MORE_UNITS = {"\u00b5s": 1_000, "\u03bcs": 1_000, "min": 60_000_000_000}
 _MORE_SIZES = {"b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "g": 10**9}
 _QUANTITY = re.compile(r"(\d+)(?:\.(\d+))?([A-Za-z\u00b5\u03bc]*)", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
+_NEGATIVE = re.compile(r"-\d{1,19}", re.ASCII)
+_CLOCK = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
 _EPOCH_NUMBER = re.compile(r"(\d{9,11})(?:\.(\d{1,9}))?", re.ASCII)
 _RFC3339 = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII
@@ -46,6 +48,10 @@ _RFC3339 = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = 1_000_000_000
 _WORD = re.compile(r"""[^\s()!=<>~&|,"']+""")
+
+
+LONGEST_GUESS = 60
+"""Letters of a word that are compared with what it may have been meant to be."""
 
 
 class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
@@ -120,6 +126,23 @@ def status_names() -> Mapping[str, Value]:
     return {status.value: status.value for status in Status}
 
 
+@cache
+def class_names() -> Mapping[str, Value]:
+    from decoders.schema.apis import all_apis
+
+    return {name: name for name in dict.fromkeys(str(api.klass) for api in all_apis().values())}
+
+
+def role_names() -> Mapping[str, Value]:
+    from decoders.subjects import Role
+
+    return {role.value: role.value for role in Role}
+
+
+def flag_names() -> Mapping[str, Value]:
+    return {"true": 1, "false": 0}
+
+
 def _older_name(kind: Type, text: str) -> int | None:
     from decoders.schema import apis, errors
 
@@ -132,8 +155,26 @@ def choices(kind: Type) -> Mapping[str, Value]:
         Type.API: api_names,
         Type.ERROR: error_names,
         Type.STATUS: status_names,
+        Type.CLASS: class_names,
+        Type.ROLE: role_names,
+        Type.FLAG: flag_names,
     }
     return tables[kind]() if kind in tables else {}
+
+
+def meaning(kind: Type, name: str) -> str:
+    """A few words on a name of a closed list; "" where it says all itself."""
+    from decoders.schema import apis, errors
+
+    value = choices(kind).get(name)
+    if not isinstance(value, int):
+        return ""
+    if kind is Type.API:
+        api = apis.all_apis().get(value)
+        return "" if api is None else f"key {value}, {api.klass}" + (f", now {api.name}" if api.name != name else "")
+    if kind is Type.ERROR:
+        return f"code {value}" + (", retriable" if errors.retriable(value) else "")
+    return ""
 
 
 @cache
@@ -141,18 +182,25 @@ def _folded(kind: Type) -> Mapping[str, Value]:
     return {name.casefold(): value for name, value in choices(kind).items()}
 
 
-def nearest(word: str, names: object) -> str | None:
+def nearest(word: str, names: Iterable[object]) -> str | None:
     """The name that somebody who typed `word` probably meant."""
     import difflib
 
-    by_folded = {str(name).casefold(): str(name) for name in names}  # type: ignore[attr-defined]
-    close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)
-    return by_folded[close[0]] if close else None
+    folded = word.casefold()[:LONGEST_GUESS]
+
+    def likeness(name: str) -> float:
+        # The beginning of a long name is as good as the whole of a short one.
+        whole = difflib.SequenceMatcher(None, folded, name.casefold()).ratio()
+        start = difflib.SequenceMatcher(None, folded, name.casefold()[: len(folded) + 1]).ratio()
+        return max(whole, 0.95 * start)
+
+    best = max(map(str, names), key=lambda name: (likeness(name), -len(name)), default="")
+    return best if best and likeness(best) >= 0.6 else None
 
 
 def _named(kind: Type, text: str) -> Value:
     """A name or a number as its value. Raises BadLiteral."""
-    if kind is not Type.STATUS and _NUMBER.fullmatch(text):
+    if kind in {Type.API, Type.ERROR} and _NUMBER.fullmatch(text):
         return _int(text)
     found = _folded(kind).get(text.casefold())
     if found is None:
@@ -161,7 +209,8 @@ def _named(kind: Type, text: str) -> Value:
         return found
     names = choices(kind)
     near = nearest(text, names)
-    message = f"unknown {kind} {text!r}" + (f"; did you mean {near}?" if near else "")
+    hint = f"; did you mean {near}?" if near else f"; it is one of {', '.join(names)}" if len(names) < 12 else ""
+    message = f"unknown {kind} {text!r}{hint}"
     raise BadLiteral(message, partial=any(name.casefold().startswith(text.casefold()) for name in names))
 
 
@@ -175,6 +224,9 @@ def _int(text: str) -> int:
 
 
 def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> int:
+    if _NEGATIVE.fullmatch(text):
+        # Bodies have them: -1 for "none" or "for ever".
+        return int(text) * bare
     match = _QUANTITY.fullmatch(text)
     if match is None or len(text) > 40:
         raise BadLiteral(f"{text!r} is not {example}")
@@ -182,11 +234,11 @@ def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> i
     scale = bare if not unit else units.get(unit, units.get(unit.lower()))
     if scale is None:
         partial = any(name.startswith(unit) for name in units)
-        raise BadLiteral(f"unknown unit {unit!r} in {text!r}: {example}", partial=partial)
+        raise BadLiteral(f"unknown unit {unit!r}; write {example}", partial=partial)
     parts: int = 10 ** len(fraction)
     value, rest = divmod(int(whole + fraction) * scale, parts)
     if rest:
-        raise BadLiteral(f"{text!r} is finer than can be told apart")
+        raise BadLiteral(f"{text!r} is finer than a nanosecond, or than a byte")
     return value
 
 
@@ -207,13 +259,15 @@ def time(text: str) -> int:
 
     Raises BadLiteral.
     """
+    if _NEGATIVE.fullmatch(text):
+        return int(text) * 1_000_000  # a body's "none", in milliseconds
     number = _EPOCH_NUMBER.fullmatch(text)
     if number is not None:
         return int(number.group(1)) * _SECOND + int((number.group(2) or "").ljust(9, "0"))
     match = _RFC3339.fullmatch(text)
     if match is None:
         partial = bool(re.fullmatch(r"[\d:T.+-]*", text))
-        raise BadLiteral(f"{text!r} is not a time such as 2026-11-21T05:48:24.5Z or epoch seconds", partial=partial)
+        raise BadLiteral(f"{text!r} is not a time such as 2026-11-21T05:48:24Z, 12:01 or epoch seconds", partial=partial)
     day, hour, minute, second, fraction, zone = match.groups()
     try:
         moment = datetime.fromisoformat(f"{day}T{hour or '00'}:{minute or '00'}:{second or '00'}+00:00")
@@ -229,14 +283,39 @@ def time(text: str) -> int:
     return nanoseconds
 
 
-def _scaled(value: int, units: tuple[tuple[str, int], ...]) -> str:
+def moment(text: str) -> Value:
+    """A time as `time` has it, or a time of day ("12:01", "12:01:30.5") as "12:01:30.5". Raises BadLiteral."""
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        return time(text)
+    hour, minute, second, fraction = match.groups()
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
+        raise BadLiteral(f"{text!r} is no time of day; write one such as 12:01 or 23:59:30.5")
+    nanoseconds = int((fraction or "").ljust(9, "0"))
+    return f"{hour}:{minute}:{second or '00'}" + (f".{nanoseconds:09}".rstrip("0") if nanoseconds else "")
+
+
+def of_day(clock: str) -> int:
+    """Nanoseconds since midnight of a time of day that `moment` gave."""
+    hour, minute, second = clock.split(":")
+    whole, _, fraction = second.partition(".")
+    return (int(hour) * 3600 + int(minute) * 60 + int(whole)) * _SECOND + int(fraction.ljust(9, "0") or 0)
+
+
+def _scaled(value: int, units: tuple[tuple[str, int], ...], bare: int = 1) -> str:
+    if value < 0:
+        return str(value // bare)
     for unit, scale in units:
         if value and value % scale == 0:
             return f"{value // scale}{unit}"
     return f"0{units[-1][0]}"
 
 
-def _time_text(value: int) -> str:
+def _time_text(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if value < 0:
+        return str(value // 1_000_000)
     seconds, fraction = divmod(value, _SECOND)
     text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return text + (f".{fraction:09}".rstrip("0") if fraction else "") + "Z"
@@ -263,6 +342,11 @@ def _text(value: str) -> str:
     return value
 
 
+def _broker(text: str) -> Value:
+    """A node id as a number, an address as it is."""
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     """How values of a type are read (raising BadLiteral) and written."""
@@ -272,20 +356,30 @@ class Literal:
     example: str
 
 
+def _closed(kind: Type, example: str) -> Literal:
+    """The literals of a closed list of names."""
+    return Literal(lambda text: _named(kind, text), lambda value: _name_text(kind, value), example)
+
+
+def _quoted(value: Value) -> str:
+    return quote(str(value))
+
+
 LITERALS: dict[Type, Literal] = {
-    Type.API: Literal(lambda text: _named(Type.API, text), lambda value: _name_text(Type.API, value), "Fetch"),
-    Type.ERROR: Literal(
-        lambda text: _named(Type.ERROR, text),
-        lambda value: _name_text(Type.ERROR, value),
-        "NOT_LEADER_OR_FOLLOWER",
-    ),
-    Type.STATUS: Literal(lambda text: _named(Type.STATUS, text), str, "no_response"),
+    Type.API: _closed(Type.API, "Fetch"),
+    Type.CLASS: _closed(Type.CLASS, "group"),
+    Type.ERROR: _closed(Type.ERROR, "NOT_LEADER_OR_FOLLOWER"),
+    Type.STATUS: _closed(Type.STATUS, "no_response"),
+    Type.ROLE: _closed(Type.ROLE, "follower"),
+    Type.FLAG: _closed(Type.FLAG, "true"),
     Type.NUMBER: Literal(_int, str, "17"),
-    Type.TEXT: Literal(_text, lambda value: quote(str(value)), "shop"),
-    Type.ADDRESS: Literal(_text, lambda value: quote(str(value)), "10.0.0.1:9092"),
-    Type.DURATION: Literal(duration, lambda value: _scaled(int(value), DURATIONS), "50ms"),
+    Type.TEXT: Literal(_text, _quoted, "shop"),
+    Type.ANY: Literal(_text, _quoted, "shop"),
+    Type.ADDRESS: Literal(_text, _quoted, "10.0.0.1:9092"),
+    Type.BROKER: Literal(_broker, _quoted, "2"),
+    Type.DURATION: Literal(duration, lambda value: _scaled(int(value), DURATIONS, 1_000_000), "50ms"),
     Type.SIZE: Literal(size, lambda value: _scaled(int(value), SIZES), "64KiB"),
-    Type.TIME: Literal(time, lambda value: _time_text(int(value)), "2026-11-21T05:48:24Z"),
+    Type.TIME: Literal(moment, _time_text, "2026-11-21T05:48:24Z"),
 }
 
 
@@ -298,5 +392,5 @@ def pattern(text: str) -> str:
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise BadLiteral(f"not a regular expression: {error}", partial=True) from error
+        raise BadLiteral(f"{text!r} is not a regular expression: {error}", partial=True) from error
     return text

@@ -423,7 +423,7 @@ def _jobs(
 
     alone = (
         isinstance(source, SpoolSource)  # what comes is written at once
-        or selection.count is not None  # what is selected depends on all before it
+        or selection.in_order
         or selection.number is not None
         or viewing.registry is not None  # a thread asks the registry
         or redaction is not None  # what it has learnt and taken out is in one place

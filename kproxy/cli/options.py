@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from captures.ports import Ports
     from decoders.conversation.stream import Source
     from decoders.exchange import Exchange
-    from decoders.filters import Expression
+    from decoders.filters import Expression, Matcher
     from decoders.knowledge import Knowledge
     from decoders.payloads.choose import Chooser, Rule
     from decoders.schema import Definitions
@@ -44,14 +44,13 @@ class FilterType(click.ParamType["Expression"]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param
-        from decoders.filters import parse
+        from decoders.filters import complete
 
-        result = parse(incomplete)
-        head = incomplete[: result.word]
+        completion = complete(incomplete)
         return [
-            CompletionItem(head + item.text, help=item.doc or None)
-            for item in result.expected
-            if item.kind != "example"
+            CompletionItem(completion.accept(incomplete, one)[0], help=one.doc or None)
+            for one in completion.candidates
+            if one.kind != "example"
         ]
 
 
@@ -364,7 +363,7 @@ def viewing(command: Command) -> Command:
 
 @dataclass(slots=True)
 class Selection:
-    """The exchanges that -Y, -c, --since and --until leave; `unknown` counts those that the filter cannot tell."""
+    """The exchanges that -Y, -c, --since and --until leave, of one reading."""
 
     expression: Expression | None = None
     count: int | None = None
@@ -373,8 +372,10 @@ class Selection:
     number: int | None = None
     """The one exchange that is wanted."""
     unknown: int = 0
+    """Exchanges that the filter could not tell."""
     taken: int = 0
     """Exchanges that were selected so far."""
+    _matcher: Matcher | None = None
 
     def of(
         self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
@@ -384,23 +385,24 @@ class Selection:
         What is left out still teaches `knowledge`.
         """
         from decoders.exchange import Exchange
-        from decoders.filters import ExchangeRow, Unavailable
+        from decoders.filters import Matcher
         from decoders.learning import learn
 
-        matches = None if self.expression is None else self.expression.compile()
+        if self.expression is not None and self._matcher is None:
+            self._matcher = Matcher(self.expression, source, definitions)
+        matcher = self._matcher
         for item in items:
             if self.done:
                 return
             if not isinstance(item, Exchange):
                 yield item
                 continue
-            selected = self.in_time(item) and self.number in {None, item.number}
-            if selected and matches is not None:
-                try:
-                    selected = matches(ExchangeRow(item, source, definitions))
-                except Unavailable:
-                    self.unknown += 1
-                    selected = False
+            selected: bool | None = self.in_time(item) and self.number in {None, item.number}
+            if matcher is not None and selected:
+                selected = matcher.matches(item)
+                self.unknown += selected is None
+            elif matcher is not None:
+                matcher.learn(item)
             if not selected:
                 if knowledge is not None:
                     learn(item, source, definitions, knowledge)
@@ -422,6 +424,13 @@ class Selection:
     @property
     def everything(self) -> bool:
         return self.expression is None and self.count is self.since is self.until is self.number is None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether what is selected depends on all before it."""
+        from decoders.filters import learns
+
+        return self.count is not None or (self.expression is not None and learns(self.expression))
 
     @property
     def note(self) -> str | None:

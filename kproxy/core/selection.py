@@ -45,11 +45,12 @@ class Choice:
 
 @dataclass(slots=True)
 class _Request:
-    """As much of a filter's row as a request's header tells (`decoders.filters.fields.REQUEST`)."""
+    """As much of a filter's row as a request's header tells (`decoders.filters.fields.REQUEST_ATTRIBUTES`)."""
 
     client: str
     broker: str
     api_key: int
+    api_class: str | None
     api_version: int
     client_id: str | None
 
@@ -188,8 +189,12 @@ class Selection:
         if wanted is None:
             matches = self._choice.matches
             assert matches is not None  # noqa: S101 (who asks has a filter)
-            known = self._choice.definitions.api(key) is not None and (key, version) not in _ALWAYS
-            wanted = not known or matches(_Request(self._client, self._broker, key, version, client_id))
+            api = self._choice.definitions.api(key)
+            wanted = (
+                api is None
+                or (key, version) in _ALWAYS
+                or matches(_Request(self._client, self._broker, key, str(api.klass), version, client_id or None))
+            )
             if len(self._decided) >= _MOST_DECIDED:
                 self._decided.clear()
             self._decided[told] = wanted

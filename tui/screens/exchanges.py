@@ -226,7 +226,7 @@ class ExchangesScreen(Screen[None]):
         self._paused = False
         self._return_to = self.pane.selected
         old = self.pane.view
-        self.pane.show(View(index, old.expression if old else None, old.text if old else ""))
+        self.pane.show(View(index, self._definitions, old.expression if old else None, old.text if old else ""))
 
     def _open_index(self) -> bool:
         try:
@@ -248,7 +248,7 @@ class ExchangesScreen(Screen[None]):
         from decoders.filters import parse
 
         expression = parse(self._first_filter).expression if self._first_filter else None
-        return View(index, expression, self._first_filter if expression else "")
+        return View(index, self._definitions, expression, self._first_filter if expression else "")
 
     def _scan_on(self, view: View) -> None:
         """Test the next chunk, then let the keys have their turn."""
@@ -325,7 +325,7 @@ class ExchangesScreen(Screen[None]):
 
     @staticmethod
     def _settled(row: Row) -> bool:
-        from tui.matching import UNSETTLED
+        from captures.index.filtering import UNSETTLED
 
         return row.state not in UNSETTLED
 
@@ -585,7 +585,7 @@ class ExchangesScreen(Screen[None]):
         if self._index is None:
             self._first_filter = event.text
             return
-        view = View(self._index, event.result.expression, event.text)
+        view = View(self._index, self._definitions, event.result.expression, event.text)
         limit = self.pane.view.scanned if self._paused and self.pane.view else self._index.count
         left = view.scan(limit)
         self.pane.show(view)

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from decoders.filters.fields import FIELDS, OPERATORS
+from decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
 from tui import actions, look
 from tui.cells import Cells
 from tui.widgets.chrome import Bar
@@ -73,7 +73,11 @@ def help_lines(context: str) -> list[tuple[str, str, Style]]:
     )
     lines += [(field.name, f"{field.doc}   {' '.join(field.operators)}", look.PLAIN) for field in FIELDS]
     lines.append(("", "", look.PLAIN))
+    lines.append(("request.body.…", "any field of a body by its path, [] for each element of a list", look.PLAIN))
+    lines.append(("response.body.…", "response.body.topics[].errorCode == 3", look.PLAIN))
+    lines.append(("", "", look.PLAIN))
     lines += [(operator.symbol, operator.doc, look.PLAIN) for operator in OPERATORS]
+    lines += [(word, doc, look.PLAIN) for word, doc in PREFIXES.items()]
     lines += [
         ("and or not ( )", "join tests", look.PLAIN),
         ("", "", look.PLAIN),

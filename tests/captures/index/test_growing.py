@@ -128,10 +128,11 @@ def test_a_growing_capture_gives_the_same_rows(tmp_path: Path) -> None:
         assert one.count == two.count
         for number in range(one.count):
             # details are written twice where a request waited: other places, same contents
-            assert one.row(number)._replace(details=0, label=0, client=0) == two.row(number)._replace(
-                details=0, label=0, client=0
+            assert one.row(number)._replace(details=0, label=0, client=0, subject=0) == two.row(number)._replace(
+                details=0, label=0, client=0, subject=0
             )
             assert one.string(one.row(number).label) == two.string(two.row(number).label)
+            assert one.string(one.row(number).subject) == two.string(two.row(number).subject)
             assert one.detail(one.row(number)) == two.detail(two.row(number))
 
 

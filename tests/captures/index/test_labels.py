@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from captures.index.labels import label
-from captures.index.summary import record_count
 from decoders.knowledge import Knowledge
+from decoders.records.counting import record_count
 
 TOPIC_ID = bytes(range(1, 17))
 

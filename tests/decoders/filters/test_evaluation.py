@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
 
 from decoders.filters import Row, Unavailable, parse
-from decoders.filters.fields import FIELDS
+from decoders.filters.fields import BY_NAME, FIELDS, REQUEST, REQUEST_ATTRIBUTES
+from decoders.filters.path import Path
 
 
 @dataclass
@@ -22,16 +23,55 @@ class Exchange:
     api_version: int | None = 11
     correlation_id: int | None = 881
     client_id: str | None = "orders-svc"
+    api_class: str | None = "core"
+    node: int = 2
     protocol: str = "kafka"
+    topics: Iterable[str] = ("orders", "orders-dlq")
+    groups: Sequence[str] = ()
+    txns: Sequence[str] = ("pay-7",)
+    acks: int | None = -1
+    fetch_role: str | None = None
     status: str = "ok"
+    status_seen: str = "ok"
+    retriable: bool | None = True
+    throttle: int | None = None
+    records: int | None = 3
+    problem: bool = False
+    partial: bool = True
+    modified: bool = False
+    commented: bool = False
+    record_keys: Sequence[str] = ("42", "")
+    record_values: Sequence[str] = ("a refund", "nothing")
+    record_headers: Sequence[str] = ("trace: 00-7",)
+    record_offsets: Sequence[int] = (0, 1)
+    record_timestamps: Sequence[int] = (1_764_000_000_000_000_000,)
     error_codes: Sequence[int] = (6, 20)
     time: int = 1_764_000_000_000_000_000
     latency: int | None = 55_100_000
     request_size: int | None = 1024
     response_size: int | None = 88
 
+    def at(self, path: Path) -> Iterable[Any]:
+        return path.find(BODIES[path.root])
 
-ORPHAN = Exchange(api_key=None, api_version=None, client_id=None, error_codes=(), latency=None, request_size=None)
+
+BODIES: dict[str, Any] = {
+    "request": {"acks": -1, "timeoutMs": 30_000, "topicData": [{"name": "orders"}], "transactionalId": None},
+    "response": {
+        "throttleTimeMs": 0,
+        "topics": [
+            {"name": "a", "errorCode": 0, "isInternal": False, "partitions": [{"errorCode": 6}, {"errorCode": 0}]},
+            {"name": "b", "errorCode": 3, "isInternal": True, "partitions": []},
+        ],
+        "brokers": [{"nodeId": 1, "rack": None}, {"nodeId": 2, "rack": "r"}],
+        "authBytes": {"redacted": True, "sizeInBytes": 3},
+        "hmac": {"base64": "AAE=", "decoded": {"version": 1, "parts": [1, "x", True, None]}},
+    },
+}
+ORPHAN = Exchange(
+    api_key=None, api_version=None, client_id=None, error_codes=(), latency=None,
+    request_size=None, api_class=None, topics=(), txns=(), acks=None, records=None, retriable=None, record_keys=(),
+)  # fmt: skip
 
 
 def matches(text: str, row: Row) -> bool:
@@ -48,11 +88,35 @@ TRUE = [
     "error", "error == NOT_LEADER_OR_FOLLOWER", "error == NotLeaderForPartition", "error == 20", "error != 7",
     "error ~ LEADER", "not error == 7", "status == ok", "latency > 50ms", "latency <= 55.1ms", "size == 1112",
     "request.size >= 1KiB", "response.size < 1kB", "time >= 2025-11-24", "correlation == 881", "exchange == 430",
+    "class == core", "class in (core, group)", "broker == 2", "broker in (1, 2)", "broker != 1", "topic == orders",
+    "topic ~ dlq", "all topic ~ ^orders", "topic in (x, orders)", "topic != x", "all topic != x", "not group",
+    "txn == pay-7", "acks == -1", "acks < 0", "not fetch.role", "error.retriable", "error.retriable == true",
+    "records > 2", "partial", "has partial", "not problem", "modified == false", "record.key == 42",
+    'record.key == ""', "record.value contains refund", 'record.header ~ "^trace: 00"', "all record.offset < 2",
+    "record.timestamp > 2025-11-24", 'time >= "16:00"', 'time < "16:00:00.000000001"', 'time in ("16:00", "17:00")',
+    "request.body.acks == -1", "request.body.timeoutMs == 30s", "request.body.topicData[].name == orders",
+    "response.body.topics[].partitions[].errorCode == 6", "response.body.topics[].errorCode != 6",
+    "response.body.topics[0].partitions[1].errorCode == NONE", "response.body.topics[].errorCode ~ UNKNOWN",
+    "response.body.topics[].isInternal == true", "not all response.body.topics[].isInternal == true",
+    "all response.body.topics[].errorCode in (0, 3)", "has response.body.topics", "has response.body",
+    "has response.body.brokers[1].rack", "not has response.body.brokers[0].rack", "has response.body.authBytes",
+    "response.body.throttleTimeMs < 1ms", 'response.body.hmac == "AAE="', "response.body.hmac.decoded.version == 1",
+    "response.body.hmac.decoded.version >= 1", "response.body.hmac.decoded.parts[] == x",
+    "response.body.hmac.decoded.parts[] == true", "response.body.hmac.decoded.parts[2] ~ ru",
+    "not has response.body.hmac.decoded.parts[3]", "not has response.body.hmac.decoded.parts[9]",
     "api == Fetch or error", "not (api == Fetch or not error)", "api", "latency", "not api == Fetch and error",
 ]  # fmt: skip
 FALSE = [
     "api == Fetch", "api != Produce", "api ~ fetch", "version > 11", "client.id == orders", "client == 10.0.0",
     "broker == :19092", "not error", "error == NONE", "error != NOT_LEADER_OR_FOLLOWER", "error == STALE_LEADER_EPOCH",
+    "class == group", "class != core", "broker == 3", "topic == order", "all topic == orders", "topic != orders",
+    "topic in (x, y)", "group", "group != x", "all group == x", "acks == 1", "fetch.role == follower",
+    "fetch.role != follower", "error.retriable == false", "throttle", "throttle < 1s", "modified", "problem == true",
+    "record.key == 4", "record.value == refund", "all record.offset > 0", 'time < "16:00"', 'time == "16:01"',
+    "request.body.acks == 1", "has request.body.transactionalId", "request.body.transactionalId == null",
+    "response.body.topics[].errorCode == 6", "all response.body.topics[].partitions[].errorCode == 6",
+    "response.body.topics[2].name == a", "response.body.topics[].errorCode != 3", "has response.body.sessionId",
+    "response.body.hmac.decoded.parts[] > x", "response.body.hmac.decoded.version > 1",
     "latency > 56ms", "api == Produce and not error", "status in (cut, tls)",
 ]  # fmt: skip
 
@@ -69,7 +133,9 @@ def test_false(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text", ["api == 0", "api != 0", "api ~ a", "version < 5", "version >= 0", "latency > 0", "latency <= 1h", "error",
-             "client.id != x", "client.id ~ x", "api", "latency", "request.size", "error != 6", "api in (0, 1)"]
+             "client.id != x", "client.id ~ x", "class != core", "topic != x", "all topic == x", "txn ~ .", "acks != 5",
+             "records >= 0", "error.retriable", "error.retriable == false", "record.key != x",
+             "api", "latency", "request.size", "error != 6", "api in (0, 1)"]
 )  # fmt: skip
 def test_a_comparison_with_what_is_not_there_is_false(text: str) -> None:
     assert not matches(text, ORPHAN)
@@ -101,17 +167,33 @@ class Gone(Exchange):
     def error_codes(self, value: Sequence[int]) -> None:
         pass
 
+    @property
+    def topics(self) -> Iterable[str]:
+        """What is known comes first."""
+        yield "orders"
+        raise Unavailable("an id has no name")
+
+    @topics.setter
+    def topics(self, value: Iterable[str]) -> None:
+        pass
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("error and api == Fetch", False), ("api == Fetch and error", False), ("error or api == Produce", True),
-     ("api == Produce or error", True), ("not (error and api == Fetch)", True)],
+     ("api == Produce or error", True), ("not (error and api == Fetch)", True),
+     ("topic == orders", True), ("topic", True), ("topic != orders", False), ("all topic == x", False),
+     ("topic == x or topic ~ ord", True), ("not topic ~ ord", False)],
 )  # fmt: skip
 def test_what_cannot_be_told_decides_nothing_where_the_rest_does(text: str, expected: bool) -> None:
     assert matches(text, Gone()) is expected
 
 
-@pytest.mark.parametrize("text", ["error", "not error", "error and api == Produce", "api == Fetch or error"])
+@pytest.mark.parametrize(
+    "text", ["error", "not error", "error and api == Produce", "api == Fetch or error", "topic == x", "topic != x",
+             "not topic == x", "all topic == orders", "all topic ~ o and api == Produce",
+             "response.body.authBytes == x", "not response.body.authBytes != x"]
+)  # fmt: skip
 def test_what_cannot_be_told_is_said(text: str) -> None:
     with pytest.raises(Unavailable):
         matches(text, Gone())
@@ -137,3 +219,6 @@ def test_every_field_names_attributes_of_the_row() -> None:
     offered = {field.name for field in fields(Exchange)}
     assert {name for field in FIELDS for name in field.attributes} <= offered
     assert offered <= set(dir(Row))
+    assert offered >= REQUEST_ATTRIBUTES
+    named = {name for field in REQUEST for name in BY_NAME[field].attributes}
+    assert named == REQUEST_ATTRIBUTES

@@ -5,14 +5,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders.exchange import Status as ExchangeStatus
-from decoders.filters import Status, parse
+from decoders.filters import Status, bodies, complete, parse
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, Field, Type
-from decoders.filters.values import BadLiteral, Value, choices, duration, size, time
+from decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES, Field, Type
+from decoders.filters.values import BadLiteral, Value, choices, duration, moment, size, time
 
 TEXTS = st.text(max_size=12)
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
 TIMES = st.integers(min_value=0, max_value=250_000_000_000 * 10**9)
+CLOCKS = st.times().map(lambda clock: str(moment(clock.isoformat())))
+PATHS = [
+    "request.body", "request.body.acks", "response.body.throttleTimeMs", "response.body.topics[].errorCode",
+    "response.body.topics[].topicId", "response.body.topics[0].isInternal", "request.body.topics",
+    "request.body.timeoutMs", "request.body.maxBytes", "request.body.protocols[].metadata.decoded.version",
+    "response.body.apiKeys[].apiKey", "request.body.topics[].partitions[].timestamp",
+    "request.body.topicData[].partitionData[].records.batches[].records[].value",
+]  # fmt: skip
+EVERY_FIELD = st.one_of(st.sampled_from(FIELDS), st.sampled_from(PATHS).map(bodies.read))
 
 
 def values(kind: Type) -> st.SearchStrategy[Value]:
@@ -23,26 +32,33 @@ def values(kind: Type) -> st.SearchStrategy[Value]:
         Type.STATUS: st.sampled_from([status.value for status in ExchangeStatus]),
         Type.NUMBER: st.integers(-(2**31), 2**63 - 1),
         Type.TEXT: TEXTS,
+        Type.ANY: TEXTS,
         Type.ADDRESS: TEXTS,
-        Type.DURATION: NUMBERS,
-        Type.SIZE: NUMBERS,
-        Type.TIME: TIMES,
+        Type.BROKER: st.one_of(st.integers(0, 10**9 - 1), TEXTS.filter(lambda text: not text.isdigit())),
+        Type.DURATION: st.one_of(NUMBERS, st.integers(1, 2**31).map(lambda ms: -1_000_000 * ms)),
+        Type.SIZE: st.one_of(NUMBERS, st.integers(-(2**31), 0)),
+        Type.TIME: st.one_of(TIMES, CLOCKS),
+        Type.CLASS: st.sampled_from(known) if known else TEXTS,
+        Type.ROLE: st.sampled_from(known) if known else TEXTS,
+        Type.FLAG: st.sampled_from([0, 1]),
     }[kind]
 
 
 def comparisons(field: Field) -> st.SearchStrategy[Expression]:
+    found: list[st.SearchStrategy[Expression]] = [st.just(Present(field))]
+    if field.type is Type.STRUCT:
+        return found[0]
     plain = [symbol for symbol in field.operators if symbol not in {"~", "contains", "in"}]
-    one = st.builds(Compare, st.just(field), st.sampled_from(plain), st.tuples(values(field.type)))
-    many = st.builds(
-        Compare, st.just(field), st.just("in"), st.lists(values(field.type), min_size=1, max_size=4).map(tuple)
-    )
-    found: list[st.SearchStrategy[Expression]] = [one, many, st.just(Present(field))]
+    each = st.booleans() if field.many else st.just(False)
+    found.append(st.builds(Compare, st.just(field), st.sampled_from(plain), st.tuples(values(field.type)), each))
+    if "in" in field.operators:
+        some = st.lists(values(field.type), min_size=1, max_size=4).map(tuple)
+        found.append(st.builds(Compare, st.just(field), st.just("in"), some, each))
     if "~" in field.operators:
+        patterns = st.sampled_from(["a|b", "", r"\d+ [\"']", "x*"])
         found += [
-            st.builds(Compare, st.just(field), st.just("contains"), st.tuples(TEXTS)),
-            st.builds(
-                Compare, st.just(field), st.just("~"), st.tuples(st.sampled_from(["a|b", "", r"\d+ [\"']", "x*"]))
-            ),
+            st.builds(Compare, st.just(field), st.just("contains"), st.tuples(TEXTS), each),
+            st.builds(Compare, st.just(field), st.just("~"), st.tuples(patterns), each),
         ]
     return st.one_of(found)
 
@@ -52,7 +68,7 @@ def joined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
     return st.one_of(several.map(all_of), several.map(any_of), inner.map(Not))
 
 
-EXPRESSIONS = st.recursive(st.sampled_from(FIELDS).flatmap(comparisons), joined, max_leaves=8)
+EXPRESSIONS = st.recursive(EVERY_FIELD.flatmap(comparisons), joined, max_leaves=8)
 
 
 @given(EXPRESSIONS)
@@ -68,6 +84,9 @@ WORDS = [
     *(field.name for field in FIELDS),
     *(operator.symbol for operator in OPERATORS),
     *KEYWORDS,
+    *PREFIXES,
+    *PATHS,
+    *("request.body.", "response.body.topics[", "response.body.nothing", "12:01", "-1"),
     *("(", ")", ",", "3", "Fetch", '"', "'", "&&", "!", "=", "50ms", "\\", " "),
 ]
 
@@ -80,6 +99,12 @@ def test_any_text_gives_a_result(text: str) -> None:
     assert 0 <= result.span[0] <= result.span[1] <= len(text)
     assert 0 <= result.word <= len(text)
     assert (result.status in {Status.OK, Status.EMPTY}) == (not result.message)
+    for cursor in {0, len(text) // 2, len(text)}:
+        completion = complete(text, cursor, lambda _: [("seen", 3), ("or", 1), ("", 1)])
+        assert 0 <= completion.start <= completion.end <= len(text)
+        for candidate in completion.candidates:
+            changed, at = completion.accept(text, candidate)
+            assert 0 <= at <= len(changed)
 
 
 @given(EXPRESSIONS, st.data())
@@ -99,7 +124,7 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
     [
         ("", Status.EMPTY, "", ""),
         ("   ", Status.EMPTY, "", "   "),
-        ("api ==", Status.UNFINISHED, "needs a value of api", ""),
+        ("api ==", Status.UNFINISHED, "expected a value of api", ""),
         ("api == Fet", Status.UNFINISHED, "unknown api 'Fet'", "Fet"),
         ("api == Fetcx", Status.ERROR, "unknown api 'Fetcx'; did you mean Fetch?", "Fetcx"),
         ("api == Fetc and error", Status.ERROR, "unknown api 'Fetc'; did you mean Fetch?", "Fetc"),
@@ -109,16 +134,16 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ("status == undecodabel or api", Status.ERROR, "did you mean undecodable?", "undecodabel"),
         ("(api", Status.UNFINISHED, "this ( is not closed", "("),
         ('client.id == "sh', Status.UNFINISHED, "this quote is not closed", '"sh'),
-        ("api = Fetch", Status.ERROR, "unexpected '='; use ==", "="),
-        ("api & error", Status.ERROR, "unexpected '&'; use && or and", "&"),
-        ("version ~ 3", Status.ERROR, "version is a number and takes == != < <= > >= in, not ~", "~"),
+        ("api = Fetch", Status.ERROR, "'=' is no operator; write ==", "="),
+        ("api & error", Status.ERROR, "'&' is no operator; write and, or &&", "&"),
+        ("version ~ 3", Status.ERROR, "version takes == != < <= > >= in, not ~", "~"),
         ("latency > fast", Status.ERROR, "'fast' is not a duration such as 50ms, 1.5s or 2m", "fast"),
         ("latency > 5parsec", Status.ERROR, "unknown unit 'parsec'", "5parsec"),
-        ('client.id ~ "a(b"', Status.ERROR, "not a regular expression", '"a(b"'),
-        ("api == in", Status.ERROR, 'put the word in quotes: "in"', "in"),
-        ("api == Fetch)", Status.ERROR, "unexpected ')'", ")"),
-        ("api in Fetch", Status.ERROR, "unexpected 'Fetch'; needs (", "Fetch"),
-        ("not", Status.UNFINISHED, "needs a field", ""),
+        ('client.id ~ "a(b"', Status.ERROR, "is not a regular expression", '"a(b"'),
+        ("api == in", Status.ERROR, 'a value that reads "in" must be in quotes', "in"),
+        ("api == Fetch)", Status.ERROR, "this ) closes nothing", ")"),
+        ("api in Fetch", Status.ERROR, "expected (, found 'Fetch'", "Fetch"),
+        ("not", Status.UNFINISHED, "expected a field", ""),
         ("(" * 200 + "api" + ")" * 200, Status.ERROR, "nested deeper than 100", "("),
     ],
 )  # fmt: skip
@@ -156,6 +181,24 @@ def test_what_is_wrong_is_said_and_where(text: str, status: Status, message: str
         ("api not in (Fetch,Produce)", "not api in (Fetch, Produce)"),
         ("client.id not contains 'a b'", 'not client.id contains "a b"'),
         ("broker == [::1]:9092", "broker == [::1]:9092"),
+        ('broker == "2"', "broker == 2"),
+        ("has partial", "partial"),
+        ("partial == false", "partial == false"),
+        ("any topic == x", "topic == x"),
+        ("all topic not in (x, y)", "not all topic in (x, y)"),
+        ("response.body.throttleTimeMs", "has response.body.throttleTimeMs"),
+        ("response.body.throttleTimeMs > 1.5s", "response.body.throttleTimeMs > 1500ms"),
+        ("request.body.timeoutMs == -1", "request.body.timeoutMs == -1"),
+        ("request.body.maxBytes > 1MiB", "request.body.maxBytes > 1MiB"),
+        (
+            "response.body.topics[].errorCode == NotLeaderForPartition",
+            "response.body.topics[].errorCode == NOT_LEADER_OR_FOLLOWER",
+        ),
+        ("response.body.apiKeys[].apiKey == 1", "response.body.apiKeys[].apiKey == Fetch"),
+        ('time >= "12:01"', "time >= 12:01:00"),
+        ("time < 23:59:59.5", "time < 23:59:59.5"),
+        ("class == GROUP", "class == group"),
+        ("client.id == all", "client.id == all"),
     ],
 )
 def test_what_is_meant(text: str, meaning: str) -> None:
@@ -178,6 +221,16 @@ def test_what_is_meant(text: str, meaning: str) -> None:
         ("error ", "and", 6),
         ("(error ", ")", 7),
         ("status == no", "no_response", 10),
+        ("has ", "record.key", 4),
+        ("al", "all", 0),
+        ("request.b", "request.body.", 0),
+        ("request.body.", "request.body.acks", 0),
+        ("request.body.ac", "request.body.acks", 0),
+        ("response.body.topics[", "response.body.topics[]", 0),
+        ("response.body.topics[].err", "response.body.topics[].errorCode", 0),
+        ("api == Fetch and all response.body.topics[].err", "response.body.topics[].errorCode", 21),
+        ("fetch.role == ", "follower", 14),
+        ("partial == ", "true", 11),
     ],
 )
 def test_completion(text: str, expected: str, word: int) -> None:
@@ -186,7 +239,7 @@ def test_completion(text: str, expected: str, word: int) -> None:
     assert result.word == word
 
 
-@pytest.mark.parametrize("text", ["", "x", "-5ms", "1e3", "5 ms", "1.0000000000000000000001ns", "9" * 60])
+@pytest.mark.parametrize("text", ["", "x", "-5ms", "--5", "1e3", "5 ms", "1.0000000000000000000001ns", "9" * 60])
 def test_no_duration(text: str) -> None:
     with pytest.raises(BadLiteral):
         duration(text)
@@ -205,6 +258,53 @@ def test_quantities() -> None:
     assert size("2mb") == 2_000_000
     assert time("1764000000.5") == 1_764_000_000_500_000_000
     assert time("2026-11-21T05:48:24.123456789Z") % 10**9 == 123456789
+
+
+SEEN = {"topic": [("orders", 40), ("order lines", 3), ("pay", 90)], "api": [("Fetch", 7), ("Produce", 70)]}
+
+
+def completed(text: str, cursor: int | None = None) -> tuple[list[str], str]:
+    """The candidates, and the text with the first of them put in ("|" is the cursor)."""
+    completion = complete(text, cursor, lambda field: SEEN.get(field, []))
+    if not completion.candidates:
+        return [], text
+    changed, at = completion.accept(text, completion.candidates[0])
+    return [one.text for one in completion.candidates], f"{changed[:at]}|{changed[at:]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "accepted"),
+    [
+        ("topic == ", ["pay", "orders", '"order lines"'], "topic == pay|"),
+        ("topic == ord", ["orders", '"order lines"'], "topic == orders|"),
+        ('topic == "ord', ["orders", '"order lines"'], "topic == orders|"),
+        ("topic == orders", ["and", "or"], "topic == orders and|"),
+        ("topic in (pay, or", ["orders", '"order lines"'], "topic in (pay, orders|"),
+        ("api == ", ["Produce", "Fetch", "ListOffsets"], "api == Produce|"),
+        ("api == F", ["Fetch", "FindCoordinator"], "api == Fetch|"),
+        ("api in (Fetch", ["FetchSnapshot"], "api in (FetchSnapshot|"),
+        ("group == ", ["shop"], "group == shop|"),
+        ("lat", ["latency"], "latency|"),
+        ("latency", ["==", "!="], "latency ==|"),
+        ("", ["api"], "api|"),
+        ("zz", [], "zz"),
+    ],
+)
+def test_what_is_completed(text: str, first: list[str], accepted: str) -> None:
+    candidates, changed = completed(text)
+    assert candidates[: len(first)] == first
+    assert changed == accepted
+
+
+def test_the_word_under_the_cursor_is_replaced() -> None:
+    assert completed("topic == ordxyz and api", len("topic == ord"))[1] == "topic == orders| and api"
+    assert completed("lat > 5ms", 3)[1] == "latency| > 5ms"
+
+
+def test_counts_and_docs_are_told() -> None:
+    first, second = complete("api == F", seen=lambda _: [("Fetch", 7)]).candidates[:2]
+    assert (first.text, first.count) == ("Fetch", 7)
+    assert (second.count, second.doc) == (None, "key 10, group")
 
 
 def test_every_field_and_operator_is_explained() -> None:

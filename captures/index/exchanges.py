@@ -1,0 +1,86 @@
+"""The exchanges that an index tells of, for whoever needs what is in their bodies."""
+
+from __future__ import annotations
+
+from captures.errors import CaptureError
+from captures.index import format as layout
+from captures.index.format import Flag, Row, State
+from captures.index.reader import IndexReader
+from captures.source import FileSource, open_source
+from decoders.exchange import Connection, Exchange
+from decoders.filters.rows import ExchangeRow, Learnt
+from decoders.message import decode_request
+from decoders.schema import Definitions
+
+
+class _Nothing:
+    """The source of captures that cannot be opened."""
+
+    def read(self, start: int, end: int) -> bytes:  # noqa: ARG002
+        return b""
+
+
+class Exchanges:
+    """Exchanges of an index as rows of a filter; captures are opened when first needed."""
+
+    def __init__(self, index: IndexReader, definitions: Definitions) -> None:
+        self._index = index
+        self._definitions = definitions
+        self._source: FileSource | None = None
+        self._count = 0
+        self._last: tuple[int, Row, ExchangeRow] | None = None
+
+    def row(self, number: int, row: Row) -> ExchangeRow:
+        """The exchange `number` (from 1), whose index row is `row`. Never raises: what is gone makes frames short."""
+        last = self._last
+        if last is not None and last[0] == number and last[1] == row:
+            return last[2]
+        source = self._opened() or _Nothing()
+        exchange = self._exchange(number, row)
+        if row.client and exchange.client_id == "" and exchange.request is not None:
+            header = decode_request(exchange.request.data(source), self._definitions).header
+            exchange.client_id = header.get("clientId")
+        made = ExchangeRow(exchange, source, self._definitions, Learnt(self._index.knowledge))
+        self._last = number, row, made
+        return made
+
+    def close(self) -> None:
+        self._last = None
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _exchange(self, number: int, row: Row) -> Exchange:
+        index = self._index
+        entry = index.connection(row.connection)
+        detail = index.detail(row)
+        client_id = index.string(row.client)
+        return Exchange(
+            number,
+            Connection(row.connection, index.string(entry.client), index.string(entry.broker), entry.first_time),
+            None if row.api_key == layout.NO_NUMBER else row.api_key,
+            None if row.api_version == layout.NO_NUMBER else row.api_version,
+            None if row.flags & Flag.NO_CORRELATION else row.correlation,
+            "" if len(client_id.encode()) > layout.STRING_LIMIT - 8 else client_id or None,
+            detail.request,
+            detail.response,
+            layout.STATUS_OF[State(row.state)],
+            detail.reason,
+            detail.problems,
+            bool(row.flags & Flag.TOKEN),
+            index.protocol(row),
+            detail.asked_by,
+            detail.told,
+        )
+
+    def _opened(self) -> FileSource | None:
+        """The captures, looked at again where the index has grown since."""
+        try:
+            if self._source is None:
+                self._source = open_source(self._index.meta["sources"])
+            elif self._index.count != self._count:
+                self._source.grow()
+        except CaptureError:
+            return self._source
+        self._count = self._index.count
+        return self._source

@@ -1,0 +1,96 @@
+"""What may be typed at a place of a filter: fields, operators, names, and values that the capture holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from decoders.filters.fields import BY_NAME, Type
+from decoders.filters.lexer import Kind, tokens
+from decoders.filters.parser import Expected, parse
+from decoders.filters.values import quote
+
+Seen = Callable[[str], Iterable[tuple[str, int]]]
+"""Of a field's name the values that a capture holds, as a filter writes them but without quotes, and how often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One text that may stand in the place; `count` is how many exchanges have it, None where nobody counted.
+
+    `kind` is "field", "operator", "keyword", "value" or "example"; an example shows a form and is not inserted.
+    """
+
+    text: str
+    kind: str
+    doc: str = ""
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`candidates` for the part [start, end) of the text."""
+
+    start: int
+    end: int
+    candidates: tuple[Candidate, ...]
+
+    def accept(self, text: str, candidate: Candidate) -> tuple[str, int]:
+        """The text with a candidate put in, and where the cursor is then."""
+        head = text[: self.start]
+        apart = head and not head[-1].isspace() and head[-1] != "(" and candidate.text not in {",", ")"}
+        head += f" {candidate.text}" if apart else candidate.text
+        return head + text[self.end :], len(head)
+
+
+def complete(text: str, cursor: int | None = None, seen: Seen | None = None) -> Completion:
+    """What could stand where the cursor is (at the end unless given), values that were seen first, most frequent first.
+
+    Never raises. What stands before the cursor decides; the rest of the word under it would be replaced.
+    """
+    at = len(text) if cursor is None else min(max(cursor, 0), len(text))
+    head = text[:at]
+    end = next((token.end for token in tokens(text) if token.start < at <= token.end and token.kind is Kind.WORD), at)
+    typed = next((token for token in tokens(head) if token.end == at and token.kind in _TYPED), None)
+    if typed is not None:
+        values = _values(parse(head[: typed.start]).expected, typed.value, seen)
+        values = [value for value in values if value.text != typed.value]
+        if values:
+            return Completion(typed.start, end, tuple(values))
+    result = parse(head)
+    start = min(result.word, at)
+    expected = [one for one in result.expected if one.text.casefold().startswith(head[start:].casefold())]
+    rest = [Candidate(one.text, one.kind, one.doc) for one in expected if one.kind not in _VALUES]
+    return Completion(start, max(end, start), (*_values(result.expected, head[start:], seen), *rest))
+
+
+_TYPED = frozenset({Kind.WORD, Kind.UNCLOSED})
+_VALUES = frozenset({"value", "example"})
+
+
+def _values(expected: Iterable[Expected], prefix: str, seen: Seen | None) -> list[Candidate]:
+    """Values that begin so, where values are expected: those that were seen, then the other names, then an example."""
+    listed = [one for one in expected if one.kind in _VALUES]
+    field = next((one.field for one in listed), None)
+    if field is None:
+        return []
+    found = _seen(field, prefix, seen)
+    texts = {one.text for one in found}
+    folded = prefix.casefold()
+    names = [one for one in listed if one.text not in texts]
+    named = [one for one in names if one.kind == "value" and one.text.casefold().startswith(folded)]
+    examples = [one for one in names if one.kind == "example" and not prefix and not found]
+    return [*found, *(Candidate(one.text, one.kind, one.doc) for one in (*named, *examples))]
+
+
+def _seen(field: str, prefix: str, seen: Seen | None) -> list[Candidate]:
+    if seen is None:
+        return []
+    folded = prefix.casefold()
+    begun = [(value, count) for value, count in seen(field) if value.casefold().startswith(folded)]
+    known = BY_NAME.get(field)
+    closed = known is not None and known.type in {Type.API, Type.ERROR, Type.STATUS, Type.CLASS, Type.ROLE}
+    return [
+        Candidate(value if closed else quote(value), "value", count=count)
+        for value, count in sorted(begun, key=lambda one: (-one[1], one[0]))
+    ]

@@ -1,0 +1,80 @@
+"""A way into a body as the exchange JSON shows it: "response.body.topics[].partitions[0].errorCode"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+ROOTS = ("request.body", "response.body")
+OPENED = "records"
+"""The member of a batch that is there only where the batch was opened."""
+DECODED = "decoded"
+"""The member that holds what is inside bytes whose inside is known."""
+
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?:\[(\d{0,9})\])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A member of an object; of a list every element (`each`), or the one at `index`."""
+
+    name: str
+    each: bool = False
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.name + ("[]" if self.each else "" if self.index is None else f"[{self.index}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """`root` is "request" or "response"."""
+
+    root: str
+    steps: tuple[Step, ...]
+
+    @property
+    def opens(self) -> bool:
+        """Whether record batches must be opened for it."""
+        names = [step.name for step in self.steps]
+        return any(one == "batches" and OPENED in names[at + 1 :] for at, one in enumerate(names))
+
+    @property
+    def inside(self) -> bool:
+        """Whether it leads into bytes whose inside is known."""
+        return any(step.name == DECODED for step in self.steps)
+
+    def find(self, body: Any) -> Iterator[Any]:
+        """The values that are there, null left out; a value may be a list or an object."""
+        return _find(body, self.steps, 0)
+
+
+def _find(value: Any, steps: tuple[Step, ...], at: int) -> Iterator[Any]:
+    while at < len(steps):
+        step = steps[at]
+        at += 1
+        if not isinstance(value, dict):
+            return
+        value = value.get(step.name)
+        if step.each:
+            if isinstance(value, list):
+                for element in value:
+                    yield from _find(element, steps, at)
+            return
+        if step.index is not None:
+            if not isinstance(value, list) or step.index >= len(value):
+                return
+            value = value[step.index]
+    if value is not None:
+        yield value
+
+
+def read_step(text: str) -> Step | None:
+    """One step of a path; None where the text is none."""
+    match = _STEP.fullmatch(text)
+    if match is None:
+        return None
+    name, index = str(match.group(1)), match.group(2)
+    return Step(name, each=index == "", index=int(index) if index else None)

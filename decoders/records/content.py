@@ -1,0 +1,45 @@
+"""The records that a message carries, one after the other, for whoever looks for something in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from decoders import secrets
+from decoders.knowledge import Knowledge
+from decoders.problems import Code
+from decoders.records.batches import parse, parse_unaligned
+from decoders.records.form import Allowance
+from decoders.records.places import places
+from decoders.records.record import Record
+from decoders.view import PLAIN, View
+
+HARMLESS = frozenset({Code.CRC_MISMATCH})
+"""Troubles with which the records can be read all the same."""
+
+
+def contents(
+    api_key: int | None, asked: Any, answered: Any, knowledge: Knowledge, view: View = PLAIN
+) -> Iterator[Record | None]:
+    """The records in the bodies of an exchange (None for a half that is not there), control records left out.
+
+    None stands for records that cannot be read, are beyond the view's limit, or are withheld. Batches are opened one
+    by one, as far as somebody asks.
+    """
+    found = places(api_key, asked, answered, knowledge)
+    allowance = Allowance(view, sum(len(place.records) for place in found))
+    for place in found:
+        if place.topic in secrets.TOPICS and not view.show_secrets:
+            yield None
+            continue
+        start, parsed = (0, parse(place.records)) if place.aligned else parse_unaligned(place.records)
+        records = place.records[start:] if start else place.records
+        if any(trouble.code not in HARMLESS for trouble in parsed.troubles):
+            yield None
+        for batch in parsed.batches:
+            if batch.header.get("isControl"):
+                continue
+            opened = allowance.open(records, batch, view.batch_limit)
+            if opened.uncompressed_size is None or any(one.code not in HARMLESS for one in opened.troubles):
+                yield None
+            yield from opened.records

@@ -1,0 +1,281 @@
+"""Filters over an index, held to the same filter asked of each exchange's bodies."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from captures.index import filtering
+from captures.index.exchanges import Exchanges
+from captures.index.filtering import HALF_READ, IndexFilter, SeenValues
+from captures.index.format import Row
+from captures.index.indexer import run
+from captures.index.reader import IndexReader
+from captures.reader import Reader, read
+from decoders import schema
+from decoders.exchange import Exchange, Status
+from decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, parse
+from decoders.filters.expression import Not
+from decoders.filters.fields import FIELDS, Cost
+from tests.support.indexes import IndexBuilder, heartbeat, sample
+
+DATA = Path(__file__).parents[2] / "data"
+CAPTURES = sorted([*DATA.glob("captures/*.pcap"), *DATA.glob("golden/*.pcap")])
+EXPRESSIONS = [
+    "api == Fetch", "api != Fetch", "api in (Produce, Metadata, 18)", "api ~ ^J", "api contains Group", "api",
+    "class == core", "class in (group, transaction)", "class != core", "not class == core", "class ~ ^a",
+    "protocol == kafka", "version < 4", "version in (0, 11)", "version >= 9 and version < 13",
+    "client.id", "client.id ~ a", 'client.id != ""', "client == 127.0.0.1", "broker != 127.0.0.1",
+    "broker == 1", "broker in (0, 2)", "not broker == 1", "broker ~ 0", "connection < 5", "connection == 2",
+    "topic", "not topic", "topic ~ o", "topic != nothing", "all topic ~ e", "topic in (a, b)", 'topic contains ""',
+    "group", "group ~ .", "all group == g", "txn", "txn != t", "acks == 0", "acks == -1", "acks", "acks != 1",
+    "fetch.role == consumer", "fetch.role == follower", "fetch.role != follower",
+    "error", "not error", "error == NONE", "error != NONE", "error == UNKNOWN_TOPIC_OR_PARTITION", "error ~ LEADER",
+    "all error in (5, 3, 16)", "error in (0, 5)", "error != 5", "error.retriable", "error.retriable == false",
+    "status == ok", "status != ok", "status == no_response", "status in (cut, tls, undecodable, orphan_response)",
+    "status ~ reply", "latency > 1ms", "latency <= 500us", "latency", "not latency", "latency in (1ms, 2ms)",
+    "throttle", "throttle > 1ms", "not throttle", "size > 1kB", "size < 100", "size == 88", "request.size > 100",
+    "response.size", "not response.size", "response.size in (40, 44)", "records", "records > 1", "records == 0",
+    "not records", "time >= 2020-01-01", 'time >= "12:00"', 'time < "12:00" or time > "23:00"', "correlation > 5",
+    "correlation", "exchange < 20", "exchange in (1, 3)", "problem", "not problem", "partial", "modified", "commented",
+    "record.key", "record.value ~ 1", "record.value != x", "all record.offset >= 0", "record.header", "not record.key",
+    "record.timestamp > 2020-01-01", "record.key == 1 or api == Metadata", "record.offset == 0 and latency > 1ms",
+    "has response.body.throttleTimeMs", "response.body.throttleTimeMs == 0", "request.body.timeoutMs > 1s",
+    "response.body.responses[].partitions[].errorCode == 0", "all response.body.topics[].errorCode == NONE",
+    "response.body.brokers[0].nodeId == 1", "request.body.topicData[].partitionData[].index in (0, 1)",
+    "request.body.topicData[].partitionData[].records.batches[].compression != none",
+    "has response.body.responses[].partitions[].records.batches[].records[].key",
+    "request.body.protocols[].metadata.decoded.topics[] ~ .", "not has request.body.acks",
+    "api == Fetch and not has response.body.sessionId or error",
+    "topic ~ o and latency > 100us or not error and group",
+]  # fmt: skip
+
+
+@dataclass
+class Both:
+    """A capture read twice: its index, and its exchanges with what is learnt from all of them."""
+
+    index: IndexReader
+    reader: Reader
+    exchanges: list[Exchange]
+    learnt: Learnt
+    made_up: bool
+
+    def by_index(self, expression: Expression, most_bodies: int | None = None) -> tuple[list[int], int]:
+        """Numbers from 1 of what matches, and how many cannot tell."""
+        found: list[int] = []
+        unknown = at = 0
+        with closing(IndexFilter(self.index, expression, self.reader.definitions)) as wanted:
+            while at < self.index.count:
+                scan = wanted.scan(at, self.index.count, most_bodies=most_bodies)
+                assert scan.stop > at or most_bodies is not None
+                found += scan.matched
+                unknown += scan.unknown
+                at = scan.stop
+        return [number + 1 for number in found], unknown
+
+    def by_bodies(self, expression: Expression) -> tuple[list[int], int]:
+        matches = expression.compile()
+        found, unknown = [], 0
+        for exchange in self.exchanges:
+            row = ExchangeRow(exchange, self.reader.source, self.reader.definitions, self.learnt)
+            try:
+                if matches(row):
+                    found.append(exchange.number)
+            except Unavailable:
+                unknown += 1
+        return sorted(found), unknown
+
+
+def opened(capture: Path, directory: Path) -> Iterator[Both]:
+    run([capture], directory)
+    with IndexReader(directory) as index, closing(read([capture])) as reader:
+        exchanges = [item for item in reader if isinstance(item, Exchange)]
+        learnt = Learnt()
+        for exchange in exchanges:
+            learnt.learn(exchange, reader.source, reader.definitions)
+        yield Both(index, reader, exchanges, learnt, capture.stem.startswith("golden"))
+
+
+@pytest.fixture(scope="module", params=CAPTURES, ids=lambda path: path.stem)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    yield from opened(request.param, tmp_path_factory.mktemp("filtering"))
+
+
+def expression(text: str) -> Expression:
+    found = parse(text).expression
+    assert found is not None, parse(text).message
+    return found
+
+
+def test_the_index_says_what_the_bodies_say(both: Both) -> None:
+    assert both.index.count == len(both.exchanges)
+    for text in EXPRESSIONS:
+        assert both.by_index(expression(text)) == both.by_bodies(expression(text)), text
+
+
+def test_the_expressions_ask_for_every_field() -> None:
+    asked = {field.name for text in EXPRESSIONS for field in expression(text).fields()}
+    assert {field.name for field in FIELDS} <= asked
+
+
+SAME_FOR_ALL = {
+    "api", "protocol == kafka", "broker != 127.0.0.1", "broker ~ 0", "client == 127.0.0.1", "not problem", "problem",
+    "time >= 2020-01-01", 'time >= "12:00"', 'time < "12:00" or time > "23:00"', "correlation", "modified", "commented",
+    "partial", "status in (cut, tls, undecodable, orphan_response)", "all group == g",
+}  # fmt: skip
+"""What these captures answer alike for each of their exchanges; the damaged ones below do not, nor made-up rows."""
+
+
+def test_the_expressions_divide_the_exchanges(both: Both) -> None:
+    """A filter that nothing or everything matches would prove little; here two thirds of the table select some."""
+    divided = {text for text in EXPRESSIONS if 0 < len(both.by_index(expression(text))[0]) < both.index.count}
+    assert len(divided) > len(EXPRESSIONS) // 2
+    assert not divided & SAME_FOR_ALL
+
+
+def without(packets: int, capture: Path, directory: Path) -> Path:
+    """The capture with every so-manieth packet lost."""
+    data = capture.read_bytes()
+    kept, at, number = bytearray(data[:24]), 24, 0
+    while at + 16 <= len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        number += 1
+        if number % packets:
+            kept += data[at : at + 16 + length]
+        at += 16 + length
+    damaged = directory / "damaged.pcap"
+    damaged.write_bytes(kept)
+    return damaged
+
+
+@pytest.mark.parametrize("name", ["kafka-1.1.1", "kafka-4.4.0-librdkafka", "kafka-0.8.2.2"])
+def test_the_same_where_bytes_are_missing(name: str, tmp_path: Path) -> None:
+    for both in opened(without(23, DATA / f"captures/{name}.pcap", tmp_path), tmp_path / "index"):
+        total_unknown = 0
+        for text in EXPRESSIONS:
+            found, unknown = both.by_index(expression(text))
+            assert (found, unknown) == both.by_bodies(expression(text)), text
+            opposite, as_unknown = both.by_index(Not(expression(text)))
+            assert unknown == as_unknown
+            assert len(found) + len(opposite) + unknown == both.index.count
+            total_unknown += unknown
+        assert total_unknown > 100
+        assert both.by_index(expression("partial"))[0]
+
+
+def test_columns_answer_without_bodies(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies are opened for fields that only they hold, and for rows that the index could not make out."""
+    opened: list[Row] = []
+    row = Exchanges.row
+
+    def noted(self: Exchanges, number: int, of: Row) -> ExchangeRow:
+        opened.append(of)
+        return row(self, number, of)
+
+    monkeypatch.setattr(Exchanges, "row", noted)
+    for text in EXPRESSIONS:
+        if expression(text).cost is Cost.INDEX:
+            both.by_index(expression(text))
+    assert all(one.subject == 0 or one.state in HALF_READ for one in opened)
+    before = len(opened)
+    both.by_index(expression("has request.body.acks"))
+    assert len(opened) > before
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_a_scan_ends_after_so_many_bodies(both: Both, most: int) -> None:
+    for text in ("request.body.acks == -1", "record.key and latency > 0"):
+        assert both.by_index(expression(text), most_bodies=most) == both.by_index(expression(text))
+
+
+def test_chunks_do_not_matter(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = {text: both.by_index(expression(text)) for text in EXPRESSIONS}
+    monkeypatch.setattr(filtering, "CHUNK", 37)
+    assert whole == {text: both.by_index(expression(text)) for text in EXPRESSIONS}
+
+
+def test_values_that_were_seen(both: Both) -> None:
+    seen = SeenValues(both.index, both.reader.definitions)
+    for field in ("api", "topic", "group", "client.id", "error", "status", "version", "fetch.role"):
+        counts = dict(seen(field))
+        for value, count in list(counts.items())[:8]:
+            matching, _ = both.by_index(expression(f'{field} == "{value}"'))
+            # random names of the golden captures are longer than the index keeps
+            assert len(matching) == count or (both.made_up and len(matching) > count), (field, value)
+        assert bool(counts) == bool(both.by_index(expression(field))[0])
+    assert list(seen("latency")) == list(seen("no.field")) == []
+
+
+def test_rows_without_a_subject_are_decoded(tmp_path: Path) -> None:
+    """An index of before the column was there holds zeros in it."""
+    path = sample(tmp_path)
+    rows = bytearray((path / "rows").read_bytes())
+    for at in range(64, len(rows), 64):
+        rows[at + 60 : at + 64] = bytes(4)
+    with IndexReader(path) as index, closing(IndexFilter(index, expression("group"), schema.definitions())) as wanted:
+        before = wanted.scan(0, index.count)
+    (path / "rows").write_bytes(rows)
+    with IndexReader(path) as index, closing(IndexFilter(index, expression("group"), schema.definitions())) as wanted:
+        assert wanted.scan(0, index.count) == before
+    assert before.matched
+
+
+def test_a_row_whose_exchange_is_not_over_is_told(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    heartbeat(builder, error=27)
+    late = heartbeat(builder, status=Status.WAITING)
+    builder.flush()
+    with IndexReader(builder.path) as index:
+        wanted = IndexFilter(index, expression("error or latency > 0"), builder.definitions)
+        scan = wanted.scan(0, index.count)
+        assert (scan.matched, scan.unsettled) == ([0, 1], [1])
+        late.status = Status.OK
+        builder.put(late)
+        builder.flush()
+        index.refresh()
+        assert wanted.test(1) is True
+        wanted.close()
+
+
+def test_a_client_id_that_the_index_cuts(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    long = "c" * 5000
+    heartbeat(builder, client=long)
+    heartbeat(builder)
+    builder.finish()
+    with IndexReader(builder.path) as index:
+        for text, found in ((f'client.id == "{long}"', [0]), ('client.id ~ "c{4999}"', [0]), ('client.id ~ "…"', [])):
+            with closing(IndexFilter(index, expression(text), builder.definitions)) as wanted:
+                assert wanted.scan(0, index.count).matched == found
+
+
+def test_captures_that_are_gone_tell_nothing(tmp_path: Path) -> None:
+    path = sample(tmp_path)
+    (tmp_path / "capture.bin").unlink()
+    with IndexReader(path) as index:
+        wanted = IndexFilter(index, expression("has request.body.groupId"), schema.definitions())
+        scan = wanted.scan(0, index.count)
+        assert scan.matched == []
+        assert scan.unknown + len(scan.unsettled) == index.count
+        wanted.close()
+
+
+def test_secrets_answer_no_filter(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    configs = [{"name": "ssl.key.password", "value": "hunter2"}, {"name": "log.dir", "value": "d"}]
+    broker = {"resourceType": 4, "resourceName": "1", "configs": configs}
+    change = {"resources": [broker], "validateOnly": False}
+    builder.exchange("AlterConfigs", 1, change, {"throttleTimeMs": 0, "responses": []})
+    builder.finish()
+    with IndexReader(builder.path) as index:
+        for value, matched, unknown in (("hunter2", [], 1), ("d", [0], 0)):
+            text = f"request.body.resources[].configs[].value == {value}"
+            with closing(IndexFilter(index, expression(text), builder.definitions)) as wanted:
+                scan = wanted.scan(0, index.count)
+                assert (scan.matched, scan.unknown) == (matched, unknown)
