@@ -351,7 +351,10 @@ class _Parser:
             raise self._unexpected(_values(field), f"a value of {field.name}")
         if token.kind is Kind.WORD and token.value in KEYWORDS:
             raise _Stop(
-                Status.ERROR, (token.start, token.end), f'a value that reads "{token.value}" must be in quotes', _values(field)
+                Status.ERROR,
+                (token.start, token.end),
+                f'a value that reads "{token.value}" must be in quotes',
+                _values(field),
             )
         self._take()
         typing = token.kind is Kind.WORD and token.end == self._length

@@ -267,7 +267,9 @@ def time(text: str) -> int:
     match = _RFC3339.fullmatch(text)
     if match is None:
         partial = bool(re.fullmatch(r"[\d:T.+-]*", text))
-        raise BadLiteral(f"{text!r} is not a time such as 2026-11-21T05:48:24Z, 12:01 or epoch seconds", partial=partial)
+        raise BadLiteral(
+            f"{text!r} is not a time such as 2026-11-21T05:48:24Z, 12:01 or epoch seconds", partial=partial
+        )
     day, hour, minute, second, fraction, zone = match.groups()
     try:
         moment = datetime.fromisoformat(f"{day}T{hour or '00'}:{minute or '00'}:{second or '00'}+00:00")

@@ -21,6 +21,7 @@ from captures.export.parallel import Item, WorkerError, chunks, write
 from captures.source import open_source
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame
+from decoders.filters import parse
 from decoders.knowledge import Fact, Knowledge
 from kproxy.cli import export
 from kproxy.cli.exits import Exit
@@ -374,6 +375,9 @@ def test_when_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert jobs(None, out) == 4
         assert jobs(3, out) == 3
         assert jobs(3, out, Selection(count=5)) == 1
+        assert jobs(3, out, Selection(parse("api == Fetch and record.key").expression)) == 3
+        assert jobs(3, out, Selection(parse("api == Fetch and topic == a").expression)) == 1
+        assert jobs(3, out, Selection(parse("broker == 2").expression)) == 1
         assert jobs(3, out, registry="http://registry") == 1
         assert jobs(3, io.BytesIO()) == 1
     source.close()

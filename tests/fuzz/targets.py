@@ -16,6 +16,7 @@ TARGETS = {
     "captures": "tests.fuzz.captures:once",
     "conversation": "tests.fuzz.conversation:once",
     "dialects": "tests.fuzz.dialects:once",
+    "filters": "tests.fuzz.filters:once",
     "payloads": "tests.fuzz.payloads:once",
 }
 

@@ -84,7 +84,15 @@ def test_what_is_no_ring(text: str) -> None:
         ring(text)
 
 
-@pytest.mark.parametrize("text", ["api != Fetch", "version > 3 and not client.id ~ x", "client == 10.0.0.1 or broker"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api != Fetch",
+        "version > 3 and not client.id ~ x",
+        "client == 10.0.0.1 or broker",
+        "class == group and broker != k:9092",
+    ],
+)
 def test_what_can_be_recorded(text: str) -> None:
     assert record_filter(text) == text
 
@@ -93,7 +101,17 @@ def test_what_can_be_recorded(text: str) -> None:
 def test_what_is_not_known_when_a_request_begins(field: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"{field} (")) as refused:
         record_filter(f"api == Fetch or not {field}")
-    assert str(refused.value).endswith("what is known: api, version, client.id, client, broker")
+    assert str(refused.value).endswith("what is known: api, class, version, client.id, client, broker")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("request.body.acks == 0", "request.body.acks (from the request's body)"), ("record.key", "record.key (key of"),
+     ("all topic == a or api", "topic ("), ("broker == 2", "node id"), ("not broker in (k:9092, 2)", "node id")],
+)  # fmt: skip
+def test_a_filter_that_needs_more_than_a_header_names_it(text: str, named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(named)):
+        record_filter(text)
 
 
 def test_a_taken_port_gives_the_next_free_one() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from captures.reader import Reader, read
 from decoders.exchange import Exchange
+from decoders.exchange_json import exchange_json
 from decoders.filters import ExchangeRow, Unavailable, parse
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
@@ -68,6 +69,60 @@ def test_apis(reading: tuple[Reader, list[Exchange]], name: str) -> None:
     assert found
     assert len(found) + len(selected(reading, f"api != {name}")) == len(reading[1])
     assert len({exchange.api_key for exchange in found}) == 1
+
+
+def records(value: Any) -> Iterator[dict[str, Any]]:
+    """Every record in an exchange's JSON that is no control record."""
+    if isinstance(value, list):
+        for element in value:
+            yield from records(element)
+    elif isinstance(value, dict) and not value.get("isControl"):
+        yield from value["records"] if "recordCount" in value else ()
+        for inner in value.values():
+            yield from records(inner)
+
+
+@pytest.mark.parametrize("release", ["kafka-1.1.1", "kafka-4.4.0-librdkafka"])
+def test_records_are_those_of_the_exchange_json(release: str) -> None:
+    compared = 0
+    with closing(read([CAPTURES / f"{release}.pcap"])) as reader:
+        for exchange in [item for item in reader if isinstance(item, Exchange)]:
+            row = ExchangeRow(exchange, reader.source, reader.definitions)
+            shown = exchange_json(exchange, reader.source, reader.definitions)
+            expected = list(records([shown["request"]["body"], (shown["response"] or {}).get("body")]))
+            texts = [one["value"] for one in expected if isinstance(one["value"], str)]
+            assert [value for value in row.record_values if value in texts] == texts
+            keys = [one["key"] for one in expected if isinstance(one["key"], str)]
+            assert [key for key in row.record_keys if key in keys] == keys
+            assert list(row.record_offsets) == [one["offset"] for one in expected]
+            compared += len(expected)
+            names = [f"{header['key']}: {header['value']}" for one in expected for header in one.get("headers", ())]
+            assert list(row.record_headers) == names
+    assert compared > 20
+
+
+def test_records_of_a_batch_that_cannot_be_opened_are_not_known() -> None:
+    with closing(read([CAPTURES / "kafka-4.4.0-librdkafka.pcap"])) as reader:
+        exchanges = [item for item in reader if isinstance(item, Exchange) and item.api_key == 0]
+        compressed = parse("request.body.topicData[].partitionData[].records.batches[].compression != none").expression
+        assert compressed is not None
+        matches = compressed.compile()
+        opened = next(one for one in exchanges if matches(ExchangeRow(one, reader.source, reader.definitions)))
+        assert opened.request is not None
+        data = bytearray(opened.request.data(reader.source))
+        data[-8:] = bytes(8)
+
+        class Hurt:
+            def read(self, start: int, end: int) -> bytes:
+                return bytes(data[start:end])
+
+        opened.request.spans = [(0, len(data))]
+        row = ExchangeRow(opened, Hurt(), reader.definitions)
+        for text in ("record.value == x", "not record.value == x", "all record.offset < 0 or record.key == nobody"):
+            expression = parse(text).expression
+            assert expression is not None
+            with pytest.raises(Unavailable):
+                expression.compile()(row)
 
 
 def test_what_a_row_offers_agrees_with_its_exchange(reading: tuple[Reader, list[Exchange]]) -> None:
