@@ -13,7 +13,7 @@ from pathlib import Path
 from decoders import dialects, schema
 from decoders.additions import LARGEST, Additions
 from decoders.additions import read as read_additions
-from decoders.filters.bodies import add_messages
+from decoders.filters.bodies import add_fields
 from decoders.filters.values import add_api_names
 from decoders.schema import Definitions
 from decoders.schema.jsontext import DefinitionError
@@ -41,7 +41,7 @@ def definitions(release: str | None = None, given: Sequence[str] = ()) -> Defini
 def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
     additions = read(given)
     add_api_names(additions.names)
-    add_messages(additions.messages, free=bool(additions.dialects))
+    add_fields(additions.bodies)
     return Definitions(release, additions)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,7 +11,7 @@ from decoders.dialects.model import Dialect
 from decoders.dialects.reading import DIALECT, dialect
 from decoders.schema import kafkajson
 from decoders.schema.jsontext import DefinitionError, Element, parse
-from decoders.schema.model import Message
+from decoders.schema.model import Field, Message
 from decoders.schema.names import folded
 
 LARGEST: Final = 8 << 20
@@ -22,6 +22,17 @@ LARGEST: Final = 8 << 20
 class Additions:
     messages: tuple[Message, ...] = ()
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
+
+    @property
+    def bodies(self) -> Iterator[tuple[str, Sequence[Field]]]:
+        """The fields of each message, with "request" or "response"; those of a dialect whatever their conditions."""
+        for message in self.messages:
+            yield message.kind, message.fields
+        for one in self.dialects.values():
+            for request in one.requests.values():
+                for body in (request.request, request.response):
+                    if body is not None:
+                        yield body.kind, [found for found, _ in body.fields]
 
     @property
     def names(self) -> dict[str, frozenset[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-from captures.index.filtering import UNSETTLED, IndexFilter
+from captures.index.format import UNSETTLED
 from captures.index.reader import IndexReader
 from decoders.filters import Expression
 from decoders.schema import Definitions
@@ -33,6 +33,8 @@ class View:
         self._unsettled: list[int] = []
         if expression is not None:
             self._rows = array("I")
+            from captures.index.filtering import IndexFilter
+
             self._filter = IndexFilter(index, expression, definitions)
 
     @property

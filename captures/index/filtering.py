@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from captures.index import format as layout
 from captures.index.exchanges import Exchanges
-from captures.index.format import Flag, Row, State
+from captures.index.format import UNSETTLED, Flag, Row, State
 from captures.index.reader import IndexReader
 from decoders.filters import Expression, Unavailable
 from decoders.filters.expression import And, Compare, Not, Or, Present, meant_errors
@@ -33,8 +33,6 @@ CHUNK: Final = 16_384
 _NO, _UNTOLD, _YES = 0, 1, 3
 _OPPOSITE: Final = bytes([_YES, _UNTOLD, 2, _NO]) + bytes(252)
 
-UNSETTLED: Final = frozenset({State.EMPTY, State.WAITING})
-"""Rows whose exchange is not over."""
 HALF_READ: Final = frozenset({State.UNDECODABLE, State.CUT, State.ORPHAN_RESPONSE, State.TLS})
 """Rows of exchanges of which a body was not decoded."""
 _MILLISECOND: Final = 1_000_000

@@ -105,6 +105,10 @@ STATE_OF = {status: State[status.name] for status in Status}
 STATUS_OF = {state: status for status, state in STATE_OF.items()}
 
 
+UNSETTLED = frozenset({State.EMPTY, State.WAITING})
+"""Of rows whose exchange is not over."""
+
+
 class Flag(IntFlag):
     """Bits of a row. 1 << 11 and above are free for what acts in the path (held, edited, replayed) and for findings."""
 

@@ -5,14 +5,13 @@ A path is judged against all messages of all APIs and versions together, because
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from decoders.filters.fields import Cost, Field, Type
 from decoders.filters.path import DECODED, ROOTS, Path, Step, read_step
 from decoders.schema.model import Field as SchemaField
-from decoders.schema.model import Message
 
 _INTEGERS = frozenset({"int8", "int16", "uint16", "int32", "uint32", "int64"})
 _TEXTS = frozenset({"string", "uuid", "bytes"})
@@ -29,7 +28,7 @@ _BRACKETS = "[] stands for every element of a list, [0] for the first"
 class Node:
     """A member that some message has: types of its values, whether they come in lists, members of its structs.
 
-    `free` says that anything may be below it, `others` that there may be members beside those that are known.
+    `free` says that anything may be below it.
     """
 
     types: set[str] = field(default_factory=set)
@@ -37,7 +36,6 @@ class Node:
     plain: bool = False
     members: dict[str, Node] = field(default_factory=dict)
     free: bool = False
-    others: bool = False
 
     def member(self, name: str) -> Node:
         return self.members.setdefault(name, Node())
@@ -58,17 +56,14 @@ class BadPath(Exception):  # noqa: N818 (a finding about the text)
         self.partial = partial
 
 
-_ADDED: list[Message] = []
-"""Messages that users' files define: of this process, as filters are."""
+_ADDED: list[tuple[str, Sequence[SchemaField]]] = []
+"""Fields that users' files define, each time with "request" or "response": of this process, as filters are."""
 
 
-def add_messages(messages: Iterable[Message], *, free: bool = False) -> None:
-    """Let filters know the fields of these messages beside those of Kafka's; `free` where bodies may have others."""
-    _ADDED.extend(messages)
+def add_fields(bodies: Iterable[tuple[str, Sequence[SchemaField]]]) -> None:
+    """Let filters know these fields of requests and responses beside those of Kafka's."""
+    _ADDED.extend(bodies)
     _roots.cache_clear()
-    if free:
-        for root in _roots().values():
-            root.others = True
 
 
 @cache
@@ -76,10 +71,11 @@ def _roots() -> Mapping[str, Node]:
     from decoders.schema import definitions
 
     roots = {root: Node(plain=True) for root in ROOTS}
-    for message in (*definitions().messages(), *_ADDED):
-        root = roots.get(f"{message.kind}.body")
+    kafka = [(message.kind, message.fields) for message in definitions().messages()]
+    for kind, fields in (*kafka, *_ADDED):
+        root = roots.get(f"{kind}.body")
         if root is not None:
-            for one in message.fields:
+            for one in fields:
                 _enter(root, one)
     for root in roots.values():
         root.member("token").types.add("string")
@@ -181,8 +177,6 @@ def _below(node: Node, step: Step, name: str, at: int, *, last: bool) -> Node:
     begun = [one for one in _spelled(node, name[:at]) if one[at:].casefold().startswith(str(step).casefold())]
     end = at + len(str(step))
     found = node.members.get(step.name)
-    if found is None and node.others:
-        return Node({"any"}, free=True)
     if found is None:
         near = nearest(step.name, node.members) if node.members else None
         hint = f"; did you mean {near}?" if near else ""

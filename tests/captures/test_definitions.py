@@ -93,6 +93,8 @@ def test_filters_know_their_names(vendor: Path, capture: Path) -> None:
     assert matching("api == 10000", capture, given) == [1, 2]
     assert str(parse("api == VendorThing").expression) == "api == VendorThing"
     assert matching("protocol == kafka", capture, given) == [1, 2]
+    assert matching("request.body.tenantId == acme and request.body.things[].id > 4", capture, given) == [1]
+    assert matching("not has request.body.things[]", capture, given) == [2]
 
 
 def test_filters_know_dialects() -> None:

@@ -9,9 +9,9 @@ from decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES
 
 WORDS = [
     *(field.name for field in FIELDS), *(operator.symbol for operator in OPERATORS), *KEYWORDS, *PREFIXES,
-    "request.body.", "response.body.topics[].errorCode", "request.body.topics[0", "response.body..x", "[", "]", "[]",
-    ".", "(", ")", ",", '"', "'", "\\", "=", "&&", "||", "!", "3", "-1", "50ms", "64KiB", "12:01", "2026-11-21", "Fetch",
-    "NOT_LEADER_OR_FOLLOWER", "(a+)+$", "\u00b2", "\ud800", "\0", "\n", "9" * 30, "true",
+    "request.body.", "response.body.topics[].errorCode", "request.body.topics[0", "response.body..x", "[", "]",
+    "[]", ".", "(", ")", ",", '"', "'", "\\", "=", "&&", "||", "!", "3", "-1", "50ms", "64KiB", "12:01", "2026-11-21",
+    "Fetch", "NOT_LEADER_OR_FOLLOWER", "(a+)+$", "\u00b2", "\ud800", "\0", "\n", "9" * 30, "true",
 ]  # fmt: skip
 
 

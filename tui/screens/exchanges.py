@@ -227,6 +227,8 @@ class ExchangesScreen(Screen[None]):
         self._return_to = self.pane.selected
         old = self.pane.view
         self.pane.show(View(index, self._definitions, old.expression if old else None, old.text if old else ""))
+        if old is not None:
+            old.close()
 
     def _open_index(self) -> bool:
         try:
@@ -325,7 +327,7 @@ class ExchangesScreen(Screen[None]):
 
     @staticmethod
     def _settled(row: Row) -> bool:
-        from captures.index.filtering import UNSETTLED
+        from captures.index.format import UNSETTLED
 
         return row.state not in UNSETTLED
 
@@ -585,10 +587,13 @@ class ExchangesScreen(Screen[None]):
         if self._index is None:
             self._first_filter = event.text
             return
+        old = self.pane.view
         view = View(self._index, self._definitions, event.result.expression, event.text)
         limit = self.pane.view.scanned if self._paused and self.pane.view else self._index.count
         left = view.scan(limit)
         self.pane.show(view)
+        if old is not None:
+            old.close()
         if left:
             self._scan_on(view)
         if isinstance(self.focused, FilterInput):
