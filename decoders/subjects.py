@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from decoders.knowledge import TOPIC_ID
@@ -22,9 +23,6 @@ from decoders.schema.model import Message
 PRODUCE: Final = 0
 FETCH: Final = 1
 _NO_ID: Final = bytes(16)
-
-
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Role(StrEnum):
@@ -47,15 +45,7 @@ class Subject:
 
     def to_text(self) -> str:
         """As JSON, what is empty left out."""
-        shown = {
-            "topic": self.topics,
-            "id": [b64encode(one).decode() for one in self.ids],
-            "group": self.groups,
-            "txn": self.txns,
-            "acks": self.acks,
-            "role": self.role,
-        }
-        return _dumps({name: value for name, value in shown.items() if value not in (None, (), [])})
+        return _text(self)
 
     @classmethod
     def from_text(cls, text: str) -> Subject:
@@ -70,6 +60,21 @@ class Subject:
             told.get("acks"),
             None if role is None else Role(role),
         )
+
+
+@lru_cache(maxsize=1024)
+def _text(subject: Subject) -> str:
+    # Most exchanges name what others have named.
+    shown = {
+        "topic": subject.topics,
+        "id": [b64encode(one).decode() for one in subject.ids],
+        "group": subject.groups,
+        "txn": subject.txns,
+        "acks": subject.acks,
+        "role": subject.role,
+    }
+    return json.dumps({name: value for name, value in shown.items() if value not in (None, (), [])},
+                      separators=(",", ":"))  # fmt: skip
 
 
 NOTHING: Final = Subject().to_text()

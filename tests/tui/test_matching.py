@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from captures.index.reader import IndexReader
+from decoders import schema
+from decoders.exchange import Status
+from decoders.filters import parse
+from tests.support.indexes import IndexBuilder, heartbeat
+from tui import matching
+from tui.matching import View
+
+
+def view(index: IndexReader, text: str) -> View:
+    expression = parse(text).expression
+    assert expression is not None
+    return View(index, schema.definitions(), expression, text)
+
+
+def shown(view: View) -> list[int]:
+    return [view.row_number(position) for position in range(view.count)]
+
+
+def test_a_filter_that_opens_bodies_lets_the_screen_have_its_turn(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    count = 3 * matching.MOST_BODIES
+    for number in range(count):
+        heartbeat(builder, group=f"g-{number % 3}")
+    builder.finish()
+    with IndexReader(builder.path) as index:
+        seen = view(index, "request.body.groupId == g-1")
+        assert seen.scan(count)
+        assert seen.scanned == matching.MOST_BODIES
+        assert seen.scan(count)
+        assert not seen.scan(count)
+        assert shown(seen) == list(range(1, count, 3))
+        assert not view(index, "group == g-1").scan(count)
+        seen.close()
+
+
+def test_what_waited_is_asked_again(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    late = heartbeat(builder, error=27, status=Status.WAITING)
+    broken = heartbeat(builder, status=Status.WAITING, raw_response=b"\0")
+    builder.flush()
+    with IndexReader(builder.path) as index:
+        errors, fine = view(index, "error"), view(index, "not error")
+        for one in (errors, fine):
+            assert not one.scan(index.count)
+            assert one.unknown == 0
+        late.status = broken.status = Status.OK
+        builder.put(late)
+        builder.put(broken)
+        builder.flush()
+        index.refresh()
+        errors.settle()
+        fine.settle()
+        assert (shown(errors), shown(fine)) == ([0], [])
+        assert errors.unknown == fine.unknown == 1
+        errors.close()
+        fine.close()
