@@ -113,7 +113,7 @@ def _fields() -> Iterator[Expected]:
 
 
 def _members(paths: Iterable[str]) -> list[Expected]:
-    return [Expected("field", path, field=path.removesuffix("[]")) for path in paths]
+    return [Expected("field", path) for path in paths]
 
 
 def _operators(field: Field) -> Iterator[Expected]:

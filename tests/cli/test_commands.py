@@ -61,7 +61,7 @@ def test_config_check(tmp_path: Path) -> None:
     [
         ('[stats]\nport = "nine"\n', "configuration: stats.port: 'nine' is no port"),
         ('[stats]\nprot = "9092"\n', "configuration [stats]: unknown key 'prot'; did you mean port?"),
-        ('filter = "api =="\n', "stats.filter: needs a value of api"),
+        ('filter = "api =="\n', "stats.filter: expected a value of api"),
         ("[stats]\ncount = -1\n", "stats.count: -1 is not in the range"),
     ],
 )
