@@ -445,6 +445,7 @@ class SeenValues:
             self._counted.clear()
             self._generation = self._index.generation
         start, counts = self._counted.get(name, (0, Counter()))
+        start = max(start, self._index.first)
         while start < self._index.count:
             columns = Columns(self._index, start, min(start + CHUNK, self._index.count))
             self._count(field, columns, counts)
@@ -461,13 +462,13 @@ class SeenValues:
         single: set[Hashable] = set()
         for key, times in Counter(keys).items():
             row = columns.row(keys.index(key))
-            if _of_row(field, row):
+            if row.state == State.EMPTY or _of_row(field, row):
                 single.add(key)
             else:
                 self._add(field, get, row, times, counts, write)
         if single:
             for at, key in enumerate(keys):
-                if key in single:
+                if key in single and columns["state"][at] != State.EMPTY:
                     self._add(field, get, columns.row(at), 1, counts, write)
 
     def _add(

@@ -37,7 +37,7 @@ def forty_rows(builder: IndexBuilder) -> Mark:
 @pytest.mark.parametrize("text", ["", "api == Heartbeat"])
 def test_a_view_leaves_out_what_was_let_go(builder: IndexBuilder, text: str) -> None:
     with IndexReader(builder.path) as index:
-        view = View(index, parse(text).expression if text else None, text)
+        view = View(index, builder.definitions, parse(text).expression if text else None, text)
         view.scan(index.count)
         assert (view.count, view.row_number(0)) == (1, 0)
         builder.writer.let_go(forty_rows(builder))
@@ -48,7 +48,7 @@ def test_a_view_leaves_out_what_was_let_go(builder: IndexBuilder, text: str) -> 
         assert [view.row_number(line) for line in range(view.count)] == list(range(10, 40))
         assert (view.position(3), view.position(10), view.position(25)) == (0, 0, 15)
         assert view.let_go() == 0
-        late = View(index, view.expression, text)
+        late = View(index, builder.definitions, view.expression, text)
         late.scan(index.count)
         assert [late.row_number(line) for line in range(late.count)] == list(range(10, 40))
 
