@@ -525,7 +525,7 @@ class ExchangeRow:
         asked = self._body("request") if place.in_request else None
         answered = None if place.in_request else self._body("response")
         shut = False
-        for record in contents(exchange.api_key, asked, answered, self._learnt.knowledge):
+        for record in contents(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
             if record is None:
                 shut = True
             else:

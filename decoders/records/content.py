@@ -12,6 +12,7 @@ from decoders.records.batches import parse, parse_unaligned
 from decoders.records.form import Allowance
 from decoders.records.places import places
 from decoders.records.record import Record
+from decoders.schema.lookup import Definitions
 from decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
@@ -19,14 +20,14 @@ HARMLESS = frozenset({Code.CRC_MISMATCH})
 
 
 def contents(
-    api_key: int | None, asked: Any, answered: Any, knowledge: Knowledge, view: View = PLAIN
+    api_key: int | None, asked: Any, answered: Any, definitions: Definitions, knowledge: Knowledge, view: View = PLAIN
 ) -> Iterator[Record | None]:
     """The records in the bodies of an exchange (None for a half that is not there), control records left out.
 
     None stands for records that cannot be read, are beyond the view's limit, or are withheld. Batches are opened one
     by one, as far as somebody asks.
     """
-    found = places(api_key, asked, answered, knowledge)
+    found = places(api_key, asked, answered, knowledge, definitions)
     allowance = Allowance(view, sum(len(place.records) for place in found))
     for place in found:
         if place.topic in secrets.TOPICS and not view.show_secrets:
@@ -39,7 +40,7 @@ def contents(
         for batch in parsed.batches:
             if batch.header.get("isControl"):
                 continue
-            opened = allowance.open(records, batch, view.batch_limit)
-            if opened.uncompressed_size is None or any(one.code not in HARMLESS for one in opened.troubles):
-                yield None
-            yield from opened.records
+            for opened in allowance.open(records, batch):
+                if opened.uncompressed_size is None or any(one.code not in HARMLESS for one in opened.troubles):
+                    yield None
+                yield from opened.records
