@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,8 @@ def test_headless_prints_exchanges_and_a_table_per_api(tmp_path: Path) -> None:
     assert result.returncode == Exit.OK, result.stderr
     assert "bootstrap.servers=127.0.0.1:" in result.stderr
     exchanges, _, closing = result.stdout.rpartition("\n\n")
-    counts = {row.split()[0]: int(row.split()[1]) for row in closing.splitlines()[1:]}
+    rows = [re.split(r" {2,}", row) for row in closing.splitlines()[1:]]
+    counts = {name: int(count) for name, count, *_ in rows}
     assert sum(counts.values()) == len(exchanges.splitlines())
     assert {"Produce", "Fetch", "Metadata", "JoinGroup", "InitProducerId", "AddPartitionsToTxn", "EndTxn"} <= set(
         counts
