@@ -5,7 +5,7 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-FUZZ_SECONDS ?= 120
+FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 30
 PYTEST ?= $(BIN)/python -m pytest
 
@@ -49,7 +49,7 @@ unit: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(PYTEST) -m "not system" --cov --cov-report=term
 
-# Two minutes of fuzz, then what needs Java, Maven, tshark or network namespaces.
+# Half a minute of fuzz for each target, then what needs Java, Maven, tshark or network namespaces.
 test-system: fuzz
 	$(PYTEST) -m system --timeout 1500 $(TESTS)
 
