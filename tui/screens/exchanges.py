@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
 from captures.definitions import definitions
-from captures.export.text import size_text
-from captures.index.format import NO_RECORDS
-from captures.index.reader import Detail as RowDetail
 from captures.index.reader import IndexReader, IndexUnreadableError
 from tui import actions, look
+from tui.captions import Captions
 from tui.live import RunInfo
 from tui.matching import View
-from tui.opened import Opened, Opener
+from tui.opened import Opener
+from tui.presenter import Presenter
 from tui.rows import RowText
 from tui.widgets.chrome import Bar, HelpBar, Part
-from tui.widgets.detail import RECORDS, Detail
+from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar, FilterInput
 from tui.widgets.lines import Lines
-from tui.widgets.overview import Line, overview
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
     from tui.cells import Cells
     from tui.screens.leave import Leave
     from tui.viewing import Viewers
@@ -50,9 +44,6 @@ SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
 """From here on list and detail are shown at once."""
 WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
-DECODE_AT_ONCE = 128 * 1024
-"""Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
-RATE_SECONDS = 3.0
 
 
 class ExchangesScreen(Screen[None]):
@@ -100,21 +91,15 @@ class ExchangesScreen(Screen[None]):
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
         self._index: IndexReader | None = None
-        self._text: RowText | None = None
-        self._opener: Opener | None = None
-        self._error = ""
+        self._presenter: Presenter | None = None
+        self._captions = Captions(live)
         self._paused = False
         self._maximised = False
-        self._decoding = 0
-        self._started = time.monotonic()
-        self._rates: deque[tuple[float, int]] = deque()
         self._interrupted = 0.0
         self._generation: str | None = None
         self._return_to: int | None = None
         """Index row that the cursor was on when the indexer was started again."""
         self._ticks = 0
-        self._looked_for_writer = 0.0
-        self._writer_gone = False
 
     def compose(self) -> ComposeResult:
         with Container(id="root"):
@@ -128,7 +113,7 @@ class ExchangesScreen(Screen[None]):
             yield Bar(self._cells, id="small")
 
     def on_mount(self) -> None:
-        self.pane.empty = self._empty_lines
+        self.pane.empty = lambda: self._captions.empty(filtered=self.filtered)
         self.pane.tail = self._live is not None
         self.pane.focus()
         self._lay_out()
@@ -140,9 +125,9 @@ class ExchangesScreen(Screen[None]):
     def on_unmount(self) -> None:
         if self._index is not None:
             self._index.close()
-            self._index = None
-        if self._opener is not None:
-            self._opener.close()
+            self._index = self._captions.index = None
+        if self._presenter is not None:
+            self._presenter.close()
 
     # what the rest asks
 
@@ -191,7 +176,7 @@ class ExchangesScreen(Screen[None]):
         try:
             fresh = index.refresh()
         except IndexUnreadableError as error:
-            self._error = str(error)
+            self._captions.error = str(error)
             fresh = False
         if index.generation != self._generation:
             self._begin_again(index)
@@ -211,7 +196,8 @@ class ExchangesScreen(Screen[None]):
                     pane.reordered()
                 else:
                     pane.changed()
-                if pane.selected is not None and pane.selected == self._waiting_row:
+                waiting = None if self._presenter is None else self._presenter.waiting
+                if waiting is not None and waiting == pane.selected:
                     self._show_selected()
             if left:
                 self.call_later(self._scan_on, view)
@@ -235,14 +221,15 @@ class ExchangesScreen(Screen[None]):
             index = IndexReader(self._directory)
         except IndexUnreadableError as error:
             # its writer may not have begun
-            self._error = str(error) if (self._directory / "meta.json").exists() else ""
+            self._captions.error = str(error) if (self._directory / "meta.json").exists() else ""
             return False
-        self._index = index
+        self._index = self._captions.index = index
         self._generation = index.generation
         now = time.time_ns if self._live is not None else None
-        self._text = RowText(index, self._definitions, now=now)
-        self._opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
-        self.pane.use(index, self._text)
+        text = RowText(index, self._definitions, now=now)
+        opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
+        self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
+        self.pane.use(index, text)
         self.pane.view = self._pending_view(index)
         return True
 
@@ -265,110 +252,10 @@ class ExchangesScreen(Screen[None]):
         else:
             self._show_chrome()
 
-    # showing an exchange
-
-    _waiting_row: int | None = None
-
     def _show_selected(self) -> None:
         """Fill the detail with the exchange under the cursor."""
-        index, row_number = self._index, self.pane.selected
-        self._decoding += 1
-        self._waiting_row = None
-        if index is None or self._text is None or self._opener is None or row_number is None:
-            self.detail.show_overview([])
-            self.detail.show_frame(None)
-            self.detail.records.show(None)
-            return
-        row = index.row(row_number)
-        detail = index.detail(row)
-        if not self._settled(row):
-            self._waiting_row = row_number
-        self.detail.show_about(self._about(row_number, row), f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
-        self.detail.show_record_count(None if row.records == NO_RECORDS else row.records)
-        if self.detail.tab == RECORDS:
-            size = max((frame.size for frame in (detail.request, detail.response) if frame is not None), default=0)
-            self.detail.records.show(partial(self._opener.records, row, detail), size)
-        side = self.detail.side
-        lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
-        frames = [frame for frame in (detail.request, detail.response) if frame is not None]
-        if side is None and max((frame.size for frame in frames), default=0) <= DECODE_AT_ONCE:
-            self.detail.show_overview(lines(self._opener.remarks(row, detail)))
-            return
-        self.detail.show_overview(lines())
-        if side is None:
-            self._remark_aside(self._opener, row, detail, lines, self._decoding)
-            return
-        frame = detail.request if side == 0 else detail.response
-        if frame is None:
-            self.detail.show_frame(None, message=self._missing(row, is_request=side == 0))
-        elif frame.size <= DECODE_AT_ONCE:
-            self._show_opened(self._opener.open(row, detail, side), row)
-        else:
-            self.detail.show_frame(None, message=f"decoding {size_text(frame.size)} B{self._cells.glyph('…')}")
-            self._decode_aside(self._opener, row, detail, self._decoding)
-
-    def _about(self, row_number: int, row: Row) -> str:
-        """An exchange in one line: number, API, client and broker, label, result, latency."""
-        text = self._text
-        if text is None:
-            return ""
-        number = row_number + 1
-        node = text.node(row)
-        client = text.cell("client", number, row) or "client"
-        latency = text.cell("latency", number, row).rstrip("wt")
-        parts = [
-            f"{number} {text.api(row)}",
-            client + (f" > {node}" if node else ""),
-            text.cell("label", number, row),
-            text.cell("result", number, row),
-            latency if latency.endswith("s") or latency == "-" else f"{latency} ms",
-        ]
-        return "  ".join(part for part in parts if part)
-
-    @staticmethod
-    def _settled(row: Row) -> bool:
-        from captures.index.format import UNSETTLED
-
-        return row.state not in UNSETTLED
-
-    @work(thread=True, exclusive=True, group="decode")
-    def _decode_aside(self, opener: Opener, row: Row, detail: RowDetail, ticket: int) -> None:
-        side = self.detail.side
-        opened = None if side is None else opener.open(row, detail, side)
-        self.app.call_from_thread(self._show_if_wanted, opened, row, ticket)
-
-    @work(thread=True, exclusive=True, group="decode")
-    def _remark_aside(
-        self, opener: Opener, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int
-    ) -> None:
-        """Add to the overview what both bodies tell together."""
-        if remarks := opener.remarks(row, detail):
-            self.app.call_from_thread(self._show_overview_if_wanted, lines(remarks), ticket)
-
-    def _show_overview_if_wanted(self, lines: list[Line], ticket: int) -> None:
-        if ticket == self._decoding and self.is_attached:
-            self.detail.show_overview(lines)
-
-    def _show_if_wanted(self, opened: Opened | None, row: Row, ticket: int) -> None:
-        if ticket == self._decoding and self.is_attached:
-            self._show_opened(opened, row)
-
-    def _show_opened(self, opened: Opened | None, row: Row) -> None:
-        from captures.index.format import NO_NUMBER
-
-        known = not row.protocol and NO_NUMBER not in {row.api_key, row.api_version}
-        api = (row.api_key, row.api_version) if known else None
-        self.detail.show_frame(opened, api=api)
-
-    def _missing(self, row: Row, *, is_request: bool) -> str:
-        if is_request:
-            return "no request was seen for this response"
-        from captures.index.format import State
-
-        return {
-            State.WAITING: "waiting for the response",
-            State.NO_REPLY_EXPECTED: "no response is due",
-        }.get(State(row.state), "no response was seen")
+        if self._presenter is not None:
+            self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
 
     # layout
 
@@ -415,45 +302,12 @@ class ExchangesScreen(Screen[None]):
     def _show_chrome(self) -> None:
         if not self.is_mounted:
             return
-        self.query_one("#title", Bar).show(self._title())
+        self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
         self.query_one("#status", Bar).show(self._status())
         self.query_one("#filter", FilterBar).set_counts(self._counts())
         focused: Widget | None = self.focused
         context = self.context
         self.query_one(HelpBar).show_for(context, focused if isinstance(focused, Lines) else None, self)
-
-    def _title(self) -> tuple[list[Part], list[Part]]:
-        meta = self._index.meta if self._index else {}
-        rows = self._index.count if self._index else 0
-        if self._live is not None:
-            elapsed = int(time.monotonic() - self._started)
-            clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
-            first, *others = self._live.upstream.split(",")
-            upstream = first + (f" +{len(others)}" if others else "")
-            ends = f"{self._live.bootstrap} > {upstream}" if upstream else self._live.bootstrap
-            if upstream and self.app.size.width < SPLIT_COLUMNS:
-                ends = ":" + self._live.bootstrap.rpartition(":")[2]
-            left = f" kproxy LIVE {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
-        else:
-            names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
-            more = f" +{len(names) - 1}" if len(names) > 1 else ""
-            left = f" kproxy {names[0] if names else ''}{more}  {rows:,} ex"
-        health = meta.get("health") or {}
-        right: list[Part] = []
-        for name, members in HEALTH:
-            value = sum(int(health.get(member) or 0) for member in members)
-            if value or name in {"drop", "gap", "und"}:
-                right.append((f"{name} {value:,}  ", look.TITLE_ALARM if value else look.TITLE))
-        return [(left, look.TITLE)], right
-
-    def _rate(self, rows: int) -> float:
-        now = time.monotonic()
-        if not self._rates or now - self._rates[-1][0] >= 0.5:
-            self._rates.append((now, rows))
-        while len(self._rates) > 1 and now - self._rates[0][0] > RATE_SECONDS:
-            self._rates.popleft()
-        first, count = self._rates[0]
-        return (rows - count) / (now - first) if now - first > 0.5 else 0.0
 
     def _status(self) -> tuple[list[Part], list[Part]]:
         pane = self.pane
@@ -471,7 +325,7 @@ class ExchangesScreen(Screen[None]):
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
         if pane.view is not None and pane.view.filtered:
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
-        parts += self._progress()
+        parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
         elif self._live is not None and self._live.recording is not None:
@@ -480,39 +334,6 @@ class ExchangesScreen(Screen[None]):
         if self._show_secrets:
             right.append(("secrets shown ", look.SEVERITY["W"]))
         return parts, right
-
-    def _progress(self) -> list[Part]:
-        if self._error:
-            return [(f"  {self._error}", look.SEVERITY["E"])]
-        if self._index is None:
-            return [("  waiting for the index", look.DIM)]
-        meta = self._index.meta
-        error = meta.get("error")
-        if error:
-            offset = "" if error["offset"] is None else f" byte {error['offset']}:"
-            return [(f"  {Path(error['path']).name}:{offset} {error['message']}", look.SEVERITY["E"])]
-        if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
-            return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
-        if meta.get("state") != "indexing":
-            return []
-        read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
-        percent = f" {100 * read // total} %" if total else ""
-        return [(f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else ""), look.PLAIN)]
-
-    def _writer_lives(self, pid: int | None) -> bool:
-        """Whether the process that writes the index is there; looked at once a second."""
-        now = time.monotonic()
-        if pid and now - self._looked_for_writer > 1.0:
-            self._looked_for_writer = now
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                self._writer_gone = True
-            except OSError:
-                self._writer_gone = False
-            else:
-                self._writer_gone = False
-        return not self._writer_gone
 
     def _counts(self) -> str:
         view = self.pane.view
@@ -524,35 +345,6 @@ class ExchangesScreen(Screen[None]):
         unknown = f" (+{view.unknown:,} not decodable)" if view.unknown else ""
         more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
-
-    def _empty_lines(self) -> list[str]:
-        if self._error:
-            return ["", self._error]
-        if self._index is not None and self._index.count and self.filtered:
-            return ["", f"0 of {self._index.count:,} match.   f edits the filter, ctrl+x clears it."]
-        if self._live is not None:
-            paste = f"bootstrap.servers={self._live.bootstrap}"
-            return [
-                "",
-                "No client has sent anything yet." + ("" if self._live.taken else " Point one here:"),
-                "",
-                f"    {self._live.taken or paste}",
-                "",
-                *([f"upstream   {self._live.upstream}"] if self._live.upstream else ()),
-                *(f"listening  {address}" for address in self._live.listening),
-                *self._live.notes,
-            ]
-        if self._index is None:
-            return ["", "Waiting for the first exchanges"]
-        state = self._index.meta.get("state")
-        if state in {"indexing", "following"}:
-            return ["", "Reading the capture; no exchange yet"]
-        lines = ["", "No Kafka exchange was found in this capture."]
-        health = self._index.meta.get("health") or {}
-        lines += [
-            f"{name.replace('_', ' ')}: {value:,}" for name, value in health.items() if isinstance(value, int) and value
-        ]
-        return [*lines, "Kafka is found by content on every port; --port narrows where to look."]
 
     # messages
 
@@ -699,15 +491,3 @@ class ExchangesScreen(Screen[None]):
             self.app.exit()
         self._interrupted = now
         self.notify("ctrl+c again leaves", timeout=2)
-
-
-HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("drop", ("recorder_dropped",)),
-    ("gap", ("gaps",)),
-    ("und", ("undecoded",)),
-    ("lost B", ("lost",)),
-    ("cut", ("cut",)),
-    ("tls", ("tls",)),
-    ("not kafka", ("not_kafka",)),
-)
-"""Health in the title: name and the counters that make it; the first three always show."""

@@ -1,0 +1,139 @@
+"""What is said of the whole: the title with its health, how far the index is, and why there is nothing to see."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from captures.export.text import size_text
+from tui import look
+from tui.widgets.chrome import Part
+
+if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from tui.live import RunInfo
+
+RATE_SECONDS = 3.0
+SHORT_COLUMNS = 100
+"""Below this the title names only the port that is listened on."""
+HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("drop", ("recorder_dropped",)),
+    ("gap", ("gaps",)),
+    ("und", ("undecoded",)),
+    ("lost B", ("lost",)),
+    ("cut", ("cut",)),
+    ("tls", ("tls",)),
+    ("not kafka", ("not_kafka",)),
+)
+"""Health in the title: name and the counters that make it; the first three always show."""
+
+
+class Captions:
+    """Lines about an index and the proxy behind it; `index` is None until there is one, `error` says why."""
+
+    def __init__(self, live: RunInfo | None) -> None:
+        self.index: IndexReader | None = None
+        self.error = ""
+        self._live = live
+        self._started = time.monotonic()
+        self._rates: deque[tuple[float, int]] = deque()
+        self._looked_for_writer = 0.0
+        self._writer_gone = False
+
+    def title(self, width: int) -> tuple[list[Part], list[Part]]:
+        meta = self.index.meta if self.index else {}
+        rows = self.index.count if self.index else 0
+        if self._live is not None:
+            elapsed = int(time.monotonic() - self._started)
+            clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
+            first, *others = self._live.upstream.split(",")
+            upstream = first + (f" +{len(others)}" if others else "")
+            ends = f"{self._live.bootstrap} > {upstream}" if upstream else self._live.bootstrap
+            if upstream and width < SHORT_COLUMNS:
+                ends = ":" + self._live.bootstrap.rpartition(":")[2]
+            left = f" kproxy LIVE {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
+        else:
+            names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
+            more = f" +{len(names) - 1}" if len(names) > 1 else ""
+            left = f" kproxy {names[0] if names else ''}{more}  {rows:,} ex"
+        health = meta.get("health") or {}
+        right: list[Part] = []
+        for name, members in HEALTH:
+            value = sum(int(health.get(member) or 0) for member in members)
+            if value or name in {"drop", "gap", "und"}:
+                right.append((f"{name} {value:,}  ", look.TITLE_ALARM if value else look.TITLE))
+        return [(left, look.TITLE)], right
+
+    def _rate(self, rows: int) -> float:
+        now = time.monotonic()
+        if not self._rates or now - self._rates[-1][0] >= 0.5:
+            self._rates.append((now, rows))
+        while len(self._rates) > 1 and now - self._rates[0][0] > RATE_SECONDS:
+            self._rates.popleft()
+        first, count = self._rates[0]
+        return (rows - count) / (now - first) if now - first > 0.5 else 0.0
+
+    def progress(self) -> list[Part]:
+        if self.error:
+            return [(f"  {self.error}", look.SEVERITY["E"])]
+        if self.index is None:
+            return [("  waiting for the index", look.DIM)]
+        meta = self.index.meta
+        error = meta.get("error")
+        if error:
+            offset = "" if error["offset"] is None else f" byte {error['offset']}:"
+            return [(f"  {Path(error['path']).name}:{offset} {error['message']}", look.SEVERITY["E"])]
+        if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
+            return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
+        if meta.get("state") != "indexing":
+            return []
+        read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
+        percent = f" {100 * read // total} %" if total else ""
+        return [(f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else ""), look.PLAIN)]
+
+    def _writer_lives(self, pid: int | None) -> bool:
+        """Whether the process that writes the index is there; looked at once a second."""
+        now = time.monotonic()
+        if pid and now - self._looked_for_writer > 1.0:
+            self._looked_for_writer = now
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                self._writer_gone = True
+            except OSError:
+                self._writer_gone = False
+            else:
+                self._writer_gone = False
+        return not self._writer_gone
+
+    def empty(self, *, filtered: bool) -> list[str]:
+        if self.error:
+            return ["", self.error]
+        if self.index is not None and self.index.count and filtered:
+            return ["", f"0 of {self.index.count:,} match.   f edits the filter, ctrl+x clears it."]
+        if self._live is not None:
+            paste = f"bootstrap.servers={self._live.bootstrap}"
+            return [
+                "",
+                "No client has sent anything yet." + ("" if self._live.taken else " Point one here:"),
+                "",
+                f"    {self._live.taken or paste}",
+                "",
+                *([f"upstream   {self._live.upstream}"] if self._live.upstream else ()),
+                *(f"listening  {address}" for address in self._live.listening),
+                *self._live.notes,
+            ]
+        if self.index is None:
+            return ["", "Waiting for the first exchanges"]
+        state = self.index.meta.get("state")
+        if state in {"indexing", "following"}:
+            return ["", "Reading the capture; no exchange yet"]
+        lines = ["", "No Kafka exchange was found in this capture."]
+        health = self.index.meta.get("health") or {}
+        lines += [
+            f"{name.replace('_', ' ')}: {value:,}" for name, value in health.items() if isinstance(value, int) and value
+        ]
+        return [*lines, "Kafka is found by content on every port; --port narrows where to look."]

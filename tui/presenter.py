@@ -1,0 +1,133 @@
+"""Fills the detail with one exchange: decoded at once where it is small, otherwise in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from captures.export.text import size_text
+from captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
+from tui.opened import Opened, Opener
+from tui.rows import RowText
+from tui.widgets.detail import RECORDS, Detail
+from tui.widgets.overview import Line, overview
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+    from captures.index.reader import Detail as RowDetail
+    from captures.index.reader import IndexReader
+    from decoders.conversation.stream import Side
+    from decoders.schema import Definitions
+    from tui.cells import Cells
+
+DECODE_AT_ONCE = 128 * 1024
+"""Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
+
+
+class Presenter:
+    """Shows exchanges of an index in a detail; `waiting` is the index row that is shown before it was answered."""
+
+    def __init__(
+        self, detail: Detail, index: IndexReader, text: RowText, opener: Opener, known: Definitions, cells: Cells
+    ) -> None:
+        self.waiting: int | None = None
+        self._detail = detail
+        self._index = index
+        self._text = text
+        self._opener = opener
+        self._definitions = known
+        self._cells = cells
+        self._decoding = 0
+
+    def show(self, row_number: int | None, place: str) -> None:
+        """Fill the detail with the exchange of an index row, None for none; `place` is where in the list it stands."""
+        index = self._index
+        self._decoding += 1
+        self.waiting = None
+        if row_number is None:
+            self._detail.show_overview([])
+            self._detail.show_frame(None)
+            self._detail.records.show(None)
+            return
+        row = index.row(row_number)
+        detail = index.detail(row)
+        if not self._settled(row):
+            self.waiting = row_number
+        self._detail.show_about(self._about(row_number, row), place)
+        self._detail.show_record_count(None if row.records == NO_RECORDS else row.records)
+        if self._detail.tab == RECORDS:
+            size = max((frame.size for frame in (detail.request, detail.response) if frame is not None), default=0)
+            self._detail.records.show(partial(self._opener.records, row, detail), size)
+        side = self._detail.side
+        lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
+        frames = [frame for frame in (detail.request, detail.response) if frame is not None]
+        if side is None and max((frame.size for frame in frames), default=0) <= DECODE_AT_ONCE:
+            self._detail.show_overview(lines(self._opener.remarks(row, detail)))
+            return
+        self._detail.show_overview(lines())
+        if side is None:
+            self._aside(partial(self._remark_aside, row, detail, lines, self._decoding))
+            return
+        frame = detail.request if side == 0 else detail.response
+        if frame is None:
+            self._detail.show_frame(None, message=self._missing(row, is_request=side == 0))
+        elif frame.size <= DECODE_AT_ONCE:
+            self._show_opened(self._opener.open(row, detail, side), row)
+        else:
+            self._detail.show_frame(None, message=f"decoding {size_text(frame.size)} B{self._cells.glyph('…')}")
+            self._aside(partial(self._decode_aside, row, detail, side, self._decoding))
+
+    def _about(self, row_number: int, row: Row) -> str:
+        """An exchange in one line: number, API, client and broker, label, result, latency."""
+        text = self._text
+        number = row_number + 1
+        node = text.node(row)
+        client = text.cell("client", number, row) or "client"
+        latency = text.cell("latency", number, row).rstrip("wt")
+        parts = [
+            f"{number} {text.api(row)}",
+            client + (f" > {node}" if node else ""),
+            text.cell("label", number, row),
+            text.cell("result", number, row),
+            latency if latency.endswith("s") or latency == "-" else f"{latency} ms",
+        ]
+        return "  ".join(part for part in parts if part)
+
+    @staticmethod
+    def _settled(row: Row) -> bool:
+        return row.state not in UNSETTLED
+
+    def _aside(self, work: Callable[[], None]) -> None:
+        """Run what takes long in a thread; only the last counts."""
+        self._detail.run_worker(work, thread=True, exclusive=True, group="decode")
+
+    def _decode_aside(self, row: Row, detail: RowDetail, side: Side, ticket: int) -> None:
+        opened = self._opener.open(row, detail, side)
+        self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._show_opened, opened, row))
+
+    def _remark_aside(self, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int) -> None:
+        """Add to the overview what both bodies tell together."""
+        if remarks := self._opener.remarks(row, detail):
+            told = lines(remarks)
+            self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._detail.show_overview, told))
+
+    def _if_wanted(self, ticket: int, show: Callable[[], None]) -> None:
+        if ticket == self._decoding and self._detail.is_attached:
+            show()
+
+    def _show_opened(self, opened: Opened | None, row: Row) -> None:
+        known = not row.protocol and NO_NUMBER not in {row.api_key, row.api_version}
+        api = (row.api_key, row.api_version) if known else None
+        self._detail.show_frame(opened, api=api)
+
+    def _missing(self, row: Row, *, is_request: bool) -> str:
+        if is_request:
+            return "no request was seen for this response"
+        return {
+            State.WAITING: "waiting for the response",
+            State.NO_REPLY_EXPECTED: "no response is due",
+        }.get(State(row.state), "no response was seen")
+
+    def close(self) -> None:
+        self._opener.close()
