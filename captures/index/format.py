@@ -45,6 +45,8 @@ DETAILS = "details"
 PROBLEMS = "problems"
 KNOWLEDGE = "knowledge"
 META = "meta.json"
+VIEWS = "views"
+"""Directory in that of an index, for captures.analysis.snapshots."""
 
 ROWS_MAGIC = b"KPXROWS\0"
 STRINGS_MAGIC = b"KPXSTRS\0"

@@ -68,7 +68,15 @@ class Indexer:
         self.writer = (
             NoIndex()
             if directory is None
-            else IndexWriter(directory, paths, release=release, state=state, node_of=self._summaries.nodes.of)
+            else IndexWriter(
+                directory,
+                paths,
+                ports=ports,
+                release=release,
+                given=given,
+                state=state,
+                node_of=self._summaries.nodes.of,
+            )
         )
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
@@ -251,11 +259,7 @@ def serve(
     options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
 ) -> int:
     """What `parser` has read, until `stopping` is set or SIGTERM comes; returns an exit code."""
-    _stop_on_signal(stopping)
-    # ctrl+c in the terminal is for whoever started us
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if options.with_parent:
-        threading.Thread(target=_watch_parent, args=(stopping,), daemon=True).start()
+    live_with(stopping, os.getppid() if options.with_parent else None)
     try:
         with few_collections():
             error = run(
@@ -276,6 +280,15 @@ def serve(
     return UNREADABLE
 
 
+def live_with(stopping: threading.Event, parent: int | None) -> None:
+    """Set `stopping` when SIGTERM comes; end when the process `parent` is ours no more."""
+    _stop_on_signal(stopping)
+    # ctrl+c in the terminal is for whoever started us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if parent is not None:
+        threading.Thread(target=_watch_parent, args=(stopping, parent), daemon=True).start()
+
+
 def _stop_on_signal(stopping: threading.Event) -> None:
     """Set `stopping` when SIGTERM comes.
 
@@ -292,8 +305,7 @@ def _stop_on_signal(stopping: threading.Event) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.write(handlers, b"."))
 
 
-def _watch_parent(stopping: threading.Event) -> None:
-    parent = os.getppid()
+def _watch_parent(stopping: threading.Event, parent: int) -> None:
     while not stopping.wait(PARENT_SECONDS):
         if os.getppid() != parent:
             # a read from a pipe would not notice `stopping`

@@ -143,7 +143,8 @@ class _Table:
 class IndexWriter:
     """Writes one index directory; call `flush` for readers to see what was put.
 
-    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them. `node_of` gives
+    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them; with
+    `ports`, `release` and `given` (see captures.reader.read) they can be read again alike. `node_of` gives
     the node id of the broker at "host:port", where it is known; call `name_brokers` when it knows more.
 
     Of a recording whose parts go one after the other, `mark` each part's beginning and `let_go` of what lies before
@@ -155,7 +156,9 @@ class IndexWriter:
         directory: Path,
         sources: list[str],
         *,
+        ports: str | None = None,
         release: str | None = None,
+        given: Sequence[str] = (),
         state: str = "indexing",
         node_of: Callable[[str], int | None] = lambda _broker: None,
     ) -> None:
@@ -186,7 +189,9 @@ class IndexWriter:
             "generation": f"{os.getpid()}-{time.time_ns()}",
             "state": state,
             "sources": sources,
+            "ports": ports,
             "release": release,
+            "given": list(given),
             "protocols": [],
             "rows": 0,
             "connections": 0,

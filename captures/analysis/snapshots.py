@@ -1,0 +1,249 @@
+"""The process that adds up the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
+
+It reads what the index was made of, as its meta.json tells, and goes on while that grows. Each view is a file
+INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "failed", "exchanges",
+"bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks"}. A block is one thing with what belongs to it:
+{"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views, "filters": for each
+line the tests that find its exchanges, in the display filter's words}. `renumbered` says that the beginning of a ring
+was gone when this reading began: its exchanges have other numbers than the index's. `left_out` counts things beyond
+MOST_LINES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from captures.analysis.views import Views
+from captures.errors import CaptureError
+from captures.export.views import TEXTS, view_text
+from captures.index import indexer
+from captures.index.format import META, VIEWS
+from captures.index.reader import IndexReader, IndexUnreadableError
+from captures.index.writer import Summary
+from captures.reader import Reader
+from decoders.exchange import Exchange
+
+WRITE_SECONDS: Final = 1.0
+"""Snapshots are at least so far apart, and ten times as far as writing them takes."""
+MOST_LINES: Final = 5_000
+"""Lines of text in one snapshot."""
+BEGIN_SECONDS: Final = 0.1
+
+Line = Mapping[str, Any]
+
+
+# --- what a block is about -------------------------------------------------------------------------------------------
+
+
+def _equal(field: str, value: object) -> str:
+    if isinstance(value, int):
+        return f"{field} == {value}"
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'{field} == "{text}"'
+
+
+def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
+    for user in users:
+        yield [*own, *([_equal("client.id", user["client_id"])] if user["client_id"] else [])]
+
+
+def _topic(line: Line) -> Iterator[list[str]]:
+    own = [_equal("topic", line["topic"])]
+    yield own
+    yield from _clients([*line["producers"], *line["consumers"]], own)
+
+
+def _client(line: Line) -> Iterator[list[str]]:
+    if line["client_id"]:
+        yield [_equal("client.id", line["client_id"])]
+
+
+def _own(field: str, member: str) -> Callable[[Line], Iterator[list[str]]]:
+    def tests(line: Line) -> Iterator[list[str]]:
+        yield [_equal(field, line[member])]
+
+    return tests
+
+
+def _nothing(_: Line) -> Iterator[list[str]]:
+    return iter(())
+
+
+KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Line], Iterator[list[str]]]]]] = MappingProxyType({
+    "kproxy.topic/1": (("topic",), _topic),
+    "kproxy.group/1": (("group",), _own("group", "group")),
+    "kproxy.transaction/1": (("transactional_id", "first_exchange"), _own("txn", "transactional_id")),
+    "kproxy.aborted_transaction/1": (("topic", "partition", "producer_id", "first_offset"), _own("topic", "topic")),
+    "kproxy.connection/1": (("connection",), _own("connection", "connection")),
+    "kproxy.client/1": (("client_id", "host"), _client),
+    "kproxy.cluster/1": ((), _nothing),
+    "kproxy.cluster_event/1": (("exchange", "about", "text"), _nothing),
+})  # fmt: skip
+"""Of each kind of line: the members that tell one from another, and what finds the exchanges of its lines of text.
+
+Lines of text beyond those that are told have the tests of the first.
+"""
+
+
+def block(view: str, line: Line) -> dict[str, Any]:
+    """A line of a view as a block of text (see above)."""
+    members, tests = KINDS[line["schema"]]
+    texts = list(view_text(view, [line]))
+    found = list(tests(line))
+    found += [found[0] if found else []] * (len(texts) - len(found))
+    return {"key": [line["schema"], *(line[member] for member in members)], "lines": texts, "filters": found}
+
+
+def blocks(view: str, lines: Iterable[Line]) -> tuple[list[dict[str, Any]], int]:
+    """The blocks of as many lines as fit, and how many are left out."""
+    shown: list[dict[str, Any]] = []
+    room, left_out = MOST_LINES, 0
+    for line in lines:
+        if room <= 0:
+            left_out += 1
+            continue
+        made = block(view, line)
+        for member in ("lines", "filters"):
+            del made[member][room:]
+        room -= len(made["lines"])
+        if shown and made["lines"][0].startswith(" "):
+            # an event of the thing above
+            for member in ("lines", "filters"):
+                shown[-1][member] += made[member]
+        else:
+            shown.append(made)
+    return shown, left_out
+
+
+# --- the process -----------------------------------------------------------------------------------------------------
+
+
+class Snapshots:
+    """Takes in what a reading completes, and writes the views now and then."""
+
+    def __init__(self, directory: Path, stopping: threading.Event, *, following: bool) -> None:
+        """Sets `stopping` when what is followed has ended."""
+        self._directory = directory / VIEWS
+        self._index = directory
+        self._stopping = stopping
+        self._state = "following" if following else "reading"
+        self._views: Views | None = None
+        self._renumbered = False
+        self._position, self._size = 0, 0
+        self._exchanges = 0
+        self._written: tuple[int, int, str] | None = None
+        self._next = 0.0
+        self._last: dict[str, bytes] = {}
+
+    def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
+        """What became complete since the last call."""
+        if self._views is None:
+            self._views = Views(reader.source, reader.definitions)
+            self._renumbered = _beginning_is_gone(self._index)
+        for exchange, _ in done:
+            self._views.add(exchange)
+        self._exchanges += len(done)
+        self._position, self._size = reader.position, reader.source.size
+        if time.monotonic() >= self._next:
+            self.write()
+            if self._state == "following" and (meta_of(self._index) or {}).get("state") in {"complete", "failed"}:
+                self._stopping.set()
+
+    def end(self, error: CaptureError | None) -> None:
+        """The reading has ended."""
+        self._state = "complete" if error is None else "failed"
+        self.write(error)
+
+    def write(self, error: CaptureError | None = None) -> None:
+        """Write the views that are others than before."""
+        began = time.monotonic()
+        if self._written != (self._exchanges, self._position, self._state):
+            self._written = (self._exchanges, self._position, self._state)
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            for view in TEXTS:
+                self._write(view, error)
+        now = time.monotonic()
+        self._next = now + max(WRITE_SECONDS, 10 * (now - began))
+
+    def _write(self, view: str, error: CaptureError | None) -> None:
+        shown, left_out = ([], 0) if self._views is None else blocks(view, getattr(self._views, view).lines())
+        snapshot = {
+            "state": self._state,
+            "exchanges": self._exchanges,
+            "bytes_read": self._position,
+            "bytes_total": None if self._state == "following" else self._size,
+            "renumbered": self._renumbered,
+            "left_out": left_out,
+            "error": None if error is None else str(error),
+            "blocks": shown,
+        }
+        data = json.dumps(snapshot).encode()
+        if self._last.get(view) == data:
+            return
+        self._last[view] = data
+        path = self._directory / f"{view}.json"
+        half = path.with_suffix(".half")
+        half.write_bytes(data)
+        half.replace(path)
+
+
+def _beginning_is_gone(directory: Path) -> bool:
+    try:
+        with IndexReader(directory) as index:
+            return index.first > 0
+    except IndexUnreadableError:
+        return False
+
+
+def meta_of(directory: Path) -> dict[str, Any] | None:
+    """What the writer of an index says of it, None before it does."""
+    try:
+        meta: dict[str, Any] = json.loads((directory / META).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return meta
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The process's command line; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="captures.analysis.snapshots", description=__doc__)
+    parser.add_argument("directory", metavar="INDEX_DIR", type=Path)
+    parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, which started it, ends")
+    options = parser.parse_args(arguments)
+    stopping = threading.Event()
+    indexer.live_with(stopping, options.parent)
+    while (meta := meta_of(options.directory)) is None:
+        if stopping.wait(BEGIN_SECONDS):
+            return 0
+    following = meta["state"] == "following"
+    snapshots = Snapshots(options.directory, stopping, following=following)
+    # the keys' and the relay's turn comes first
+    os.nice(5)
+    try:
+        error = indexer.run(
+            meta["sources"],
+            None,
+            ports=meta["ports"],
+            release=meta["release"],
+            given=meta["given"],
+            follow=following,
+            stopping=stopping,
+            watch=snapshots,
+        )
+    except (CaptureError, ValueError) as problem:
+        error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), meta["sources"][0])
+    snapshots.end(error)
+    return 0 if error is None else indexer.UNREADABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
