@@ -1,7 +1,8 @@
 """The one registry of what can be done: bindings, help bar and help screen are made from it.
 
-An action belongs to a context, which is a pane or the whole application; its handler is the Textual action of the
-widget of that context. A key means one thing in a pane: those of "app" hold everywhere and are not taken again.
+An action belongs to a context, which is a pane, a screen or the whole application; its handler is the Textual action
+of the widget of that context. A key means one thing in a pane: those of its screen hold in all its panes, those of
+"app" in all screens, and are not taken again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ CONTEXTS = {
     "records": "Records",
     "record": "Record",
     "filter": "Filter",
+    "outline": "Lines",
+    "find": "Find",
     "help": "Help",
+    "exchanges": "Exchanges",
     "app": "Everywhere",
 }
 """Contexts and how the help screen calls them."""
@@ -41,6 +45,8 @@ class Action:
     enabled: Callable[[Any], bool] | None = None
     """Asked with the context's widget; a disabled action does nothing and is not in the help bar."""
     priority: bool = False
+    bar_key: str = ""
+    """What the help bar shows for the key, where it speaks for several actions."""
 
 
 def _moves(context: str, what: str) -> tuple[Action, ...]:
@@ -84,6 +90,34 @@ def _neighbours(context: str) -> tuple[Action, Action]:
 
 def _last(context: str, text: str) -> Action:
     return Action(f"{context}.last", "Last", text, ("G", "end"), context, "last")
+
+
+SCREENS: dict[str, tuple[str, str, str]] = {
+    "exchanges": ("1", "Exchanges", "Every exchange, newest last."),
+    "topics": ("3", "Topics", "Who produces to and consumes from each topic, with what settings."),
+    "groups": ("4", "Groups", "Groups over time: members, generations, and why they rebalanced."),
+    "transactions": ("5", "Txns", "Transactions from begin to end."),
+    "connections": ("6", "Conns", "Connections, and how far each client came in its start-up."),
+    "health": ("0", "Health", "How well the capture could be read, and what could not be."),
+    "cluster": ("B", "Cluster", "Brokers and controllers, leaders and ISRs over time."),
+}
+"""The screens by name: key, title and what they show."""
+
+
+def _screens() -> tuple[Action, ...]:
+    return tuple(
+        Action(
+            f"app.{name}",
+            "Screens" if name == "exchanges" else title,
+            f"{title}: {text}",
+            (key,),
+            "app",
+            f"app.go('{name}')",
+            bar=name == "exchanges",
+            bar_key="0-6" if name == "exchanges" else "",
+        )
+        for name, (key, title, text) in SCREENS.items()
+    )
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -183,24 +217,56 @@ ACTIONS: tuple[Action, ...] = (
     Action("filter.older", "Older", "The filter before this one.", ("up",), "filter", "history(-1)", bar=True),
     Action("filter.newer", "Newer", "The filter after this one.", ("down",), "filter", "history(1)"),
     Action("filter.clear", "Clear", "Empty the line.", ("ctrl+u",), "filter", "clear", bar=True),
+    *_moves("outline", "line"),
+    _last("outline", "Last line."),
+    Action("outline.page-space", "Page down", "One page down.", ("space",), "outline", "page(1)"),
+    Action(
+        "outline.enter",
+        "Exchange",
+        "Go to the exchange (#n) of the line; on a line without one open or close what belongs to it.",
+        ("enter",),
+        "outline",
+        "enter",
+        bar=True,
+    ),
+    Action(
+        "outline.filter",
+        "Filter by",
+        "Show the exchanges of what the line is about: topic, client, group, transaction or connection.",
+        ("equals_sign",),
+        "outline",
+        "filter_by",
+        bar=True,
+    ),
+    Action("outline.find", "Find", "Find a text.", ("slash", "ctrl+f"), "outline", "find", bar=True),
+    Action("outline.unfold", "Unfold", "Show what belongs to the line.", ("right", "l"), "outline", "unfold", bar=True),
+    Action("outline.fold", "Fold", "Hide what belongs to it.", ("left", "h"), "outline", "fold", bar=True),
+    Action("outline.unfold-all", "Unfold all", "Show everything.", ("asterisk",), "outline", "unfold_all"),
+    Action("outline.fold-all", "Fold all", "Show headings alone.", ("underscore",), "outline", "fold_all"),
+    Action("outline.next-found", "Next", "The next line with the text.", ("n",), "outline", "found(1)"),
+    Action("outline.previous-found", "Previous", "The line with the text before.", ("N",), "outline", "found(-1)"),
+    Action("find.go", "Find", "Go to the next line with the text.", ("enter",), "find", "submit", bar=True),
+    Action(
+        "find.leave", "Leave", "Leave the line; n and N still find the text.", ("escape",), "find", "leave", bar=True
+    ),
     *_moves("help", "line"),
     _last("help", "Last line."),
     Action(
-        "app.tab-next",
+        "exchanges.tab-next",
         "Tab",
         "Next tab of the detail: Overview, Request, Response, Records.",
         ("right_curly_bracket",),
-        "app",
+        "exchanges",
         "tab(1)",
         bar=True,
         enabled=lambda screen: screen.detail_shown,
     ),
     Action(
-        "app.tab-previous",
+        "exchanges.tab-previous",
         "Previous tab",
         "Previous tab of the detail.",
         ("left_curly_bracket",),
-        "app",
+        "exchanges",
         "tab(-1)",
         enabled=lambda screen: screen.detail_shown,
     ),
@@ -213,36 +279,39 @@ ACTIONS: tuple[Action, ...] = (
         "help",
         bar=True,
     ),
-    Action("app.filter", "Filter", "Edit the display filter.", ("f", "slash"), "app", "edit_filter", bar=True),
     Action(
-        "app.filter-clear",
+        "exchanges.filter", "Filter", "Edit the display filter.", ("f", "slash"), "exchanges", "edit_filter", bar=True
+    ),
+    Action(
+        "exchanges.filter-clear",
         "Clear filter",
         "Show every exchange again.",
         ("ctrl+x",),
-        "app",
+        "exchanges",
         "clear_filter",
         enabled=lambda screen: screen.filtered,
     ),
     Action(
-        "app.pause",
+        "exchanges.pause",
         "Pause",
         "Stop or resume taking new exchanges onto the screen; traffic and recording go on.",
         ("ctrl+e",),
-        "app",
+        "exchanges",
         "pause",
         bar=True,
     ),
     Action(
-        "app.maximise",
+        "exchanges.maximise",
         "Max",
         "Give the whole screen to one pane, or share it again.",
         ("backslash",),
-        "app",
+        "exchanges",
         "maximise",
         bar=True,
     ),
-    Action("app.pane-next", "Pane", "Next pane.", ("tab",), "app", "pane(1)", bar=True),
-    Action("app.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "app", "pane(-1)"),
+    Action("exchanges.pane-next", "Pane", "Next pane.", ("tab",), "exchanges", "pane(1)", bar=True),
+    Action("exchanges.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "exchanges", "pane(-1)"),
+    *_screens(),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
     Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
     Action(
@@ -265,6 +334,7 @@ KEY_TEXT = {
     "left_curly_bracket": "{",
     "right_curly_bracket": "}",
     "asterisk": "*",
+    "equals_sign": "=",
     "underscore": "_",
     "escape": "esc",
     "pagedown": "pgdn",

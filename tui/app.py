@@ -1,4 +1,4 @@
-"""The application: puts the parts together, nothing else."""
+"""The application: puts the parts together, and goes from screen to screen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from typing import ClassVar
 
 from textual.app import App
 
+from tui.analysis import Analysis
+from tui.captions import Captions
 from tui.cells import Cells
+from tui.health import Health
 from tui.live import RunInfo
 from tui.screens.exchanges import ExchangesScreen
+from tui.screens.views import AnalysisScreen, HealthScreen, ViewScreen
 from tui.viewing import Viewers
 
 
@@ -43,10 +47,15 @@ class KproxyApp(App[bool]):
         super().__init__(ansi_color=True)
         self.animation_level = "none"
         self.theme = "ansi-dark"
-        cells = Cells(ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only)
+        self._cells = cells = Cells(ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only)
+        self._live = live
+        self._captions = Captions(live)
+        self.analysis = Analysis(index_dir)
+        self._views: dict[str, ViewScreen] = {}
         self.main = ExchangesScreen(
             index_dir,
             cells,
+            self._captions,
             live=live,
             filter_text=filter_text,
             release=release,
@@ -58,6 +67,54 @@ class KproxyApp(App[bool]):
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
+
+    def on_unmount(self) -> None:
+        self.analysis.stop()
+
+    # going from screen to screen
+
+    def action_go(self, name: str) -> None:
+        if name == "exchanges":
+            self.main.chosen()
+        self.go(name)
+
+    def go(self, name: str) -> None:
+        """Show a screen of tui.actions.SCREENS; each keeps its cursor and what is folded."""
+        if self.screen is not self.main and not isinstance(self.screen, ViewScreen):
+            return
+        if name == "exchanges":
+            if self.screen is not self.main:
+                self.pop_screen()
+            return
+        view = self._view(name)
+        if self.screen is self.main:
+            self.push_screen(view)
+        elif self.screen is not view:
+            self.switch_screen(view)
+
+    def lead_to(self, number: int, came_from: str) -> bool:
+        """Go to an exchange in the list; False where it is not there."""
+        found = self.main.lead_to(number, came_from)
+        if found:
+            self.go("exchanges")
+        return found
+
+    def filter_by(self, text: str, came_from: str) -> None:
+        """Show the exchanges that a filter selects."""
+        self.main.filter_by(text, came_from)
+        self.go("exchanges")
+
+    def _view(self, name: str) -> ViewScreen:
+        view = self._views.get(name)
+        if view is None:
+            if name == "health":
+                view = HealthScreen(name, self._cells, self._captions, Health(self._captions, self._live))
+            else:
+                view = AnalysisScreen(name, self._cells, self._captions, self.analysis)
+            self._views[name] = view
+            # an installed screen lives on when another one is shown
+            self.install_screen(view, name)
+        return view
 
 
 def _speaks_unicode() -> bool:

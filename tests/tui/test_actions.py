@@ -3,12 +3,16 @@ from __future__ import annotations
 import pytest
 
 from tui import actions
+from tui.app import KproxyApp
+from tui.screens.base import KproxyScreen
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.help import HelpLines
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.filter_bar import FilterInput
+from tui.widgets.find_bar import FindInput
 from tui.widgets.hex_view import HexView
+from tui.widgets.outline import Outline
 from tui.widgets.overview import Overview
 from tui.widgets.record import RecordPane
 from tui.widgets.records import RecordTable
@@ -21,8 +25,11 @@ HANDLERS = {
     "records": RecordTable,
     "record": RecordPane,
     "filter": FilterInput,
+    "outline": Outline,
+    "find": FindInput,
     "help": HelpLines,
-    "app": ExchangesScreen,
+    "exchanges": ExchangesScreen,
+    "app": KproxyScreen,
 }
 
 
@@ -44,6 +51,8 @@ def test_an_action_has_title_help_keys_and_a_handler(action: actions.Action) -> 
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
         widget, name = ExchangesScreen, name.removeprefix("screen.")
+    if name.startswith("app."):
+        widget, name = KproxyApp, name.removeprefix("app.")
     assert callable(getattr(widget, f"action_{name}"))
 
 
@@ -51,9 +60,10 @@ def test_an_action_has_title_help_keys_and_a_handler(action: actions.Action) -> 
 def test_a_key_means_one_thing_in_a_pane(context: str) -> None:
     own = [key for action in actions.of(context) for key in action.keys]
     assert len(own) == len(set(own))
-    if context in {"filter", "help"}:
+    if context in {"filter", "find", "help"}:
         return  # a line that is typed into, and a screen of its own, take their keys first
-    everywhere = {key for action in actions.of("app") for key in action.keys}
+    above = ("app",) if context in {"outline", "exchanges"} else ("app", "exchanges")
+    everywhere = {key for name in above for action in actions.of(name) for key in action.keys}
     assert not everywhere & set(own)
 
 
@@ -68,6 +78,7 @@ def test_every_action_has_a_key_without_control() -> None:
     }
     # pause, redraw and their like become commands of the command line, which is for later
     assert only_control <= {
-        "app.pause", "app.redraw", "app.filter-clear", "app.interrupt", "app.pane-previous", "filter.clear",
+        "exchanges.pause", "app.redraw", "exchanges.filter-clear", "app.interrupt", "exchanges.pane-previous",
+        "filter.clear",
         *(action.id for action in actions.ACTIONS if action.id.endswith(("half-up", "half-down"))),
     }  # fmt: skip

@@ -20,6 +20,7 @@ from tui.live import RunInfo
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 # leaving the application ends a run early: those keys have tests of their own
 LEAVING = {"q", "Q", "escape", "ctrl+c", "y"}
+SCREENS = [key for key, _, _ in actions.SCREENS.values()]
 KEYS = sorted(
     {key for action in actions.ACTIONS for key in action.keys} - LEAVING | {"a", "=", "1", "(", "space", "delete"}
 )
@@ -62,7 +63,7 @@ async def press_all(index: Path, keys: list[str], sizes: list[tuple[int, int]], 
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    keys=st.lists(st.sampled_from(KEYS), min_size=20, max_size=60),
+    keys=st.lists(st.sampled_from(KEYS) | st.sampled_from(SCREENS), min_size=20, max_size=60),
     sizes=st.lists(SIZES, min_size=1, max_size=6),
     which=st.integers(0, 1),
     live=st.booleans(),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.screen import Screen
 from textual.widget import Widget
 
 from captures.definitions import definitions
@@ -23,6 +22,7 @@ from tui.matching import View
 from tui.opened import Opener
 from tui.presenter import Presenter
 from tui.rows import RowText
+from tui.screens.base import KproxyScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
@@ -38,23 +38,19 @@ TICK = 0.1
 """Seconds between looks at the index."""
 WAITING_TICKS = 5
 """Ticks after which rows that wait show how long they have."""
-SMALL_COLUMNS, SMALL_ROWS = 60, 15
-"""Below this one line says that the terminal is too small."""
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
 """From here on list and detail are shown at once."""
 WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
 
 
-class ExchangesScreen(Screen[None]):
-    CONTEXT: ClassVar[str] = "app"
-    BINDINGS: ClassVar = actions.bindings("app")
+class ExchangesScreen(KproxyScreen):
+    CONTEXTS = ("app", "exchanges")
+    BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
-    ExchangesScreen { layout: vertical; background: ansi_default; }
     #body { width: 1fr; height: 1fr; layout: vertical; }
     #list { height: 1fr; }
     #detail { display: none; }
-    #small { display: none; height: 1; }
     .-reading #list { display: none; }
     .-reading #detail { display: block; }
     .-split #about { display: none; }
@@ -63,15 +59,14 @@ class ExchangesScreen(Screen[None]):
     .-side #body { layout: horizontal; }
     .-side #list { width: 1fr; height: 1fr; }
     .-side #detail { width: 1fr; height: 1fr; }
-    .-nobar #keys { display: none; }
-    .-tiny #title, .-tiny #filter, .-tiny #body, .-tiny #status, .-tiny #keys { display: none; }
-    .-tiny #small { display: block; }
+    .-tiny #filter, .-tiny #body { display: none; }
     """
 
     def __init__(
         self,
         directory: Path,
         cells: Cells,
+        captions: Captions,
         *,
         live: RunInfo | None = None,
         filter_text: str = "",
@@ -81,25 +76,24 @@ class ExchangesScreen(Screen[None]):
         viewers: Viewers | None = None,
         arrived: Event | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(cells, captions)
         self._viewers = viewers
         self._arrived = arrived or Event()
         self._directory = directory
-        self._cells = cells
         self._live = live
         self._first_filter = filter_text
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
         self._index: IndexReader | None = None
         self._presenter: Presenter | None = None
-        self._captions = Captions(live)
         self._paused = False
         self._maximised = False
-        self._interrupted = 0.0
         self._generation: str | None = None
         self._return_to: int | None = None
         """Index row that the cursor was on when the indexer was started again."""
         self._ticks = 0
+        self._came_from: str | None = None
+        """The screen that led here, to which going back leads."""
 
     def compose(self) -> ComposeResult:
         with Container(id="root"):
@@ -151,15 +145,6 @@ class ExchangesScreen(Screen[None]):
     @property
     def filtered(self) -> bool:
         return self.pane.view is not None and self.pane.view.filtered
-
-    @property
-    def _root(self) -> Container:
-        return self.query_one("#root", Container)
-
-    @property
-    def context(self) -> str:
-        """The context of the focused pane."""
-        return getattr(self.focused, "CONTEXT", "list")
 
     # the index
 
@@ -263,17 +248,13 @@ class ExchangesScreen(Screen[None]):
         """Choose the layout for the terminal's size."""
         width, height = self.app.size
         root = self._root
-        tiny = width < SMALL_COLUMNS or height < SMALL_ROWS
-        root.set_class(tiny, "-tiny")
+        self._mark_tiny()
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised
         side = split and width >= WIDE_COLUMNS
         was_split = root.has_class("-split")
         root.set_class(split, "-split")
         root.set_class(side, "-side")
         self.detail.lay_out(width // 2 if side else width)
-        self.query_one("#small", Bar).show(
-            ([(f"terminal too small ({width}x{height}, needs {SMALL_COLUMNS}x{SMALL_ROWS})", look.PLAIN)], [])
-        )
         if split and not was_split:
             self._show_selected()
         # what was hidden can take the focus once the new styles are in force
@@ -346,6 +327,33 @@ class ExchangesScreen(Screen[None]):
         more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 
+    # what other screens ask
+
+    def lead_to(self, number: int, came_from: str) -> bool:
+        """Put the cursor on exchange `number`, without the filter where that hides it; False where it is not there."""
+        index, view, row = self._index, self.pane.view, number - 1
+        if index is None or view is None or not index.first <= row < index.count:
+            return False
+        self._came_from = came_from
+        self.pane.set_tail(on=False)
+        position = view.position(row)
+        if position < view.count and view.row_number(position) == row:
+            self.pane.go_to(row)
+        else:
+            self._return_to = row
+            self.query_one(FilterBar).set_text("")
+            self.notify("the filter hid the exchange: cleared", timeout=3)
+        return True
+
+    def filter_by(self, text: str, came_from: str) -> None:
+        """Show what a filter selects."""
+        self._came_from = came_from
+        self.query_one(FilterBar).set_text(text)
+
+    def chosen(self) -> None:
+        """The user has come by the screen's own key: going back leads nowhere else."""
+        self._came_from = None
+
     # messages
 
     @on(ExchangeList.Selected)
@@ -410,20 +418,12 @@ class ExchangesScreen(Screen[None]):
 
     # actions
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        return actions.is_enabled("app", action, self)
-
     def action_neighbour(self, by: int) -> None:
         self.pane.action_move(by)
 
     def action_tab(self, by: int) -> None:
         self.detail.choose(by)
         self._show_selected()
-
-    def action_help(self) -> None:
-        from tui.screens.help import HelpScreen
-
-        self.app.push_screen(HelpScreen(self._cells, self.context))
 
     def action_edit_filter(self) -> None:
         self.query_one(FilterBar).edit()
@@ -459,13 +459,10 @@ class ExchangesScreen(Screen[None]):
         else:
             panes[0].focus()
 
-    def action_toggle_bar(self) -> None:
-        self._root.toggle_class("-nobar")
-
-    def action_redraw(self) -> None:
-        self.app.refresh(layout=True)
-
     def action_back(self) -> None:
+        if self._came_from is not None and not self.reading:
+            self.app.go(self._came_from)
+            return
         if self.reading or (self.focused is not self.pane and self.detail_shown):
             self._root.remove_class("-reading")
             self.pane.focus()
@@ -481,13 +478,3 @@ class ExchangesScreen(Screen[None]):
     def _answered(self, answer: Leave | None) -> None:
         if answer in {"stop", "keep"}:
             self.app.exit(answer == "keep")
-
-    def action_quit_now(self) -> None:
-        self.app.exit()
-
-    def action_interrupt(self) -> None:
-        now = time.monotonic()
-        if now - self._interrupted < 2.0:
-            self.app.exit()
-        self._interrupted = now
-        self.notify("ctrl+c again leaves", timeout=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any, ClassVar
 
@@ -22,9 +23,9 @@ class HelpLines(Lines):
     CONTEXT = "help"
     BINDINGS = actions.bindings("help")
 
-    def __init__(self, cells: Cells, context: str, **options: Any) -> None:
+    def __init__(self, cells: Cells, contexts: Sequence[str], **options: Any) -> None:
         super().__init__(cells, **options)
-        self._content = help_lines(context)
+        self._content = help_lines(contexts)
         self._wrapped: tuple[int, list[tuple[str, str, Style]]] = (0, [])
 
     @property
@@ -58,9 +59,9 @@ def _wrap(line: tuple[str, str, Style], width: int) -> list[tuple[str, str, Styl
     return [(keys if number == 0 else " ", piece, style) for number, piece in enumerate(pieces)]
 
 
-def help_lines(context: str) -> list[tuple[str, str, Style]]:
-    """(keys, text, style) of every line: the context's actions, then the others', then the filter language."""
-    order = [context, "app", *(name for name in actions.CONTEXTS if name not in {context, "app", "help"})]
+def help_lines(contexts: Sequence[str]) -> list[tuple[str, str, Style]]:
+    """(keys, text, style) of every line: the contexts' actions, then the others', then the filter language."""
+    order = [*contexts, *(name for name in actions.CONTEXTS if name not in {*contexts, "help"})]
     lines: list[tuple[str, str, Style]] = []
     for name in order:
         lines.append(("", actions.CONTEXTS[name], look.BOLD))
@@ -103,14 +104,15 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { background: ansi_default; layout: vertical; }
     """
 
-    def __init__(self, cells: Cells, context: str) -> None:
+    def __init__(self, cells: Cells, contexts: Sequence[str]) -> None:
+        """`contexts` are those of the focused pane and its screen."""
         super().__init__()
         self._cells = cells
-        self._focused_context = context
+        self._contexts = contexts
 
     def compose(self) -> ComposeResult:
         yield Bar(self._cells, fill=look.TITLE, id="help-title")
-        yield HelpLines(self._cells, self._focused_context)
+        yield HelpLines(self._cells, self._contexts)
 
     def on_mount(self) -> None:
         self.query_one(Bar).show(([(" Help", look.TITLE)], [("q esc back ", look.TITLE)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.segment import Segment
@@ -49,21 +50,23 @@ class Bar(Widget):
 
 
 class HelpBar(Bar):
-    """Two lines of keys: those of the focused pane, then those that hold everywhere."""
+    """Two lines of keys: those of the focused pane, then those of its screen and everywhere."""
 
     DEFAULT_CSS = """
     HelpBar { height: 2; }
     """
 
     def show_for(self, context: str, widget: Any, screen: Any) -> None:
+        """`screen` has `CONTEXTS`, those that hold in all of its panes."""
         self.show(
-            (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", context, widget), []),
-            (self._keys(" kproxy: ", "app", screen), []),
+            (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
+            (self._keys(" kproxy: ", screen.CONTEXTS, screen), []),
         )
 
     @staticmethod
-    def _keys(title: str, context: str, widget: Any) -> list[Part]:
+    def _keys(title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
         parts: list[Part] = [(title, look.DIM)]
-        for action in actions.on_bar(actions.of(context), widget):
-            parts += [(actions.key_text(action.keys[0]), look.KEY), (f" {action.title}  ", look.PLAIN)]
+        for action in actions.on_bar([action for context in contexts for action in actions.of(context)], widget):
+            key = action.bar_key or actions.key_text(action.keys[0])
+            parts += [(key, look.KEY), (f" {action.title}  ", look.PLAIN)]
         return parts

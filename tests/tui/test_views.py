@@ -1,0 +1,244 @@
+"""The screens over the analysis: topics, groups, transactions, connections, cluster, health."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from captures.index.indexer import run
+from tests.tui.screen import assert_snapshot, grid, styled
+from tui import actions
+from tui.app import KproxyApp
+from tui.live import RunInfo
+from tui.screens.views import ViewScreen, filter_text
+
+CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
+SIZES = [(80, 24), (120, 40), (200, 60)]
+ANALYSED = {name: key for name, (key, _, _) in actions.SCREENS.items() if name not in {"exchanges", "health"}}
+BOUND = 60.0
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("captured") / "index"
+    run([CAPTURE], directory)
+    return directory
+
+
+async def until(condition: Callable[[], bool], pilot: Pilot[bool]) -> None:
+    deadline = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < deadline
+        await pilot.pause(0.02)
+
+
+def ended(pid: int | None) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def shown(app: KproxyApp) -> object:
+    return app.screen
+
+
+async def go(app: KproxyApp, pilot: Pilot[bool], key: str) -> ViewScreen:
+    """Go to a screen and wait until everything is added up."""
+    await pilot.press(key)
+    await until(lambda: ended(app.analysis.pid), pilot)
+    screen = app.screen
+    assert isinstance(screen, ViewScreen)
+    screen._tick()
+    await pilot.pause()
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("view", ANALYSED)
+async def test_a_view(captured: Path, view: str, size: tuple[int, int]) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await go(app, pilot, ANALYSED[view])
+        await pilot.press("j")
+        await pilot.pause()
+        assert_snapshot(app, f"{view}-{size[0]}x{size[1]}")
+        assert actions.SCREENS[view][1] in " ".join(styled(app, "reverse"))
+
+
+async def test_health_counts_and_names_what_is_wrong(index: Path) -> None:
+    live = RunInfo("127.0.0.1:19092", "kafka:9092", notes=("kafka:9092 refuses connections",), stopped=lambda: "full")
+    app = KproxyApp(index, live=live, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("0")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "60 exchanges on" in text
+        assert "kafka:9092 refuses connections" in text
+        assert "recording stopped: full" in text
+        assert "frames whose body no definition fits" in text
+        assert not app.analysis.started  # nothing is read for it
+        assert app.screen.focused is not None
+
+
+async def test_enter_leads_to_the_exchange_and_back(captured: Path) -> None:
+    app = KproxyApp(captured, filter_text="api == Metadata", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await go(app, pilot, "5")
+        await pilot.press("j", "j", "enter")
+        await until(lambda: app.screen is app.main and app.main.pane.selected == 48, pilot)
+        assert not app.main.filtered
+        await pilot.press("escape")
+        await pilot.pause()
+        assert shown(app) is screen
+        assert screen.pane.cursor > 1
+        await pilot.press("1")
+        await pilot.pause()
+        assert shown(app) is app.main
+        assert app.is_running
+
+
+async def test_a_line_filters_its_exchanges(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await go(app, pilot, "6")
+        await pilot.press("j", "equals_sign")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        assert app.main.pane.view is not None
+        assert app.main.pane.view.text == "connection == 2"
+        assert app.main.pane.count == 10
+
+
+def test_only_what_the_language_knows_is_filtered_by() -> None:
+    assert filter_text(['nonsense == "x"', 'client.id == "a\\"b"']) == 'client.id == "a\\"b"'
+    assert filter_text(['nonsense == "x"']) == ""
+
+
+async def test_fold_find_and_cursor_are_kept(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await go(app, pilot, "4")
+        pane = screen.pane
+        await pilot.press("underscore")
+        assert pane.count < 6
+        await pilot.press("slash", *"refused", "enter")
+        await pilot.pause()
+        assert "refused" in " ".join(styled(app, "reverse"))
+        found = pane.cursor
+        await pilot.press("n")
+        assert pane.cursor != found
+        await pilot.press("N")
+        assert pane.cursor == found
+        await pilot.press("3", "4")
+        await pilot.pause()
+        assert shown(app) is screen
+        assert pane.cursor == found
+        await pilot.press("left")
+        assert pane.count < 6
+
+
+async def test_the_cursor_stays_on_its_thing_while_others_come(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await go(app, pilot, "6")
+        await pilot.press("j", "j", "j")
+        path = captured / "views" / "connections.json"
+        whole = path.read_bytes()
+        snapshot = json.loads(whole)
+        del snapshot["blocks"][0]
+        path.write_text(json.dumps(snapshot))
+        screen._tick()
+        await pilot.pause()
+        assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
+        path.write_bytes(b"{")  # it is replaced whole, but whoever writes there, it is no reason to fall over
+        screen._tick()
+        path.write_bytes(whole)
+        await pilot.pause()
+        assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
+
+
+async def test_text_cannot_drive_the_terminal(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await go(app, pilot, "3")
+        path = captured / "views" / "topics.json"
+        whole = path.read_bytes()
+        snapshot = json.loads(whole)
+        snapshot["blocks"][0]["lines"][0] = "evil\x1b[31m\u202e"
+        path.write_text(json.dumps(snapshot))
+        screen._tick()
+        path.write_bytes(whole)
+        await pilot.pause()
+        assert "evil\\x1b[31m\\u202e" in "\n".join(grid(app))
+        assert "".join(grid(app)).isascii()
+
+
+async def test_a_process_that_fails_is_told(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.analysis.MODULE", "captures.nothing")
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(app, pilot, "3")
+        assert "has failed" in "\n".join(grid(app))
+
+
+async def test_nothing_is_started_before_a_view_is_opened_and_nothing_is_left(tmp_path: Path) -> None:
+    app = KproxyApp(tmp_path / "none", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert not app.analysis.started
+        await pilot.press("3")
+        await pilot.pause()
+        pid = app.analysis.pid
+        assert pid is not None
+        assert not ended(pid)
+        await pilot.press("4", "q")
+        await pilot.pause()
+        assert shown(app) is app.main
+        assert app.analysis.pid == pid
+    assert ended(pid)
+
+
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from tui.app import KproxyApp
+
+async def main():
+    app = KproxyApp(Path(sys.argv[1]), ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3", "4", "0")
+        heavy = ("numpy", "captures.reader", "captures.analysis")
+        print(app.analysis.pid, *(name for name in heavy if name in sys.modules))
+        sys.stdout.flush()
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_the_ui_stays_small_and_its_process_ends_with_it(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    run([CAPTURE], index)
+    meta = json.loads((index / "meta.json").read_text())
+    (index / "meta.json").write_text(json.dumps({**meta, "state": "following"}))
+    deadline = time.monotonic() + BOUND
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(index)], stdout=subprocess.PIPE, text=True) as ui:
+        assert ui.stdout is not None
+        pid, *loaded = ui.stdout.readline().split()
+        assert loaded == []
+        while not (index / "views" / "cluster.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert not ended(int(pid))
+        ui.kill()
+    while not ended(int(pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,102 @@
+"""The views that another process adds up beside an index: started when somebody looks, read as snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captures.index.format import VIEWS
+
+MODULE = "captures.analysis.snapshots"
+STOP_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One thing with what belongs to it; `key` tells it from others and stays.
+
+    Each line has the tests that find its exchanges, in the words of display filters.
+    """
+
+    key: Hashable
+    lines: tuple[str, ...]
+    filters: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A view as it was written; see captures.analysis.snapshots for the members."""
+
+    facts: dict[str, Any]
+    blocks: tuple[Block, ...]
+
+
+class Analysis:
+    """The process, and what it has written."""
+
+    def __init__(self, index_dir: Path) -> None:
+        self._directory = index_dir
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stamps: dict[str, tuple[int, int, int]] = {}
+
+    def start(self) -> None:
+        """Start the process where it was not."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", MODULE, "--parent", str(os.getpid()), str(self._directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    @property
+    def started(self) -> bool:
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def died(self) -> bool:
+        """Whether the process has ended otherwise than by having read everything."""
+        return self._process is not None and self._process.poll() not in {None, 0, 3}
+
+    def snapshot(self, view: str) -> Snapshot | None:
+        """What was written of a view since it was last asked for; None where nothing was."""
+        path = self._directory / VIEWS / f"{view}.json"
+        try:
+            with path.open("rb") as file:
+                status = path.stat()
+                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._stamps.get(view) == stamp:
+                    return None
+                facts = json.load(file)
+        except (OSError, ValueError):
+            return None
+        self._stamps[view] = stamp
+        blocks = tuple(
+            Block(json.dumps(one["key"]), tuple(one["lines"]), tuple(map(tuple, one["filters"])))
+            for one in facts.pop("blocks")
+        )
+        return Snapshot(facts, blocks)
+
+    def stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,97 @@
+"""The health of a reading as lines: what was read, what could not be, and what was warned of."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.export.text import size_text
+from tui.analysis import Block
+
+if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from tui.captions import Captions
+    from tui.live import RunInfo
+
+COUNTERS: dict[str, str] = {
+    "packets": "packets read",
+    "recorder_dropped": "packets dropped by the recorder",
+    "gaps": "gaps in connections: packets that are not in the capture",
+    "lost": "bytes in those gaps",
+    "resyncs": "times that messages were found again after a gap",
+    "cut": "frames of which the capture has only the beginning",
+    "undecoded": "frames whose body no definition fits",
+    "not_kafka": "connections that are not Kafka",
+    "tls": "connections encrypted with TLS, which cannot be read",
+}
+"""Counters of decoders.exchange.Health, and what they count."""
+MOST_PROBLEMS = 200
+"""Problems that are shown: the last ones."""
+
+
+class Health:
+    """Makes the blocks of the Health screen."""
+
+    def __init__(self, captions: Captions, live: RunInfo | None) -> None:
+        self._captions = captions
+        self._live = live
+        self._problems: tuple[int, Block] = (-1, _block("problems", []))
+        self._last: tuple[Block, ...] = ()
+
+    def blocks(self) -> tuple[Block, ...] | None:
+        """The blocks, None where they are what they were."""
+        index, live = self._captions.index, self._live
+        meta = {} if index is None else index.meta
+        counters = meta.get("health") or {}
+        counts = [f"  {counters.get(name) or 0:>13,}  {text}" for name, text in COUNTERS.items()]
+        found = [
+            _block("capture", _capture(index, meta, self._captions.error)),
+            _block("reading", ["Reading", *counts]),
+        ]
+        if live is not None:
+            stopped = live.stopped()
+            warnings = [*live.notes, *([f"recording stopped: {stopped}"] if stopped else ())]
+            if warnings:
+                found.append(_block("warnings", ["Warnings", *(f"  {warning}" for warning in warnings)]))
+        count = meta.get("problems") or 0
+        if self._problems[0] != count:
+            self._problems = (count, _problems(index, count))
+        blocks = (*found, self._problems[1])
+        if blocks == self._last:
+            return None
+        self._last = blocks
+        return blocks
+
+
+def _problems(index: IndexReader | None, count: int) -> Block:
+    last: deque[dict[str, Any]] = deque(() if index is None else index.problems(), MOST_PROBLEMS)
+    lines = [f"Problems outside of exchanges  {count:,}"]
+    filters: list[tuple[str, ...]] = [()]
+    for one in reversed(last):
+        lines.append(
+            f"  {one['timestamp'][11:23]} {one['code']}: {one['message']}"
+            f"  (connection {one['connection']}, {one['where']} byte {one['offset']})"
+        )
+        filters.append((f"connection == {one['connection']}",))
+    return Block("problems", tuple(lines), tuple(filters))
+
+
+def _capture(index: IndexReader | None, meta: dict[str, Any], error: str) -> list[str]:
+    if index is None:
+        return ["Capture", f"  {error or 'waiting for the index'}"]
+    total = meta.get("bytes_total")
+    read = f"{size_text(meta.get('bytes_read') or 0)}B" + (f" of {size_text(total)}B" if total else "") + " read"
+    lines = [f"Capture  {meta.get('state')}", *(f"  {Path(source)}" for source in meta.get("sources", ())), f"  {read}"]
+    lines.append(f"  {index.count - index.first:,} exchanges on {meta.get('connections') or 0:,} connections")
+    if index.first:
+        lines.append(f"  {index.first:,} older exchanges overwritten")
+    if meta.get("release"):
+        lines.append(f"  read as Kafka {meta['release']}")
+    if meta.get("error"):
+        lines.append(f"  ended early: {meta['error']['text']}")
+    return lines
+
+
+def _block(key: str, lines: list[str]) -> Block:
+    return Block(key, tuple(lines), ((),) * len(lines))

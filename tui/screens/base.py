@@ -1,0 +1,87 @@
+"""What all screens have: the lines around the panes, help, and the ways to leave."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import Container
+from textual.screen import Screen
+
+from tui import actions, look
+from tui.captions import Captions
+from tui.cells import Cells
+from tui.widgets.chrome import Bar
+
+if TYPE_CHECKING:
+    from tui.app import KproxyApp
+
+SMALL_COLUMNS, SMALL_ROWS = 60, 15
+"""Below this one line says that the terminal is too small."""
+
+
+class KproxyScreen(Screen[None]):
+    """A screen with the containers and bars #root, #title, #status, #keys and #small."""
+
+    CONTEXTS: ClassVar[tuple[str, ...]] = ("app",)
+    """Contexts whose actions hold in all panes of the screen."""
+    BINDINGS: ClassVar = actions.bindings("app")
+    DEFAULT_CSS = """
+    KproxyScreen { layout: vertical; background: ansi_default; }
+    KproxyScreen #small { display: none; height: 1; }
+    KproxyScreen .-nobar #keys { display: none; }
+    KproxyScreen .-tiny #title, KproxyScreen .-tiny #status, KproxyScreen .-tiny #keys { display: none; }
+    KproxyScreen .-tiny #small { display: block; }
+    """
+
+    app: KproxyApp
+
+    def __init__(self, cells: Cells, captions: Captions) -> None:
+        super().__init__()
+        self._cells = cells
+        self._captions = captions
+        self._interrupted = 0.0
+
+    @property
+    def _root(self) -> Container:
+        return self.query_one("#root", Container)
+
+    @property
+    def context(self) -> str:
+        """The context of the focused pane."""
+        return getattr(self.focused, "CONTEXT", "list")
+
+    def _mark_tiny(self) -> None:
+        """Say so where the terminal is too small for the screen."""
+        width, height = self.app.size
+        self._root.set_class(width < SMALL_COLUMNS or height < SMALL_ROWS, "-tiny")
+        self.query_one("#small", Bar).show(
+            ([(f"terminal too small ({width}x{height}, needs {SMALL_COLUMNS}x{SMALL_ROWS})", look.PLAIN)], [])
+        )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        return all(actions.is_enabled(context, action, self) for context in self.CONTEXTS)
+
+    def action_help(self) -> None:
+        from tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self._cells, (self.context, *self.CONTEXTS)))
+
+    def action_toggle_bar(self) -> None:
+        self._root.toggle_class("-nobar")
+
+    def action_redraw(self) -> None:
+        self.app.refresh(layout=True)
+
+    def action_back(self) -> None:
+        raise NotImplementedError
+
+    def action_quit_now(self) -> None:
+        self.app.exit()
+
+    def action_interrupt(self) -> None:
+        now = time.monotonic()
+        if now - self._interrupted < 2.0:
+            self.app.exit()
+        self._interrupted = now
+        self.notify("ctrl+c again leaves", timeout=2)

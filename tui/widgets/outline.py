@@ -1,0 +1,279 @@
+"""Things with what belongs to them as indented lines, which can be folded, searched and followed to exchanges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from textwrap import wrap
+from typing import Any, Final, NamedTuple
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+
+from tui import actions, look
+from tui.analysis import Block
+from tui.cells import Cells
+from tui.widgets.lines import Lines
+
+EXCHANGE: Final = re.compile(r"#([0-9]+)$")
+"""An exchange's number, at the end of a line."""
+FACTS: Final = "  "
+"""What stands between the facts of a line."""
+FOLD_CELLS: Final = 2
+HANGING: Final = 4
+"""Cells by which the further lines of a long text are indented."""
+
+
+class Shown(NamedTuple):
+    """A line on screen: `piece` of the text of line `line` of block `block`."""
+
+    block: int
+    line: int
+    first: bool
+    piece: str
+
+
+class Outline(Lines):
+    """Shows blocks; keeps the cursor on the same text of the same thing when they are others."""
+
+    CONTEXT = "outline"
+    BINDINGS = actions.bindings("outline")
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+    class Followed(Message):
+        """The exchange of the line under the cursor is to be shown."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    class FilterBy(Message):
+        """The exchanges that pass `tests` are to be shown."""
+
+        def __init__(self, tests: Sequence[str]) -> None:
+            super().__init__()
+            self.tests = tests
+
+    class FindAsked(Message):
+        """A text to find is to be asked for."""
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self.empty = ""
+        self.sought = ""
+        self._blocks: Sequence[Block] = ()
+        self._folded: set[Hashable] = set()
+        self._shown: list[Shown] = []
+        self._wrapped: dict[tuple[str, int], list[str]] = {}
+        self._width = -1
+
+    @property
+    def count(self) -> int:
+        self._reflow()
+        return len(self._shown)
+
+    @property
+    def things(self) -> int:
+        return len(self._blocks)
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        """Show other blocks."""
+        place = self._place()
+        self._blocks = blocks
+        self._width = -1
+        self._return_to(place)
+        self.content_changed()
+
+    def moved(self) -> None:
+        self.post_message(self.Moved())
+
+    # lines on screen
+
+    def _reflow(self) -> None:
+        """Make the lines for the width there is."""
+        width = self.size.width - 1
+        if width == self._width or width < 1:
+            return
+        old, self._wrapped = self._wrapped, {}
+        self._width = width
+        shown: list[Shown] = []
+        for number, block in enumerate(self._blocks):
+            lines = block.lines[:1] if block.key in self._folded else block.lines
+            for line, text in enumerate(lines):
+                key = (text, width)
+                pieces = old.get(key) or _wrap(self.cells.escape(text), width - FOLD_CELLS)
+                self._wrapped[key] = pieces
+                shown += [Shown(number, line, first == 0, piece) for first, piece in enumerate(pieces)]
+        self._shown = shown
+
+    def _place(self) -> tuple[Hashable, int, str, int] | None:
+        """Thing, line, its text, and the line on screen of the cursor."""
+        if not 0 <= self.cursor < len(self._shown):
+            return None
+        at = self._shown[self.cursor]
+        block = self._blocks[at.block]
+        return block.key, at.line, block.lines[at.line], self.cursor - self.top
+
+    def _return_to(self, place: tuple[Hashable, int, str, int] | None) -> None:
+        """Put the cursor where it was, or near it."""
+        self._reflow()
+        if place is None:
+            return
+        key, line, text, row = place
+        number = next((number for number, block in enumerate(self._blocks) if block.key == key), None)
+        if number is None:
+            return
+        lines = self._blocks[number].lines
+        if text in lines:
+            line = lines.index(text)
+        if key in self._folded:
+            line = 0
+        before = (index for index, at in enumerate(self._shown) if at.block == number and at.first and at.line <= line)
+        self.cursor = max(before, default=0)
+        self.top = self.cursor - row
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        at = self._shown[index]
+        block = self._blocks[at.block]
+        heading = at.line == 0
+        mark = " "
+        if heading and at.first and len(block.lines) > 1:
+            mark = self.cells.glyph("▸" if block.key in self._folded else "▾")
+        text = self.cells.fit(at.piece, width - FOLD_CELLS)
+        body, number = text, ""
+        found = EXCHANGE.search(text.rstrip())
+        if found:
+            body, number = text[: found.start()], text[found.start() :]
+        style = look.BOLD if heading else look.PLAIN
+        return [Segment(f"{mark} ", look.DIM), Segment(body, style), Segment(number, look.NAME)]
+
+    def beyond(self, line: int, width: int) -> list[Segment]:
+        if self.count or line != 1:
+            return []
+        return [Segment(self.cells.fit(f"  {self.empty}", width))]
+
+    def scroll_into_sight(self) -> bool:
+        """Scroll so that the whole line under the cursor shows."""
+        scrolled = super().scroll_into_sight()
+        last = self.cursor
+        while last + 1 < self.count and not self._shown[last + 1].first:
+            last += 1
+        return self.set_top(max(self.top, min(last - self.rows + 1, self.cursor))) or scrolled
+
+    # actions
+
+    def action_move(self, by: int) -> None:
+        """Move by whole lines, however long they are."""
+        index = self.cursor + by
+        while 0 <= index < self.count and not self._shown[index].first:
+            index += by
+        if index < self.count:
+            self.move_to(index)
+
+    def _under_cursor(self) -> tuple[Block, int] | None:
+        if not 0 <= self.cursor < self.count:
+            return None
+        at = self._shown[self.cursor]
+        return self._blocks[at.block], at.line
+
+    def action_enter(self) -> None:
+        here = self._under_cursor()
+        if here is None:
+            return
+        block, line = here
+        found = EXCHANGE.search(block.lines[line])
+        if found:
+            self.post_message(self.Followed(int(found[1])))
+        elif line == 0:
+            self._fold(block, fold=block.key not in self._folded)
+
+    def action_filter_by(self) -> None:
+        here = self._under_cursor()
+        if here is not None:
+            self.post_message(self.FilterBy(here[0].filters[here[1]]))
+
+    def action_fold(self) -> None:
+        here = self._under_cursor()
+        if here is not None:
+            self._fold(here[0], fold=True)
+
+    def action_unfold(self) -> None:
+        here = self._under_cursor()
+        if here is not None:
+            self._fold(here[0], fold=False)
+
+    def _fold(self, block: Block, *, fold: bool) -> None:
+        if len(block.lines) < 2 or (block.key in self._folded) == fold:
+            return
+        place = self._place()
+        (self._folded.add if fold else self._folded.discard)(block.key)
+        self._refold(place)
+
+    def action_fold_all(self) -> None:
+        place = self._place()
+        self._folded = {block.key for block in self._blocks if len(block.lines) > 1}
+        self._refold(place)
+
+    def action_unfold_all(self) -> None:
+        place = self._place()
+        self._folded.clear()
+        self._refold(place)
+
+    def _refold(self, place: tuple[Hashable, int, str, int] | None) -> None:
+        self._width = -1
+        self._return_to(place)
+        self.content_changed()
+
+    def action_find(self) -> None:
+        self.post_message(self.FindAsked())
+
+    def action_found(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) line with the text that is sought, in what is folded too."""
+        sought = self.sought.casefold()
+        if not sought or not self._blocks:
+            return
+        places = [(number, line) for number, block in enumerate(self._blocks) for line in range(len(block.lines))]
+        at = self._shown[self.cursor] if self.cursor < self.count else Shown(0, 0, True, "")
+        start = places.index((at.block, at.line))
+        for step in range(1, len(places) + 1):
+            number, line = places[(start + by * step) % len(places)]
+            block = self._blocks[number]
+            if sought in block.lines[line].casefold():
+                if line:
+                    self._fold(block, fold=False)
+                self.move_to(next(i for i, one in enumerate(self._shown) if (one.block, one.line) == (number, line)))
+                return
+        self.notify(f"nothing says {self.sought}", timeout=3)
+
+    def clicked(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.action_enter()
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` characters, cut between its facts where they fit, further ones indented."""
+    if len(text) <= width:
+        return [text]
+    body = text.lstrip(" ")
+    indent = " " * (len(text) - len(body))
+    further = indent + " " * HANGING
+    lines = [indent]
+    for fact in body.split(FACTS):
+        line = lines[-1]
+        joined = line + fact if line in {indent, further} else line + FACTS + fact
+        if len(joined) <= width:
+            lines[-1] = joined
+            continue
+        if line in {indent, further}:
+            lines.pop()
+        lines += wrap(
+            fact,
+            max(20, width),
+            initial_indent=further if lines else indent,
+            subsequent_indent=further,
+            break_on_hyphens=False,
+        )
+    return lines or [""]
