@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -44,6 +46,15 @@ def ended(pid: int | None) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+@contextmanager
+def changed(index: Path, view: str) -> Iterator[dict[str, Any]]:
+    """A snapshot to be changed and written again; the next process that adds up writes it as it was."""
+    path = index / "views" / f"{view}.json"
+    snapshot = json.loads(path.read_text())
+    yield snapshot
+    path.write_text(json.dumps(snapshot))
 
 
 def shown(app: KproxyApp) -> object:
@@ -103,7 +114,39 @@ async def test_enter_leads_to_the_exchange_and_back(captured: Path) -> None:
         await pilot.press("1")
         await pilot.pause()
         assert shown(app) is app.main
-        assert app.is_running
+        await pilot.press("q")  # nothing to go back to: it leaves
+        await until(lambda: app._exit, pilot)
+
+
+async def test_going_back_ends_somewhere(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(app, pilot, "5")
+        await pilot.press("j", "j", "enter")
+        await until(lambda: app.screen is app.main, pilot)
+        await pilot.press("q", "q", "q")
+        await until(lambda: app._exit, pilot)
+
+
+async def test_exchanges_with_other_numbers_are_not_led_to(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await go(app, pilot, "6")
+        with changed(captured, "connections") as snapshot:
+            snapshot["renumbered"] = True
+        screen._tick()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert shown(app) is screen
+        assert "counted anew" in "\n".join(grid(app))
+
+
+async def test_a_reason_leads_where_its_rebalance_does(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(app, pilot, "4")
+        await pilot.press("slash", *"because", "enter", "enter")
+        await until(lambda: app.screen is app.main and app.main.pane.selected == 140, pilot)
 
 
 async def test_a_line_filters_its_exchanges(captured: Path) -> None:
@@ -150,17 +193,14 @@ async def test_the_cursor_stays_on_its_thing_while_others_come(captured: Path) -
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "6")
         await pilot.press("j", "j", "j")
-        path = captured / "views" / "connections.json"
-        whole = path.read_bytes()
-        snapshot = json.loads(whole)
-        del snapshot["blocks"][0]
-        path.write_text(json.dumps(snapshot))
+        with changed(captured, "connections") as snapshot:
+            del snapshot["blocks"][0]
         screen._tick()
         await pilot.pause()
         assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
-        path.write_bytes(b"{")  # it is replaced whole, but whoever writes there, it is no reason to fall over
+        # it is replaced whole, but whoever writes there, it is no reason to fall over
+        (captured / "views" / "connections.json").write_bytes(b"{")
         screen._tick()
-        path.write_bytes(whole)
         await pilot.pause()
         assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
 
@@ -169,13 +209,9 @@ async def test_text_cannot_drive_the_terminal(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "3")
-        path = captured / "views" / "topics.json"
-        whole = path.read_bytes()
-        snapshot = json.loads(whole)
-        snapshot["blocks"][0]["lines"][0] = "evil\x1b[31m\u202e"
-        path.write_text(json.dumps(snapshot))
+        with changed(captured, "topics") as snapshot:
+            snapshot["blocks"][0]["lines"][0] = "evil\x1b[31m\u202e"
         screen._tick()
-        path.write_bytes(whole)
         await pilot.pause()
         assert "evil\\x1b[31m\\u202e" in "\n".join(grid(app))
         assert "".join(grid(app)).isascii()

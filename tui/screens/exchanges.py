@@ -461,7 +461,8 @@ class ExchangesScreen(KproxyScreen):
 
     def action_back(self) -> None:
         if self._came_from is not None and not self.reading:
-            self.app.go(self._came_from)
+            came_from, self._came_from = self._came_from, None
+            self.app.go(came_from)
             return
         if self.reading or (self.focused is not self.pane and self.detail_shown):
             self._root.remove_class("-reading")

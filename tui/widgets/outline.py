@@ -118,9 +118,9 @@ class Outline(Lines):
         return block.key, at.line, block.lines[at.line], self.cursor - self.top
 
     def _return_to(self, place: tuple[Hashable, int, str, int] | None) -> None:
-        """Put the cursor where it was, or near it."""
+        """Put the cursor where it was, or near it; at the top it stays at the top."""
         self._reflow()
-        if place is None:
+        if place is None or self.cursor == 0:
             return
         key, line, text, row = place
         number = next((number for number, block in enumerate(self._blocks) if block.key == key), None)
@@ -184,9 +184,9 @@ class Outline(Lines):
         if here is None:
             return
         block, line = here
-        found = EXCHANGE.search(block.lines[line])
-        if found:
-            self.post_message(self.Followed(int(found[1])))
+        number = _exchange(block.lines[: line + 1])
+        if number is not None:
+            self.post_message(self.Followed(number))
         elif line == 0:
             self._fold(block, fold=block.key not in self._folded)
 
@@ -253,6 +253,19 @@ class Outline(Lines):
             self.action_enter()
 
 
+def _exchange(lines: Sequence[str]) -> int | None:
+    """The exchange of the last of some lines, or of the line that it belongs to."""
+    room = len(lines[-1]) + 1
+    for text in reversed(lines):
+        indent = len(text) - len(text.lstrip(" "))
+        if indent >= room:
+            continue
+        room = indent
+        if found := EXCHANGE.search(text):
+            return int(found[1])
+    return None
+
+
 def _wrap(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` characters, cut between its facts where they fit, further ones indented."""
     if len(text) <= width:
@@ -261,16 +274,21 @@ def _wrap(text: str, width: int) -> list[str]:
     indent = " " * (len(text) - len(body))
     further = indent + " " * HANGING
     lines = [indent]
-    for fact in body.split(FACTS):
+    facts = body.split(FACTS)
+    if EXCHANGE.fullmatch(facts[-1]):
+        facts[-2:] = [FACTS.join(facts[-2:])]
+    for fact in facts:
         line = lines[-1]
         joined = line + fact if line in {indent, further} else line + FACTS + fact
         if len(joined) <= width:
             lines[-1] = joined
             continue
-        if line in {indent, further}:
+        # a word or two do not stand alone
+        alone = len(line) >= width // 2
+        if not alone:
             lines.pop()
         lines += wrap(
-            fact,
+            fact if alone else joined.lstrip(" "),
             max(20, width),
             initial_indent=further if lines else indent,
             subsequent_indent=further,

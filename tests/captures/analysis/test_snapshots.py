@@ -15,6 +15,7 @@ import pytest
 from captures.analysis import snapshots
 from captures.analysis.snapshots import blocks
 from captures.export.views import TEXTS
+from captures.index.format import ROWS, ROWS_HEADER
 from captures.index.indexer import run
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
@@ -55,6 +56,7 @@ def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None
     found = snapshot(index, view)
     assert found["state"] == "complete"
     assert found["exchanges"] == 176
+    assert found["renumbered"] is False
     assert found["bytes_read"] == found["bytes_total"] == CAPTURE.stat().st_size
     command = {"transactions": "txns", "connections": "conns"}.get(view, view)
     told = subprocess.run(
@@ -130,3 +132,12 @@ def test_an_unreadable_capture_is_told(tmp_path: Path) -> None:
     assert found["state"] == "failed"
     assert found["error"]
     assert found["blocks"]
+
+
+def test_a_ring_whose_beginning_is_gone_numbers_anew(index: Path) -> None:
+    with (index / ROWS).open("r+b") as rows:
+        header = ROWS_HEADER.unpack(rows.read(ROWS_HEADER.size))
+        rows.seek(0)
+        rows.write(ROWS_HEADER.pack(*header[:-1], 5))
+    subprocess.run([*COMMAND, str(index)], check=True, timeout=60)
+    assert snapshot(index, "topics")["renumbered"] is True
