@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
+
+
+class FormatError(Exception):
+    """Bytes that are not what the format says must stand at `offset` of the file."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
 
 
 class CaptureError(Exception):
@@ -18,3 +28,8 @@ class CaptureError(Exception):
         self.message = message
         self.path = path
         self.offset = offset
+
+    @classmethod
+    def of(cls, error: FormatError, path: Path | str) -> Self:
+        """The error of the file that holds these bytes."""
+        return cls(error.message, path, error.offset or None)

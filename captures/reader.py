@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from captures.definitions import definitions
-from captures.errors import CaptureError
+from captures.errors import CaptureError, FormatError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
-from captures.formats.records import FormatError, Walker
+from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
 from captures.source import FileSource, Part, open_source
@@ -189,7 +189,7 @@ class Reader:
             try:
                 packets = self._walk(part)
             except FormatError as error:
-                self._next_part(CaptureError(error.message, part.name, error.offset or None))
+                self._next_part(CaptureError.of(error, part.name))
                 continue
             except CaptureError as error:
                 self._next_part(error)
@@ -233,11 +233,8 @@ class Reader:
         return self._links.segments(view, records, part.base)
 
     def _cut(self, part: Part) -> CaptureError | None:
-        """What is left at the end of a file is a packet that was cut."""
-        if self._walker is None or self._walker.position >= part.size or not self.source.view(part):
-            return None
-        left = part.size - self._walker.position
-        return CaptureError(f"cut in a packet ({left} bytes of it are there)", part.name, self._walker.position)
+        error = detect.cut(self._walker, part.size) if self.source.view(part) else None
+        return None if error is None else CaptureError.of(error, part.name)
 
     def _next_part(self, error: CaptureError | None) -> None:
         """Go on with the next file; the first error is the one that is told."""
@@ -335,6 +332,8 @@ class Reader:
         """Number what began and put what is complete in order."""
         self._numbering.assign(self._began)
         self.started = [exchange for _, exchange in self._began]
+        self.health.repeated, self.health.stray = self._reassembler.repeated, self._reassembler.stray
+        self.health.fragments = self._links.incomplete
         done.sort(key=_address)
         return [item for _, item in done]
 

@@ -19,7 +19,7 @@ import numpy as np
 from captures.errors import CaptureError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
-from captures.formats.pcapng_writer import file_header, interface_header, packet, statistics
+from captures.formats.pcapng_writer import file_header, interface, packet, statistics
 from captures.formats.records import FormatError, Records
 from captures.source import FileSource, Part
 from captures.tcp.packets import endpoints, turned
@@ -125,7 +125,7 @@ class PacketFile:
         if number is None:
             number = self._interfaces[one.link] = len(self._interfaces)
             name = f"link{one.link}"
-            self._write(interface_header(name, one.link) if number else file_header(APPLICATION, name, (), one.link))
+            self._write(interface(name, one.link) if number else file_header(APPLICATION, name, (), one.link))
         before, after = packet(one.time, one.data, one.wire, number, one.comment)
         self._write(before, one.data, after)
         self._last = one.time

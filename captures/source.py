@@ -10,28 +10,101 @@ import json
 import mmap
 import os
 import select
+import stat
+import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
+from captures.compression import MAGIC_SIZE, CompressionError, is_compressed, pieces
 from captures.errors import CaptureError
 from captures.packed import Unpacked, packed_size
 from captures.ring import PACKED, RING_FILE, number_of
 
-STANDARD_INPUT = "-"
-CHUNK = 1 << 20
+STANDARD_INPUT: Final = "-"
+MOST_SPOOLED: Final = 64 << 30
+"""Bytes that are taken of a stream: a small compressed one may hold very many."""
+FIRST_STEP: Final = 1 << 18
+LARGEST_STEP: Final = 16 << 20
 _NOTHING = memoryview(b"")
+
+
+class Spool:
+    """A stream on its way into a temporary file, because readers go back in it.
+
+    The file lies in `directory`, by default the user's cache directory, is 0600, and goes with `close`. Raises
+    CaptureError where it cannot be made; `name` is the stream's.
+    """
+
+    def __init__(self, stream: Iterator[bytes], name: str, directory: Path | None = None) -> None:
+        place = spool_directory() if directory is None else directory
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(prefix="capture-", suffix=".spool", dir=place)
+        except OSError as error:
+            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", name) from None
+        self.path = Path(path)
+        self.name = name
+        self.ended = False
+        self.error: CaptureError | None = None
+        """Why the stream ended before its end, where it did."""
+        self._stream = stream
+        self._descriptor = descriptor
+        self.size = 0
+        self._finalizer = weakref.finalize(self, _remove, descriptor, path)
+
+    def take(self, least: int = 1) -> None:
+        """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""
+        wanted = self.size + least
+        while self.size < wanted and not self.ended:
+            self._take()
+
+    def _take(self) -> None:
+        try:
+            data = next(self._stream, b"")
+        except CompressionError as error:
+            self._end(str(error))
+        except CaptureError as error:
+            self.ended, self.error = True, error
+        except OSError as error:
+            self._end(f"cannot be read: {error.strerror}")
+        else:
+            if not data:
+                self.ended = True
+            elif self.size + len(data) > MOST_SPOOLED:
+                self._end(f"holds more than {MOST_SPOOLED} bytes")
+            else:
+                self._append(data)
+
+    def close(self) -> None:
+        self.ended = True
+        self._finalizer()
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                written = os.write(self._descriptor, rest)
+                self.size += written
+                rest = rest[written:]
+        except OSError as error:
+            self._end(f"cannot be spooled: {error.strerror}")
+
+    def _end(self, why: str) -> None:
+        self.ended = True
+        self.error = CaptureError(why, self.name)
 
 
 @dataclass(slots=True)
 class Part:
     """One file of a source: its bytes are the addresses [base, base + size).
 
-    `view` holds those bytes, or is empty where the file is gone (`size` then still says what it held).
+    `view` holds those bytes, or is empty where the file is gone (`size` then still says what it held). `name` is what
+    the user calls it; `path` is another file where it was not one that can be mapped.
     """
 
     path: Path
@@ -43,12 +116,15 @@ class Part:
     """No more bytes will come."""
     packed: bool = False
     """The file is compressed: `view` is empty, `size` counts what is in it, and `FileSource.view` opens it."""
+    spool: Spool | None = None
+    """What fills `path`."""
 
 
 class FileSource:
-    """Files read as one; the last of them may grow.
+    """Files read as one; the last of them may grow. What is compressed, or a pipe, is spooled to a temporary file.
 
-    Raises CaptureError where a file cannot be opened.
+    A single one is spooled while it is read; of several each is spooled before anything is read, because addresses
+    depend on the sizes of those before. Raises CaptureError where a file cannot be opened.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -58,9 +134,11 @@ class FileSource:
         """File descriptors, closed by `close` or with the source."""
         self._finalizer = weakref.finalize(self, _close, self._files)
         for path in paths:
-            self._open(path)
+            part = self._open(path)
+            if part.spool is not None and len(paths) > 1:
+                self._drain(part)
         for part in self.parts[:-1]:
-            part.final = True
+            part.final = part.spool is None or part.spool.error is None
 
     @property
     def size(self) -> int:
@@ -86,7 +164,21 @@ class FileSource:
 
         `wait` lets a source that is a stream block until there is. Raises CaptureError where a file has shrunk.
         """
-        return self._remap(self.parts[-1])
+        part = next((part for part in self.parts if not part.final), self.parts[-1])
+        spool = part.spool
+        if spool is None:
+            return self._remap(part)
+        spool.take(self._amount(part))
+        grown = self._remap(part)
+        if spool.ended and not grown:
+            part.final = True
+            if spool.error is not None:
+                raise spool.error
+        return grown
+
+    def _amount(self, part: Part) -> int:
+        """How much of a spooled part is taken at once; less at first, so that the first rows show soon."""
+        return min(max(part.size, FIRST_STEP), LARGEST_STEP)
 
     def written(self) -> int:
         """The end of what the files hold by now, of which `grow` may not have taken up all."""
@@ -107,10 +199,13 @@ class FileSource:
     @property
     def ended(self) -> bool:
         """Nothing more can come (a pipe that was closed); a file may always grow."""
-        return False
+        return all(part.spool is not None and part.spool.ended for part in self.parts)
 
     def close(self) -> None:
         """Close the files; memory stays mapped as long as somebody holds a slice of it."""
+        for part in self.parts:
+            if part.spool is not None:
+                part.spool.close()
         _close(self._files)
         self.parts = []
         self._bases = []
@@ -120,9 +215,27 @@ class FileSource:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise CaptureError(error.strerror or str(error), path) from None
+        # A pipe (of a shell: <(...)) cannot be mapped.
+        if not stat.S_ISREG(os.fstat(file).st_mode) or is_compressed(os.pread(file, MAGIC_SIZE, 0)):
+            return self._fill(Spool(_of_file(file), str(path)))
+        return self._add(path, file, str(path), base)
+
+    def _fill(self, spool: Spool) -> Part:
+        """Add a part that a spool fills."""
+        part = self._add(spool.path, os.open(spool.path, os.O_RDONLY | os.O_CLOEXEC), spool.name)
+        part.spool = spool
+        return part
+
+    def _drain(self, part: Part) -> None:
+        """Take all that a spool will ever give."""
+        if part.spool is not None:
+            part.spool.take(MOST_SPOOLED)
+        self._remap(part)
+
+    def _add(self, path: Path, file: int, name: str, base: int | None = None) -> Part:
         self._files[path] = file
         start = self.size if base is None else base
-        part = Part(path, str(path), start, 0, _NOTHING)
+        part = Part(path, name, start, 0, _NOTHING)
         self.parts.append(part)
         self._bases.append(start)
         self._remap(part)
@@ -279,53 +392,31 @@ class RingSource(FileSource):
 
 
 class SpoolSource(FileSource):
-    """A stream (standard input), written to a temporary file as it comes, because readers go back in it.
+    """A stream (standard input), spooled as it comes, and decompressed where it is compressed.
 
-    The file lies in `directory`, by default the user's cache directory, is 0600, and goes with `close`.
+    The temporary file lies in `directory`, by default the user's cache directory.
     """
 
     def __init__(self, stream: BinaryIO, name: str = STANDARD_INPUT, directory: Path | None = None) -> None:
         super().__init__(())
         self._stream = stream.fileno()
-        self._ended = False
-        import tempfile
-
-        place = spool_directory() if directory is None else directory
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, path = tempfile.mkstemp(prefix="stdin-", suffix=".spool", dir=place)
-        except OSError as error:
-            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", name) from None
-        self._spool = descriptor
-        self._spool_finalizer = weakref.finalize(self, _remove, descriptor, path)
-        self._open(Path(path)).name = name
-
-    @property
-    def ended(self) -> bool:
-        return self._ended
+        self._fill(Spool(pieces(self._stream), name, directory))
 
     def grow(self, *, wait: bool = False) -> bool:
-        if not self._ended and (wait or select.select([self._stream], [], [], 0)[0]):
-            data = os.read(self._stream, CHUNK)
-            if data:
-                self._write(data)
-            else:
-                self._ended = True
-        return self._remap(self.parts[-1])
+        if not wait and not self.ended and not select.select([self._stream], [], [], 0)[0]:
+            return self._remap(self.parts[0])
+        return super().grow(wait=wait)
 
-    def close(self) -> None:
-        self._spool_finalizer()
-        super().close()
+    def _amount(self, part: Part) -> int:  # noqa: ARG002
+        return 1  # what has come is shown
 
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[os.write(self._spool, rest) :]
-        except OSError as error:
-            self._ended = True
-            name = self.parts[-1].name
-            raise CaptureError(f"cannot be spooled: {error.strerror}", name, self.parts[-1].size) from None
+
+def _of_file(descriptor: int) -> Iterator[bytes]:
+    """What a file holds, decompressed; closes it at the end."""
+    try:
+        yield from pieces(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _size(path: Path) -> int:
@@ -352,11 +443,24 @@ def spool_directory() -> Path:
     return user_cache_path("kproxy") / "spool"
 
 
-def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False) -> FileSource:
+def check(paths: Sequence[Path]) -> None:
+    """Raise CaptureError where one of these files or directories cannot be opened; nothing is read."""
+    for path in paths:
+        if path.is_dir():
+            RingSource(path).close()
+            continue
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            raise CaptureError(error.strerror or str(error), path) from None
+
+
+def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False, ordered: bool = False) -> FileSource:
     """The source of one capture or of several read as one; `live` as for RingSource.
 
-    A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Raises CaptureError
-    where one of them cannot be opened or is empty (a stream may still be).
+    A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
+    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. Raises
+    CaptureError where one of them cannot be opened or is empty (a stream may still be).
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -367,10 +471,14 @@ def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False)
         import sys
 
         return SpoolSource(sys.stdin.buffer)
-    files = [Path(path) for path in named]
+    files = list(dict.fromkeys(Path(path) for path in named))
     for path in files:
         if path.is_dir():
             if len(files) > 1:
                 raise CaptureError("a directory cannot be read together with other captures", path)
             return RingSource(path, live=live)
+    if len(files) > 1 and not ordered:
+        from captures.joining import JoinedSource
+
+        return JoinedSource(files)
     return FileSource(files)

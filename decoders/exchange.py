@@ -128,7 +128,9 @@ class StreamProblem:
 class Health:
     """What a reading could not give, counted; one object for all connections.
 
-    The reader counts packets, bytes and recorder_dropped, the conversations what follows from bytes (`lost` is bytes
+    The reader counts packets, bytes, recorder_dropped, repeated (TCP segments whose bytes were all there already: sent
+    again, or captured twice), stray (bytes sent after the end of their connection) and fragments (IP fragments whose
+    packet's beginning is missing), the conversations what follows from bytes (`lost` is bytes
     in gaps; not_kafka and tls are connections; `cut` is frames that miss bytes), and whoever decodes bodies
     `undecoded` (frames whose body no definition fits).
     """
@@ -143,3 +145,6 @@ class Health:
     not_kafka: int = 0
     tls: int = 0
     recorder_dropped: int = 0
+    repeated: int = 0
+    stray: int = 0
+    fragments: int = 0

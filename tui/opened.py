@@ -119,7 +119,7 @@ class Opener:
             if self._source is None:
                 from captures.source import open_source
 
-                self._source = open_source(self._index.meta["sources"])
+                self._source = open_source(self._index.meta["sources"], ordered=True)
             wanted = sum(length for _, length in frame.spans)
             data = bytes(frame.data(self._source))
             if len(data) < wanted:

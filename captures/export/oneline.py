@@ -131,6 +131,8 @@ def health_note(health: Health) -> str | None:
         (health.undecoded, "frames undecoded"),
         (health.not_kafka, "connections that are not Kafka"),
         (health.tls, "connections in TLS"),
+        (health.stray, "bytes after the end of their connection"),
+        (health.fragments, "IP fragments without their beginning"),
     )
     told = [f"{count:,} {what}" for count, what in counts if count]
     return ", ".join(told) or None

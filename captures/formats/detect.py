@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from captures.errors import FormatError
 from captures.formats.pcap import HEADER, MAGIC, PcapWalker
 from captures.formats.pcapng import MAGIC as PCAPNG
 from captures.formats.pcapng import PcapngWalker
-from captures.formats.records import FormatError, Walker
+from captures.formats.records import Walker
 
 OTHERS: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "compressed with gzip: unpack it first, or `gzip -dc FILE | kproxy … -`"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first, or `zstd -dc FILE | kproxy … -`"),
-    (b"\xfd7zXZ\x00", "compressed with xz: unpack it first, or `xz -dc FILE | kproxy … -`"),
-    (b"\x04\x22\x4d\x18", "compressed with lz4: unpack it first, or `lz4 -dc FILE | kproxy … -`"),
+    (b"\x02\x21\x4c\x18", "compressed with lz4 in its legacy form: unpack it first, or `lz4 -dc FILE | kproxy … -`"),
     (b"BZh", "compressed with bzip2: unpack it first, or `bzip2 -dc FILE | kproxy … -`"),
     (b"PK\x03\x04", "a zip archive: unpack it first"),
     (b"snoop\x00\x00\x00", "a snoop capture: convert it with `editcap -F pcap`"),
@@ -53,3 +51,10 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
     if len(start) < 4 and any(magic.startswith(start) for magic in (*MAGIC, PCAPNG)):
         raise FormatError(f"cut in its header ({len(start)} bytes)", len(start))
     raise FormatError("is neither pcap nor pcapng", 0)
+
+
+def cut(walker: Walker | None, size: int) -> FormatError | None:
+    """What is left at the end of a file of `size` bytes is a packet that was cut."""
+    if walker is None or walker.position >= size:
+        return None
+    return FormatError(f"cut in a packet ({size - walker.position} bytes of it are there)", walker.position)

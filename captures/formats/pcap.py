@@ -6,8 +6,9 @@ import struct
 
 import numpy as np
 
+from captures.errors import FormatError
 from captures.formats.gather import Bytes
-from captures.formats.records import FormatError, Records
+from captures.formats.records import Records
 
 HEADER = 24
 RECORD = 16

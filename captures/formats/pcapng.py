@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captures.errors import FormatError
 from captures.formats.gather import Bytes
-from captures.formats.records import FormatError, Records
+from captures.formats.records import Records
 from captures.tcp.packets import Ints
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6

@@ -48,38 +48,46 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, total) + body + struct.pack("<I", total)
 
 
-def file_header(application: str, interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
+def file_header(application: str, name: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
     """Section header with comments on the whole file, and the one interface description that follows it."""
-    section = (
+    return section(application, comments) + interface(name, link)
+
+
+def section(application: str, comments: Sequence[str] = ()) -> bytes:
+    """Section header with comments on the whole file."""
+    body = (
         struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
         + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
         + _option(_SHB_USERAPPL, application.encode())
         + bytes(4)
     )
-    return _block(0x0A0D0D0A, section) + interface_header(interface, link)
+    return _block(0x0A0D0D0A, body)
 
 
-def interface_header(interface: str, link: int) -> bytes:
-    """The description of one more interface, whose number is how many came before it."""
+def interface(name: str, link: int, digits: int = 9) -> bytes:
+    """Interface description; times of its packets count in 10**-digits seconds."""
     described = (
         struct.pack("<HHI", link, 0, 0)
-        + _option(_IF_NAME, interface.encode())
-        + _option(_IF_TSRESOL, b"\x09")
+        + _option(_IF_NAME, cut(name))
+        + _option(_IF_TSRESOL, bytes((digits,)))
         + bytes(4)
     )
     return _block(1, described)
 
 
 def packet(
-    time_ns: int, data: bytes | memoryview, length: int, interface: int = 0, comment: str | None = None
+    time: int, data: bytes | memoryview, length: int, number: int = 0, comment: str | None = None
 ) -> tuple[bytes, bytes]:
-    """What stands before and after a packet's captured bytes in the file; the packet had `length` bytes."""
+    """What stands before and after a packet's captured bytes in the file; the packet had `length` bytes.
+
+    `time` counts in units of interface `number`.
+    """
     captured = len(data)
     trailer = bytes(-captured & 3)
     if comment is not None:
         trailer += _option(_OPT_COMMENT, cut(comment)) + bytes(4)
     total = 32 + captured + len(trailer)
-    before = _PACKET(6, total, interface, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length)
+    before = _PACKET(6, total, number, time >> 32, time & 0xFFFFFFFF, captured, length)
     return before, trailer + total.to_bytes(4, "little")
 
 

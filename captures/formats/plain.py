@@ -23,6 +23,8 @@ DEEPEST = 8
 FIN = 0x01
 MOST_FRAGMENTED = 1024
 """Fragmented packets of which something is remembered."""
+LONGEST_WAIT = 60_000_000_000
+"""Nanoseconds after which a fragment with the same identification is another packet's (RFC 1122)."""
 MOST_PIECES = 64
 """Later fragments kept until the first one comes; 65,535 bytes in pieces of an MTU are 45."""
 
@@ -60,9 +62,10 @@ class Piece:
 class Fragmented:
     """What is known of a packet that came in fragments."""
 
-    __slots__ = ("header", "key", "pieces")
+    __slots__ = ("header", "key", "pieces", "time")
 
-    def __init__(self) -> None:
+    def __init__(self, time: int) -> None:
+        self.time = time
         self.key: bytes | None = None
         self.header: tuple[int, int, int, int] = (0, 0, 0, 0)
         self.pieces: list[Piece] = []
@@ -193,11 +196,10 @@ class Plain:
         """A fragment is a stretch of its segment; those that come before the first one wait for its TCP header."""
         at, end, stop = span
         whole = self._fragmented.get(name)
-        if whole is None or (offset == 0 and whole.key is not None):
-            whole = self._fragmented[name] = Fragmented()
+        if whole is None or (offset == 0 and whole.key is not None) or abs(record.time - whole.time) > LONGEST_WAIT:
+            whole = self._fragmented[name] = Fragmented(record.time)
             if len(self._fragmented) > MOST_FRAGMENTED:
-                _, oldest = self._fragmented.popitem(last=False)
-                self.incomplete += len(oldest.pieces)
+                self._fragmented.popitem(last=False)
         length = stop - at
         piece = Piece(record.time, record.base + min(at, end), offset, length, min(max(end - at, 0), length), last)
         if offset == 0:
@@ -206,13 +208,14 @@ class Plain:
             whole.key = name[: len(name) - (2 if len(name) == 10 else 4)] + bytes(view[at : at + 4])
             whole.header = (*_tcp(view, at), (view[at + 12] >> 4) * 4)
             rows.extend(_row(whole, each, record.position) for each in (piece, *whole.pieces))
+            self.incomplete -= len(whole.pieces)
             whole.pieces = []
         elif whole.key is not None:
             rows.append(_row(whole, piece, record.position))
-        elif len(whole.pieces) < MOST_PIECES:
-            whole.pieces.append(piece)
         else:
             self.incomplete += 1
+            if len(whole.pieces) < MOST_PIECES:
+                whole.pieces.append(piece)
 
 
 def _row(whole: Fragmented, piece: Piece, position: int) -> Row:

@@ -28,15 +28,6 @@ class Records:
         return len(self.data)
 
 
-class FormatError(Exception):
-    """Bytes that are not what the format says must stand at `offset` of the file."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.offset = offset
-
-
 class Walker(Protocol):
     """Walks the records of one file, from where it stopped last time.
 

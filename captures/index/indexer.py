@@ -19,7 +19,7 @@ from captures.garbage import few_collections
 from captures.index.summary import Summariser
 from captures.index.writer import IndexWriter, Mark, NoIndex, Summary
 from captures.reader import Reader
-from captures.source import STANDARD_INPUT
+from captures.source import STANDARD_INPUT, RingSource
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
 from decoders.knowledge import Fact, Knowledge
@@ -58,8 +58,9 @@ class Indexer:
         self.reader = captures_reader.read(captures, ports=ports, release=release, given=given, follow=follow)
         source = self.reader.source
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
-        # what came through a pipe lies in a spool: a viewer reads the bytes there
-        held = [part.path for part in source.parts] if self.streaming else [Path(path) for path in captures]
+        # what came through a pipe, or was compressed, lies in a spool: a viewer reads the bytes there
+        self.spooled = any(part.spool is not None for part in source.parts)
+        held = [source.directory] if isinstance(source, RingSource) else [part.path for part in source.parts]
         paths = [str(path.absolute()) for path in held]
         self._follow = follow
         self._watch = watch
@@ -80,6 +81,8 @@ class Indexer:
         )
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
+        elif self.spooled:
+            self.writer.meta["names"] = [part.name.rpartition("/")[2] for part in source.parts]
         self._headers_only: dict[int, Exchange] = {}
         self._nodes = 0
         self._base = 0
@@ -102,6 +105,11 @@ class Indexer:
         if self.reader.finished or now - self._meta_written >= META_SECONDS:
             self._write_meta()
         return not self.reader.idle
+
+    @property
+    def _whole(self) -> bool:
+        """The size of what is read is known."""
+        return not self.streaming and all(part.spool is None or part.spool.ended for part in self.reader.source.parts)
 
     def stop(self) -> None:
         """Take in what is left and end the reading where it is."""
@@ -177,7 +185,7 @@ class Indexer:
         self.writer.write_meta(
             state=state,
             bytes_read=self.reader.position,
-            bytes_total=None if self.streaming or self._follow else self.reader.source.size,
+            bytes_total=None if self._follow or not self._whole else self.reader.source.size,
             health=asdict(self.reader.health),
             precision=self.reader.precision,
             error=None
@@ -199,7 +207,7 @@ def run(
 ) -> CaptureError | None:
     """Index until the capture ends (following: until `stopping` is set); the error that ended it early, if one did.
 
-    A pipe blocks between steps. The spool of a pipe is kept while this runs. Raises as `Indexer` does.
+    A pipe blocks between steps. Spools are kept while this runs. Raises as `Indexer` does.
     """
     stopping = stopping or threading.Event()
     indexer = _open(captures, directory, ports, release, given, stopping, watch, follow=follow)
@@ -208,7 +216,7 @@ def run(
             if not indexer.step(wait=indexer.streaming):
                 stopping.wait(POLL_SECONDS)
         indexer.stop()
-        if indexer.streaming:
+        if indexer.spooled:
             # bytes are read from the spool as long as somebody looks
             stopping.wait()
     finally:

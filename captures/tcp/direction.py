@@ -86,6 +86,11 @@ class Direction:
     run: Run | None = None
     """The run of this batch that delivery goes on in."""
 
+    @property
+    def held(self) -> int:
+        """Grows with every byte that was not there yet."""
+        return self.next + self.pending_bytes
+
     def offset(self, seq: int) -> int:
         """Stream offset of a sequence number, the nearest to the one expected next."""
         assert self.base is not None  # noqa: S101

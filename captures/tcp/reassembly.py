@@ -115,6 +115,8 @@ class Reassembler:
         """Times of the last packet before and the first one after missing packets."""
         self.stray = 0
         """Bytes that belong to no connection: sent after its end."""
+        self.repeated = 0
+        """Segments whose bytes were all there already: sent again, or captured twice."""
 
     def feed(self, packets: Packets) -> list[TcpConnection]:
         """The connections that got something, in the order of their first packet; take their events with `take`."""
@@ -379,7 +381,9 @@ class Reassembler:
                 self.stray += length
             else:
                 piece.start, piece.end = start, start + length
+                held, kept_alive = side.held, length == 1 and start == side.next - 1
                 side.take(piece, now, self._same, connection.events)
+                self.repeated += side.held == held and not kept_alive
         elif side.base is None and not flags & RST:
             side.begin(seq, soft=True)
         if flags & FIN and side.fin is None and side.base is not None:

@@ -164,7 +164,7 @@ def command(
                 reader = _write_tables(source, known, ports, selection, view, redaction, target, wanted)
             else:
                 reader = Reader(source, known, ports=ports)
-                with output(target, [part.path for part in source.parts]) as out:
+                with output(target, [Path(name) for part in source.parts for name in (part.path, part.name)]) as out:
                     if form == "pcapng":
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
@@ -432,7 +432,8 @@ def _jobs(
     if alone:
         return 1
     if wanted is None:
-        return min(parallel.usable_cores(), parallel.MOST_JOBS) if source.size >= SMALL else 1
+        large = source.size >= SMALL or any(part.spool is not None for part in source.parts)
+        return min(parallel.usable_cores(), parallel.MOST_JOBS) if large else 1
     return wanted
 
 

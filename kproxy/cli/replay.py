@@ -222,11 +222,11 @@ def _indexed(
     captures: tuple[Path, ...], ports: Ports | None, release: str | None, given: tuple[str, ...]
 ) -> Iterator[_Index]:
     """Captures while a process of its own indexes them; the index goes with the block."""
-    from captures.source import open_source
+    from captures.source import check
     from kproxy import scratch
 
     if not any(str(path) == "-" for path in captures):
-        open_source(list(captures)).close()  # what cannot be opened is told before the screen is taken
+        check(captures)  # what cannot be opened is told before the screen is taken
     parent = scratch.new(scratch.cache_dir(), "replay")
     held = scratch.hold(parent)
     arguments = ["--port", str(ports)] if ports else []

@@ -177,7 +177,7 @@ def test_usage(arguments: list[str], message: str) -> None:
         ("empty", b"", "is empty"),
         ("text", b"Dear capture,\n", "neither pcap nor pcapng"),
         ("header", files.pcap([])[:13], "cut in its pcap header"),
-        ("packed.gz", b"\x1f\x8b\x08\x00\x00", "compressed with gzip"),
+        ("packed.gz", b"\x1f\x8b\x08\x00\x00", "the gzip data is"),
         ("directory", "directory", "without recording segments"),
     ],
 )

@@ -1,0 +1,133 @@
+"""Compressed streams, told by their first bytes: gzip, zstd, lz4 (frames) and xz, one or several after another."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Final, cast
+
+PIECE: Final = 1 << 20
+"""Bytes that are given at a time."""
+MAGIC_SIZE: Final = 4
+_GZIP_WINDOW: Final = 31
+_ZSTD_INPUT: Final = 4096
+"""Compressed bytes that are decompressed at a time: no more than 128 MB can come of them."""
+
+
+class CompressionError(ValueError):
+    """Compressed bytes that cannot be decompressed (on)."""
+
+
+def _gzip(stream: io.RawIOBase) -> Iterator[bytes]:
+    from isal import isal_zlib
+
+    member = isal_zlib.decompressobj(_GZIP_WINDOW)
+    while data := stream.read(PIECE):
+        while data:
+            if member.eof:
+                data = data.lstrip(b"\0")  # padding, as of tapes
+                if not data:
+                    break
+                member = isal_zlib.decompressobj(_GZIP_WINDOW)
+            if made := member.decompress(data, PIECE):
+                yield made
+            data = member.unused_data if member.eof else member.unconsumed_tail
+    if not member.eof:
+        raise EOFError
+
+
+def _lz4(stream: io.RawIOBase) -> Iterator[bytes]:
+    import lz4.frame
+
+    with lz4.frame.LZ4FrameFile(stream) as file:
+        while data := file.read1(PIECE):
+            yield data
+
+
+def _xz(stream: io.RawIOBase) -> Iterator[bytes]:
+    with lzma.LZMAFile(cast("IO[bytes]", stream)) as file:
+        while data := file.read1(PIECE):
+            yield data
+
+
+def _zstd(stream: io.RawIOBase) -> Iterator[bytes]:
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor()
+    frame = decompressor.decompressobj()
+    try:
+        while data := stream.read(_ZSTD_INPUT):
+            while data:
+                if frame.eof:
+                    frame = decompressor.decompressobj()
+                if made := frame.decompress(data):
+                    yield made
+                data = frame.unused_data if frame.eof else b""
+    except zstandard.ZstdError as error:
+        raise CompressionError(str(error)) from None
+    if not frame.eof:
+        raise EOFError
+
+
+_READERS: Final[tuple[tuple[bytes, str, Callable[[io.RawIOBase], Iterator[bytes]]], ...]] = (
+    (b"\x1f\x8b", "gzip", _gzip),
+    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    *((bytes((low, 0x2A, 0x4D, 0x18)), "zstd", _zstd) for low in range(0x50, 0x60)),  # a frame to skip, as pzstd's
+    (b"\x04\x22\x4d\x18", "lz4", _lz4),
+    (b"\xfd7zX", "xz", _xz),
+)
+
+
+def is_compressed(start: bytes) -> bool:
+    """Whether a stream that begins with these bytes (MAGIC_SIZE of them) is a compressed one."""
+    return any(start.startswith(magic) for magic, _, _ in _READERS)
+
+
+def pieces(descriptor: int) -> Iterator[bytes]:
+    """What a file or pipe holds, decompressed where it is compressed, as it comes.
+
+    Raises CompressionError where it is damaged or cut, after all that could be decompressed, and OSError.
+    """
+    start = b""
+    while len(start) < MAGIC_SIZE and (more := os.read(descriptor, MAGIC_SIZE - len(start))):
+        start += more
+    for magic, name, read in _READERS:
+        if start.startswith(magic):
+            yield from _decompressed(read(_Rewound(start, descriptor)), name)
+            return
+    while start:
+        yield start
+        start = os.read(descriptor, PIECE)
+
+
+def _decompressed(read: Iterator[bytes], name: str) -> Iterator[bytes]:
+    from isal import isal_zlib
+
+    try:
+        yield from read
+    except EOFError:
+        raise CompressionError(f"the {name} data is cut: it ends before its end is marked") from None
+    except (CompressionError, lzma.LZMAError, isal_zlib.IsalError, zlib.error, RuntimeError) as error:
+        raise CompressionError(f"the {name} data is damaged: {error}") from None
+
+
+class _Rewound(io.RawIOBase):
+    """A descriptor of which `start` was read already."""
+
+    def __init__(self, start: bytes, descriptor: int) -> None:
+        self._start = start
+        self._descriptor = descriptor
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # narrower than any buffer
+        if self._start:
+            count = min(len(self._start), len(buffer))
+            buffer[:count] = self._start[:count]
+            self._start = self._start[count:]
+            return count
+        return os.readv(self._descriptor, [buffer])

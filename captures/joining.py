@@ -1,0 +1,198 @@
+"""Several captures as one, in the order of time, however they are named or given.
+
+Files that follow one another (a rotated ring) are read so. Those whose times overlap (of two interfaces, two hosts, the
+two directions of a tap) are merged into a temporary pcapng file, because addresses must grow with time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from captures.errors import CaptureError, FormatError
+from captures.formats import detect, pcapng_writer
+from captures.formats.records import Records, Walker
+from captures.source import FileSource, Part, Spool
+from captures.tcp.packets import Ints
+
+BATCH: Final = 32_768
+DISORDER: Final = 1_000_000
+"""Nanoseconds by which a file may reach into the one that follows it: packets are out of order by as much in one."""
+PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When the packets of a file were captured, nanoseconds since the epoch; `index` is its place among those given."""
+
+    first: int
+    last: int
+    index: int
+
+
+class JoinedSource(FileSource):
+    """Several files as one. Raises CaptureError where one cannot be opened."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__(paths)
+        spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]
+        groups = overlapping([one for one in spans if one is not None])
+        given, self.parts, self._bases = self.parts, [], []
+        for group in groups:
+            together = [given[one.index] for one in group]
+            if len(together) == 1:
+                self._append(together[0])
+            else:
+                self._merge(together)
+        for part, found in zip(given, spans, strict=True):
+            if found is None:  # the reader says what is wrong with it
+                self._append(part)
+        for part in self.parts:
+            part.final = part is not self.parts[-1] and (part.spool is None or part.spool.error is None)
+
+    def _append(self, part: Part) -> None:
+        part.base = self.size
+        self.parts.append(part)
+        self._bases.append(part.base)
+
+    def _merge(self, parts: list[Part]) -> None:
+        spool = Spool(merged(parts), " + ".join(part.name for part in parts))
+        self._drain(self._fill(spool))
+        for part in parts:
+            part.view = memoryview(b"")
+            os.close(self._files.pop(part.path))
+            if part.spool is not None:
+                part.spool.close()
+
+
+def span(view: memoryview, index: int) -> Span | None:
+    """The times in a file; None where it has no packet or is no capture."""
+    stream = Stream(view)
+    first = last = None
+    while stream.fill():
+        first = int(stream.keys[0]) if first is None else first
+        last = int(stream.keys[-1])
+        stream.drop(len(stream.keys))
+    return None if first is None or last is None else Span(first, last, index)
+
+
+def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
+    """The files in the order of their first packets; those that must be merged together in one list."""
+    groups: list[list[Span]] = []
+    last = 0
+    for one in sorted(spans, key=lambda one: one.first):
+        if groups and (one.first < last - DISORDER or one.last < last):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+        last = max(last, one.last)
+    return groups
+
+
+def merged(parts: Sequence[Part]) -> Iterator[bytes]:
+    """The packets of several files in the order of time, as a pcapng file.
+
+    No packet overtakes one of its own file. Raises CaptureError at the end where one of them could not be read to its
+    end.
+    """
+    streams = [Stream(part.view) for part in parts]
+    interfaces: dict[tuple[int, int, bool], int] = {}
+    out = bytearray(pcapng_writer.section("kproxy"))
+    while active := [(number, stream) for number, stream in enumerate(streams) if stream.fill()]:
+        limit = min(int(stream.keys[-1]) for _, stream in active)
+        counts = [int(np.searchsorted(stream.keys, limit, "right")) for _, stream in active]
+        keys = np.concatenate([stream.keys[:count] for (_, stream), count in zip(active, counts, strict=True)])
+        whose = np.repeat(np.arange(len(active)), counts)
+        which = np.concatenate([np.arange(count) for count in counts])
+        for i in np.argsort(keys, kind="stable").tolist():
+            number, stream = active[int(whose[i])]
+            link, time, data, wire, comment = stream.packet(int(which[i]))
+            name = (number, link, stream.walker.nanoseconds)
+            if name not in interfaces:
+                interfaces[name] = len(interfaces)
+                out += pcapng_writer.interface(parts[number].name, link, 9 if name[2] else 6)
+            units = time if name[2] else time // 1000
+            before, after = pcapng_writer.packet(units, data, wire, interfaces[name], comment)
+            out += before
+            out += data
+            out += after
+            if len(out) >= PIECE:
+                yield bytes(out)
+                out.clear()
+        for (_, stream), count in zip(active, counts, strict=True):
+            stream.drop(count)
+    dropped = sum(stream.dropped for stream in streams)
+    if dropped:
+        out += pcapng_writer.statistics(0, 0, dropped)
+    yield bytes(out)
+    for part, stream in zip(parts, streams, strict=True):
+        error = stream.error or detect.cut(stream.reading, len(part.view))
+        if error is not None:
+            raise CaptureError.of(error, part.name)
+        if part.spool is not None and part.spool.error is not None:
+            raise part.spool.error
+
+
+class Stream:
+    """The packets of one file; `keys` are their times, each not before the one before it."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.keys: Ints = np.empty(0, np.int64)
+        self.error: FormatError | None = None
+        self.reading: Walker | None = None
+        self._view = view
+        self._records: Records | None = None
+        self._taken = 0
+        self._last = 0
+        try:
+            self.reading = detect.walker(view, whole=True)
+        except FormatError as error:
+            self.error = error
+
+    @property
+    def walker(self) -> Walker:
+        assert self.reading is not None  # noqa: S101 (it has given packets)
+        return self.reading
+
+    @property
+    def dropped(self) -> int:
+        return 0 if self.reading is None else self.reading.dropped
+
+    def fill(self) -> bool:
+        """Whether there are packets (still)."""
+        while not len(self.keys) and self.reading is not None and self.error is None:
+            try:
+                self._records = self.reading.walk(self._view, BATCH)
+            except FormatError as error:
+                self.error = error
+                self._records = None
+            if self._records is None:
+                break
+            self._taken = 0
+            self.keys = np.maximum.accumulate(np.maximum(self._records.time, self._last))
+            self._last = int(self.keys[-1])
+        return len(self.keys) > 0
+
+    def drop(self, count: int) -> None:
+        """Let go of the first `count` packets."""
+        self.keys = self.keys[count:]
+        self._taken += count
+
+    def packet(self, index: int) -> tuple[int, int, memoryview, int, str | None]:
+        """Link-layer type, time, captured bytes, length on the wire and comment of a packet."""
+        records = self._records
+        assert records is not None  # noqa: S101 (there is a packet)
+        i = self._taken + index
+        data, link = int(records.data[i]), records.link
+        return (
+            link if isinstance(link, int) else int(link[i]),
+            int(records.time[i]),
+            self._view[data : data + int(records.captured[i])],
+            int(records.wire[i]),
+            records.comments.get(i),
+        )

@@ -1,0 +1,130 @@
+"""Several files as one: whatever their names, order, formats and overlaps, what the whole capture gives."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from captures.errors import CaptureError
+from captures.joining import JoinedSource, Span, overlapping
+from captures.reader import read
+from captures.source import open_source
+from tests.captures import files, traffic
+
+WHOLE = traffic.exported(traffic.KAFKA_1_1)
+
+
+@pytest.fixture(autouse=True)
+def _spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def written(directory: Path, number: int, taken: list[files.Packet]) -> Path:
+    """Some packets in one of several formats."""
+    forms = (
+        files.pcap(taken),
+        traffic.pcapng(taken),
+        gzip.compress(files.pcap(taken, order=">")),
+        files.pcap(taken, nano=True),
+    )
+    return files.write(directory / f"{random.Random(number).random()}", forms[number % len(forms)])
+
+
+def same(reader_lines: list[dict[str, object]]) -> None:
+    """The exchanges of the whole capture; times may have more digits."""
+    cut = traffic.comparable(reader_lines).replace('000Z"', 'Z"')
+    assert cut == traffic.comparable(WHOLE).replace('000Z"', 'Z"')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rotated_ring_in_any_order(seed: int, tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    dice = random.Random(seed)
+    cuts = [0, *sorted(dice.sample(range(1, len(taken)), 5)), len(taken)]
+    paths = [written(tmp_path, i, taken[a:b]) for i, (a, b) in enumerate(pairwise(cuts))]
+    dice.shuffle(paths)
+    source = open_source(paths)
+    assert len(source.parts) == len(paths)
+    same(traffic.lines(read(source)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_captures_of_the_same_time_are_merged(seed: int, tmp_path: Path) -> None:
+    """Each packet is in one of three files: two of the same moments, and one of their end."""
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    dice = random.Random(seed)
+    last = len(taken) - 300
+    shares: list[list[files.Packet]] = [[], [], taken[last:]]
+    for packet in taken[:last]:
+        shares[dice.randrange(2)].append(packet)
+    paths = [written(tmp_path, i + seed, share) for i, share in enumerate(shares)]
+    dice.shuffle(paths)
+    source = open_source(paths)
+    assert len(source.parts) == 2
+    same(traffic.lines(read(source)))
+
+
+def test_what_two_devices_captured_is_decoded_once(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    again = [(time + 12_000, frame) for time, frame in taken]
+    reader = read([files.write(tmp_path / "a", files.pcap(taken)), files.write(tmp_path / "b", files.pcap(again))])
+    found = traffic.lines(reader)
+    assert traffic.exchanges(found) == traffic.exchanges(WHOLE)
+    with_data = sum(traffic.payload(frame) > 0 for _, frame in taken)
+    assert WHOLE[-1]["repeated"] == 3  # keep-alives have no data, these are retransmissions
+    assert found[-1]["repeated"] == with_data + WHOLE[-1]["repeated"]
+    assert found[-1]["packets"] == 2 * len(taken)
+
+
+def test_comments_drops_and_links_survive_a_merge(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    one = [
+        files.section(),
+        files.interface(),
+        *(files.enhanced(0, time // 1000, frame, comments=["a note"]) for time, frame in taken[::2]),
+        files.statistics(0, 17),
+    ]
+    raw = [(time, frame[14:]) for time, frame in taken[1::2]]
+    paths = [files.write(tmp_path / "a", b"".join(one)), files.write(tmp_path / "b", files.pcap(raw, link=101))]
+    found = traffic.lines(read(paths))
+    exchanges = traffic.exchanges(found)
+    assert len(exchanges) == len(traffic.exchanges(WHOLE))
+    assert found[-1]["recorder_dropped"] == 17
+    assert any(line["request"].get("comments") == ["a note"] for line in exchanges if line["request"])
+
+
+def test_one_that_cannot_be_read_is_told_last(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = [
+        files.write(tmp_path / "text", b"no capture at all"),
+        files.write(tmp_path / "b", files.pcap(taken[1::2])[:-3]),
+        files.write(tmp_path / "a", files.pcap(taken[::2])),
+    ]
+    reader = read(paths)
+    with pytest.raises(CaptureError, match=r"b: byte \d+: cut in a packet"):
+        list(reader)
+    assert reader.health.packets == len(taken) - 1
+
+
+def test_a_file_given_twice_is_read_once() -> None:
+    assert traffic.lines(read([traffic.KAFKA_1_1, traffic.KAFKA_1_1])) == WHOLE
+
+
+def test_which_overlap() -> None:
+    second = 1_000_000_000
+    spans = [Span(0, 10 * second, 0), Span(20 * second, 30 * second, 1), Span(30 * second - 1000, 40 * second, 2)]
+    spans += [Span(5 * second, 6 * second, 3), Span(8 * second, 12 * second, 4)]
+    assert [[one.index for one in group] for group in overlapping(spans)] == [[0, 3, 4], [1], [2]]
+
+
+def test_addresses_stay_where_parts_are_opened_as_they_are(tmp_path: Path) -> None:
+    """A viewer opens the parts of another process's source."""
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    source = JoinedSource([written(tmp_path, 2, taken[700:]), written(tmp_path, 6, taken[:700])])
+    viewed = open_source([part.path for part in source.parts], ordered=True)
+    assert viewed.size == source.size
+    assert bytes(viewed.read(0, viewed.size)) == bytes(source.read(0, source.size))
