@@ -16,11 +16,11 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from captures.errors import CaptureError
+from captures.errors import CaptureError, FormatError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
 from captures.formats.pcapng_writer import file_header, interface, packet, statistics
-from captures.formats.records import FormatError, Records
+from captures.formats.records import Records
 from captures.source import FileSource, Part
 from captures.tcp.packets import endpoints, turned
 
@@ -59,7 +59,7 @@ class Packets:
             try:
                 yield from self._part(part)
             except FormatError as error:
-                self.error = self.error or CaptureError(error.message, part.name, error.offset or None)
+                self.error = self.error or CaptureError.of(error, part.name)
             except CaptureError as error:
                 self.error = self.error or error
             index += 1
@@ -80,9 +80,8 @@ class Packets:
                 if part.final or self._source.parts[-1] is not part:
                     break
                 part.final = True
-        if walker is not None and walker.position < part.size:
-            left = part.size - walker.position
-            raise CaptureError(f"cut in a packet ({left} bytes of it are there)", part.name, walker.position)
+        if error := detect.cut(walker, part.size):
+            raise error
 
     def _packets(self, view: memoryview, records: Records, base: int) -> Iterator[Packet]:
         flows = self._flows(view, records, base)

@@ -176,6 +176,14 @@ class FileSource:
                 raise spool.error
         return grown
 
+    def catch_up(self) -> None:
+        """Take up what the process that reads has taken up since this one was forked; streams are its alone.
+
+        Raises CaptureError as `grow`.
+        """
+        part = next((part for part in self.parts if not part.final), self.parts[-1])
+        self._remap(part)
+
     def _amount(self, part: Part) -> int:
         """How much of a spooled part is taken at once; less at first, so that the first rows show soon."""
         return min(max(part.size, FIRST_STEP), LARGEST_STEP)
@@ -306,6 +314,9 @@ class RingSource(FileSource):
                 if compressed.exists():
                     part.path, part.packed = compressed, True
         return grown
+
+    def catch_up(self) -> None:
+        self.grow()
 
     def written(self) -> int:
         # the last segment, which is told of before it is there

@@ -146,12 +146,12 @@ class RecordLines:
         for index, records in form.pieces(body_json, self._view, facts["topic"], allowance):
             if index != last:
                 last, header = index, form["batches"][index]
-                batch = {name: header[name] for name in _OF_BATCH if name in header}
+                batch = batch_facts(header)
             for record in records:
                 why = skipped.ABORTED if index in aborted else None
                 if below is not None and record["offset"] < below:
                     why = skipped.BELOW
-                yield _line(facts, record, batch, why, None if base is None else base + count)
+                yield record_line(facts, record, batch, why, None if base is None else base + count)
                 count += 1
         self.problems += len(form.troubles) - before + form.left_out
 
@@ -174,9 +174,19 @@ def _inside(body: Body | None, field: str) -> Body | None:
     return found
 
 
-def _line(
-    facts: Mapping[str, Any], record: Mapping[str, Any], batch: Mapping[str, Any], why: str | None, assigned: int | None
+def batch_facts(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds for all records of a batch."""
+    return {name: header[name] for name in _OF_BATCH if name in header}
+
+
+def record_line(
+    facts: Mapping[str, Any],
+    record: Mapping[str, Any],
+    batch: Mapping[str, Any],
+    why: str | None = None,
+    assigned: int | None = None,
 ) -> dict[str, Any]:
+    """The object of a record: `facts` say where it was found, `why` why who reads skips it."""
     shown: dict[str, Any] = {"schema": RECORD, **facts, "offset": record["offset"]}
     if assigned is not None:
         shown["assignedOffset"] = assigned

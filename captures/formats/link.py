@@ -30,11 +30,11 @@ from captures.formats.plain import (
 from captures.formats.records import Records
 from captures.tcp.packets import Ints, Packets
 
-NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2 = (
-    0, 1, 12, 14, 101, 108, 113, 228, 229, 276,
+NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2 = (
+    0, 1, 12, 14, 101, 104, 108, 113, 228, 229, 276,
 )  # fmt: skip
 """LINKTYPE_ numbers of the registry kept by tcpdump; 12 and 14 are what some systems' DLT_RAW left in files."""
-KNOWN = frozenset({NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2})
+KNOWN = frozenset({NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2})
 SHORTEST_TCP = 14
 """Bytes of a TCP header up to its flags."""
 MOST_TAGS = 4
@@ -142,7 +142,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
         # AF_INET6 is another number on every system.
         protocol[some] = np.where(family == 2, IPV4, np.where(np.isin(family, (10, 23, 24, 28, 30)), IPV6, 0))
         return data + 4, protocol
-    place, header = {ETHERNET: (12, 14), COOKED: (14, 16), COOKED2: (0, 20)}[link]
+    place, header = {ETHERNET: (12, 14), COOKED: (14, 16), COOKED2: (0, 20), CISCO_HDLC: (2, 4)}[link]
     some = np.flatnonzero(data + header <= end)
     protocol[some] = held.view(">u2")[data[some] + place]
     layer3 = data + header

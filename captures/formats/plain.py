@@ -13,11 +13,16 @@ UNDER_ETHERNET = TRANSPARENT_ETHERNET
 FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
 """EtherTypes that carry IP one level further down."""
 TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
-TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE)
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6 = 0, 43, 44, 51, 60, 135, 139, 140
+TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE, AUTHENTICATION)
+"""What may carry IP or, of IPv4, stand before TCP."""
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6)
-VXLAN, VXLAN_LINUX, GENEVE = 4789, 8472, 6081
-TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, GENEVE)
+VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP = 4789, 8472, 4790, 6081, 6635
+TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP)
+GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 5: 0x8847}
+"""What VXLAN-GPE calls an EtherType (draft-ietf-nvo3-vxlan-gpe)."""
+ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
+"""Mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
 DEEPEST = 8
 """Layers of encapsulation followed."""
 FIN = 0x01
@@ -165,6 +170,11 @@ class Plain:
                 rows.append((record.position, key, record.time, *_tcp(view, at), address, length, held))
             return None
         end = min(end, stop)
+        if kind == AUTHENTICATION and at + 8 <= end:
+            following = at + (view[at + 1] + 2) * 4
+            if view[at] == AUTHENTICATION or following > stop:
+                return None
+            return self._layer4(view, addresses, view[at], (following, span[1], stop), record, rows)
         if kind == IP_IN_IP:
             return at, end, IPV4
         if kind == IPV6_IN_IP:
@@ -174,13 +184,17 @@ class Plain:
             if flags & 7:
                 return None  # version 1 is PPTP's, which compresses and encrypts
             header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
-            return at + header, end, _short(view, at + 2)
+            return _gre(view, at + header, end, _short(view, at + 2), numbered=bool(flags & 0x1000))
         if kind == UDP and at + 16 <= end:
             port = _short(view, at + 2)
             if port in {VXLAN, VXLAN_LINUX}:
                 return at + 16, end, UNDER_ETHERNET
+            if port == VXLAN_GPE:
+                return at + 16, end, GPE_PROTOCOLS.get(view[at + 11], 0)
             if port == GENEVE:
                 return at + 16 + (view[at + 8] & 0x3F) * 4, end, _short(view, at + 10)
+            if port == MPLS_IN_UDP:
+                return at + 8, end, MPLS
         return None
 
     def _piece(
@@ -240,6 +254,16 @@ def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
 def _tcp(view: memoryview, at: int) -> tuple[int, int, int]:
     """Sequence number, acknowledgement and flags of the TCP header at `at`."""
     return int.from_bytes(view[at + 4 : at + 8], "big"), int.from_bytes(view[at + 8 : at + 12], "big"), view[at + 13]
+
+
+def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) -> tuple[int, int, int]:
+    """Where what GRE carries starts; a mirrored frame has a header of its own, without which it has no number."""
+    if protocol == ERSPAN:
+        return at + (8 if numbered else 0), end, UNDER_ETHERNET
+    if protocol == ERSPAN_3:
+        platform = at + 12 <= end and view[at + 11] & 1
+        return at + (20 if platform else 12), end, UNDER_ETHERNET
+    return at, end, protocol
 
 
 def _mpls(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:

@@ -77,7 +77,7 @@ class Exchanges:
         """The captures, looked at again where the index has grown since."""
         try:
             if self._source is None:
-                self._source = open_source(self._index.meta["sources"])
+                self._source = open_source(self._index.meta["sources"], ordered=True)
             elif self._index.count != self._count:
                 self._source.grow()
         except CaptureError:

@@ -122,6 +122,15 @@ def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view:
     return secrets.in_record(body.message, values)
 
 
+def fits(topic: str, key: Buffer | None, value: Buffer | None) -> bool:
+    """Whether a value reads to its end as one of an internal topic's records."""
+    try:
+        body = None if value is None else value_body(topic, key, value)
+    except RecordsError:
+        return False
+    return body is not None and value is not None and _fits(body, value)
+
+
 def _metadata_body(topic: str, value: Buffer) -> Body:
     numbers, position = [], 0
     for what in ("frame version", "record type", "version"):

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 TEXTS = ("jsonl", "json", "csv", "records", "html")
 """Forms that are made item by item (captures.export.Lines)."""
 FORMATS = (*TEXTS, "parquet", "pcapng")
+WITH_HEALTH = ("jsonl", "json")
+"""Forms that end with what the reading could not give; of the others it is said on standard error."""
 AT_ONCE = 32
 """Exchanges turned to text at a time, so that a reading does not become one string."""
 SMALL = 16 << 20
@@ -115,10 +117,11 @@ def command(
 ) -> None:
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
 
-    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
-    files are read as one, in the order given. Where a capture cannot be read to its end, what could be read is written
-    first and the exit code is 3. The output is the same for any number of --jobs; there is one where standard input is
-    read, exchanges are counted (-c) or named, something is taken out, or a registry is asked, and for tables.
+    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input, compressed
+    or not; several files are read as one, in the order of time. Where a capture cannot be read to its end, what could
+    be read is written first and the exit code is 3. The output is the same for any number of --jobs; there is one where
+    standard input is read, exchanges are counted (-c) or named, something is taken out, or a registry is asked, and for
+    tables. Of Kafka's log segments, or a partition's directory, the batches are written, or their records.
 
     --format parquet writes tables, a folder each; once more, and they are replaced. --format pcapng writes a capture of
     the exchanges alone, --format html one exchange as a page (--exchange N). --redact overwrites bytes at their length:
@@ -132,6 +135,7 @@ def command(
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
     kproxy export large.pcap -o exchanges.jsonl --jobs 2
     kproxy export capture.pcap --format records | jq -r .value
+    kproxy export orders-0/00000000000000000000.log --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
     kproxy export capture.pcap --format parquet -o tables
     kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
@@ -141,10 +145,13 @@ def command(
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.definitions import definitions
+    from captures.export.oneline import health_note
     from captures.garbage import few_collections
     from captures.reader import Reader
+    from captures.segments import SegmentReader, holds_segments, partition_files
     from captures.source import open_source
     from decoders.view import View
+    from kproxy.cli import segments
 
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
@@ -153,18 +160,24 @@ def command(
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
     payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
-    source = open_source(list(captures))
+    source = open_source(partition_files(captures))
     try:
-        known = definitions(release, given)
         selection = Selection(expression, count, since, until, number)
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
+        read = [Path(name) for part in source.parts for name in (part.path, part.name)]
+        if holds_segments(source):
+            segments.check(form, narrowed=ports is not None or bool(redact) or not selection.everything)
+            with output(target, read) as out, few_collections():
+                segments.export(SegmentReader(source, view), form, out)
+            return
+        known = definitions(release, given)
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
                 reader = _write_tables(source, known, ports, selection, view, redaction, target, wanted)
             else:
                 reader = Reader(source, known, ports=ports)
-                with output(target, [Path(name) for part in source.parts for name in (part.path, part.name)]) as out:
+                with output(target, read) as out:
                     if form == "pcapng":
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
@@ -180,6 +193,8 @@ def command(
             settings.warn(f"there is no exchange {number}" + ("" if expression is None else " that matches"))
         if redact and redaction is not None:
             settings.warn(f"taken out: {redaction.removed}")
+        if form not in WITH_HEALTH and (note := health_note(reader.health)):
+            settings.warn(note)
         if reader.error is not None:
             raise reader.error
     finally:
@@ -397,7 +412,7 @@ class _Export:
         items, (self.reader.precision, size) = unpack(packed)
         if self.reader.source.size < size:
             with contextlib.suppress(CaptureError):  # told by the process that reads
-                self.reader.source.grow()
+                self.reader.source.catch_up()
         return items
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,20 +53,34 @@ def command(
     A latency is the time from a request's last byte to its response's, as the capture saw it. A Fetch that the broker
     held until its max wait was over is a long poll, and counted on a line of its own. With --json one object a line.
 
+    Of Kafka's log segments, or a partition's directory, batches and records are counted.
+
     \b
     kproxy stats capture.pcap
     kproxy stats capture.pcap --by client -Y 'api == Produce'
+    kproxy stats /var/lib/kafka/orders-0
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.analysis.stats import Stats
     from captures.definitions import definitions
+    from captures.export.oneline import health_note
     from captures.reader import read
+    from captures.segments import SegmentReader, holds_segments, partition_files
+    from captures.source import open_source
     from decoders.exchange import Exchange
+    from decoders.view import View
+    from kproxy.cli import segments
 
     known = definitions(release, given)
     stats = Stats(known, by)
     selection = Selection(expression, count, since, until)
-    reader = read(list(captures), ports=ports, release=release, given=given)
+    source = open_source(partition_files(captures))
+    if holds_segments(source):
+        with closing(source):
+            segments.check("jsonl", narrowed=ports is not None or not selection.everything)
+            segments.stats(SegmentReader(source, View()))
+        return
+    reader = read(source, ports=ports, release=release, given=given)
     try:
         for batch in progress.batches(reader):
             for item in selection.of(batch, reader.source, known):
@@ -76,6 +91,8 @@ def command(
     finally:
         reader.close()
     show(stats, by)
+    if note := health_note(reader.health):
+        settings.warn(note)
     if not stats.lines() and reader.error is None:
         settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
     if selection.note:

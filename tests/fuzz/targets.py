@@ -18,6 +18,7 @@ TARGETS = {
     "dialects": "tests.fuzz.dialects:once",
     "filters": "tests.fuzz.filters:once",
     "payloads": "tests.fuzz.payloads:once",
+    "segments": "tests.fuzz.segments:once",
 }
 
 

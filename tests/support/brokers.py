@@ -322,6 +322,7 @@ class Cluster:
                     "port": port,
                     "zookeeper.connect": f"127.0.0.1:{keeper_port}",
                     "log.dirs": self.directory / f"data-{node}",
+                    **self._more(node),
                 },
             )
             self._start(f"kafka-{node}", log4j, "kafka.Kafka", str(config))

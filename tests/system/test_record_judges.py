@@ -28,8 +28,9 @@ MODERN = ("none", "gzip", "snappy", "lz4", "zstd")
 LEGACY = ("none", "gzip", "snappy", "lz4")
 JAVA = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-cp"]
 DUMPED = re.compile(
-    r"\| offset: (?P<offset>\d+) (?:(?:Create|LogAppend)Time: (?P<time>-?\d+) )?keySize: (?P<key_size>-?\d+) "
-    r"valueSize: (?P<value_size>-?\d+)(?: sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>.*?)\])?"
+    r"\| offset: (?P<offset>\d+) (?:(?:CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+) )?"
+    r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+)(?: isValid: true crc: \d+}?)?"
+    r"(?: sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>.*?)\])?"
     r"(?: key: (?P<key>.*?))?(?: payload: (?P<value>.*))?"
 )
 

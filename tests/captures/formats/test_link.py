@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from scapy.config import conf
+from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.mpls import MPLS
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, fragment6
+from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
@@ -91,6 +94,36 @@ CASES: dict[str, tuple[int, Callable[[], Any], int]] = {
     "6 in 4": (1, lambda: Ether(**MAC) / IP(proto=41) / TCP6, 6),
     "mpls": (1, lambda: Ether(**MAC, type=0x8847) / MPLS(s=0) / MPLS(s=1) / TCP4, 4),
     "pppoe": (1, lambda: Ether(**MAC, type=0x8864) / PPPoE() / PPP() / TCP4, 4),
+    "vxlan gpe": (1, lambda: Ether(**MAC) / IP() / UDP(dport=4790) / b"\x0c\0\0\1\0\0\5\0" / TCP4, 4),
+    "mpls in udp": (1, lambda: Ether(**MAC) / IP() / UDP(dport=6635) / MPLS(s=1) / TCP4, 4),
+    "erspan 1": (1, lambda: Ether(**MAC) / IP() / GRE(proto=0x88BE) / Ether(**MAC) / TCP4, 4),
+    "erspan 2": (
+        1,
+        lambda: (
+            Ether(**MAC) / IP() / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II(session_id=5) / Ether(**MAC) / TCP4
+        ),
+        4,
+    ),
+    "erspan 3": (
+        1,
+        lambda: (
+            Ether(**MAC) / IP() / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III(session_id=5) / Ether(**MAC) / TCP6
+        ),
+        6,
+    ),
+    "authenticated": (
+        1,
+        lambda: (
+            Ether(**MAC)
+            / IP(src="10.1.2.3", dst="10.9.8.7")
+            / AH(payloadlen=4, icv=bytes(12), nh=6)
+            / TCP(sport=51234, dport=9092, seq=7, ack=8, flags="PA")
+            / PAYLOAD
+        ),
+        4,
+    ),
+    "cisco hdlc": (104, lambda: b"\x0f\0\x08\0" + bytes(TCP4), 4),
+    "nflog": (239, lambda: b"\2\0\0\0" + b"\x08\0\1\0abcd" + struct.pack("<HH", 244, 9) + bytes(TCP4), 4),
     "ppp, through scapy": (9, lambda: PPP() / TCP4, 4),
 }
 
@@ -107,6 +140,8 @@ def test_link_layers_and_tunnels(name: str) -> None:
     assert [endpoints(key) for key in found.keys] == [ends(family)] * 2
     assert [row[1:] for row in files.rows(found, data)] == [(time, 7, 8, 0x18, 200, PAYLOAD) for time in (5_000, 6_000)]
     if link in conf.l2types.num2layer and link not in {0, 108}:  # there scapy knows this system's families alone
+        if name == "authenticated":
+            return  # scapy reads no further than the header
         second: Any = conf.l2types.num2layer[link](frame)
         assert bytes(second[TCP].payload)[:200] == PAYLOAD
 

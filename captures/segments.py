@@ -1,0 +1,224 @@
+"""Kafka's log segments and snapshots: files that hold record batches and nothing else, as brokers store them.
+
+A segment is named by its first offset, its directory by topic and partition: orders-0/00000000000000000042.log. It is a
+source of batches, not of exchanges. Indexes beside it are not needed and not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from captures.errors import CaptureError
+from captures.formats.detect import is_capture
+from captures.source import FileSource, Part
+from decoders.jsonform import body_json
+from decoders.records.batches import Trouble, parse
+from decoders.records.form import RecordsForm
+from decoders.records.internal import fits
+from decoders.records.opening import open_batch
+from decoders.view import View
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_NAME: Final = re.compile(r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)(?:\.\w+)*", re.ASCII)
+"""A snapshot (.checkpoint) has its epoch in its name; what is compressed, or about to be deleted, a further suffix."""
+_DIRECTORY: Final = re.compile(r"([\w.-]+)-(\d+)(?:\.[0-9a-f]+-(?:delete|future|stray))?", re.ASCII)
+_PREFIX: Final = struct.Struct(">qiIb")
+"""Base offset, size of what follows it, four bytes, magic: in this place in every format."""
+_OVERHEAD: Final = 12
+"""Bytes of base offset and size, which the size does not count."""
+_LARGEST: Final = 64 << 20
+"""Bytes of a first batch by which a stream is still recognised."""
+_LOOKED_AT: Final = 64
+"""Batches of which one tells that a file holds the cluster's metadata."""
+_ZEROS: Final = bytes(1 << 20)
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file, and what its batches came to once they were read.
+
+    `topic` and `partition` are its directory's, None where that has no such name. `first`, `last` are offsets, `times`
+    the lowest base and the highest timestamp in milliseconds, None where there are none; `uncompressed` is None where a
+    batch cannot be decompressed. `tail` is how many bytes at the end are no whole batch; zeros, which brokers write in
+    advance, are not counted.
+    """
+
+    file: str
+    topic: str | None
+    partition: int | None
+    size: int
+    batches: int = 0
+    records: int = 0
+    first: int | None = None
+    last: int | None = None
+    times: tuple[int, int] | None = None
+    uncompressed: int | None = 0
+    compression: Counter[str] = field(default_factory=Counter)
+    tail: int = 0
+    troubles: list[Trouble] = field(default_factory=list)
+    """What ended the reading; offsets count in the file, paths are empty."""
+
+    def _add(self, header: dict[str, Any]) -> None:
+        self.batches += 1
+        self.compression[header["compression"]] += 1
+        size = header["uncompressedSizeInBytes"]
+        self.uncompressed = None if size is None or self.uncompressed is None else self.uncompressed + size
+        records = header["records"] or ()
+        self.records += header.get("recordCount", len(records))
+        base = header.get("baseOffset")
+        if base is not None:
+            self.first = base if self.first is None else self.first
+            last = header.get("lastOffsetDelta")
+            self.last = base + last if last is not None else records[-1]["offset"] if records else base
+        highest = header.get("maxTimestamp", -1)
+        if highest >= 0:
+            lowest = min([header.get("baseTimestamp", highest), *([self.times[0]] if self.times else ())])
+            self.times = lowest, max(highest, self.times[1] if self.times else highest)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch at byte `position` of a segment, in its JSON form.
+
+    Offsets of `troubles` count in the file; `left_out` is how many are not among them, because there may be very many.
+    """
+
+    segment: Segment
+    position: int
+    form: dict[str, Any]
+    troubles: list[Trouble]
+    left_out: int = 0
+
+
+def partition_files(paths: Sequence[Path]) -> list[Path]:
+    """The same paths, with the segments of a partition's directory in its place, in the order of their offsets."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(each for each in path.glob("*.log") if _NAME.fullmatch(each.name)) if path.is_dir() else []
+        found += inside or [path]
+    return found
+
+
+def holds_segments(source: FileSource) -> bool:
+    """Whether a source's files are log segments; takes up of a stream what it needs to tell."""
+    part = source.parts[0]
+    if _NAME.fullmatch(_name(part)):
+        return not is_capture(bytes(source.view(part)[:4]))
+    wanted = _PREFIX.size
+    while part.size < wanted and not part.final and _grow(source):
+        pass
+    view = source.view(part)
+    if len(view) < wanted or is_capture(bytes(view[:4])):
+        return False
+    offset, size, _, magic = _PREFIX.unpack_from(view)
+    wanted = _OVERHEAD + size
+    if offset < 0 or magic not in {0, 1, 2} or not _PREFIX.size <= wanted <= _LARGEST:
+        return False
+    while part.size < wanted and not part.final and _grow(source):
+        pass
+    batches = parse(source.view(part)[:wanted]).batches
+    return bool(batches) and batches[0].header["crcValid"]
+
+
+def _grow(source: FileSource) -> bool:
+    try:
+        return source.grow(wait=True)
+    except CaptureError:
+        return False  # it is told when the source is read
+
+
+def _name(part: Part) -> str:
+    return part.name.rpartition("/")[2]
+
+
+class SegmentReader:
+    """The batches of a source's segments, file after file, and each file once it was read.
+
+    Afterwards `error` says what could not be read to its end. The cluster's metadata are known by what is in them where
+    no directory names the topic, because they may hold secrets.
+    """
+
+    def __init__(self, source: FileSource, view: View) -> None:
+        self.source = source
+        self.error: CaptureError | None = None
+        self._view = view
+
+    def __iter__(self) -> Iterator[StoredBatch | Segment]:
+        for part in self.source.parts:
+            try:
+                while not part.final and self.source.grow(wait=True):
+                    pass
+            except CaptureError as error:
+                self.error = self.error or error
+            part.final = True
+            yield from self._read(part, self.source.view(part))
+
+    def _read(self, part: Part, view: memoryview) -> Iterator[StoredBatch | Segment]:
+        match = _DIRECTORY.fullmatch(Path(part.name).absolute().parent.name)
+        topic, partition = (match[1], int(match[2])) if match else (None, None)
+        segment = Segment(part.name, topic, partition, len(view))
+        if topic is None and _is_metadata(view):
+            topic = METADATA_TOPIC
+        position = 0
+        while position < len(view):
+            form = RecordsForm(view[position : _end(view, position)])
+            if not form["batches"]:
+                self._stop(segment, view, position, form.troubles)
+                break
+            form.open(body_json, self._view, topic)
+            header = form["batches"][0]
+            segment._add(header)  # noqa: SLF001  # the reader's own counts
+            troubles = [_moved(one, position) for one in form.troubles]
+            yield StoredBatch(segment, position, header, troubles, form.left_out)
+            position += header["sizeInBytes"]
+        yield segment
+
+    def _stop(self, segment: Segment, view: memoryview, position: int, troubles: list[Trouble]) -> None:
+        """What stands at `position` is no whole batch."""
+        if _is_zero(view, position):
+            return
+        segment.tail = len(view) - position
+        segment.troubles = [_moved(one, position) for one in troubles]
+        why = troubles[0].message if troubles else f"cut in a batch ({segment.tail} bytes of it are there)"
+        self.error = self.error or CaptureError(why, segment.file, position)
+
+
+def _end(view: memoryview, position: int) -> int:
+    """Where the batch at `position` ends, as it says itself."""
+    if position + _PREFIX.size > len(view):
+        return len(view)
+    return min(position + max(_OVERHEAD + int(_PREFIX.unpack_from(view, position)[1]), _PREFIX.size), len(view))
+
+
+def _is_metadata(view: memoryview) -> bool:
+    """Whether the first record of one of the first batches reads as the cluster's metadata do."""
+    position = 0
+    for _ in range(_LOOKED_AT):
+        data = view[position : _end(view, position)]
+        batches = parse(data, check=False).batches
+        if not batches:
+            return False
+        records = open_batch(data, batches[0], most=1).records
+        if records and records[0][2] is None and fits(METADATA_TOPIC, None, records[0][3]):
+            return True
+        position += len(data)
+    return False
+
+
+def _moved(trouble: Trouble, position: int) -> Trouble:
+    path = trouble.path.removeprefix("batches[0]").removeprefix(".")
+    return Trouble(position + trouble.offset, trouble.code, trouble.message, path)
+
+
+def _is_zero(view: memoryview, position: int) -> bool:
+    """Whether nothing but zeros follows."""
+    return all(
+        view[start : start + len(_ZEROS)] == _ZEROS[: len(view) - start]
+        for start in range(position, len(view), len(_ZEROS))
+    )

@@ -1,0 +1,71 @@
+"""What `kproxy export` and `kproxy stats` do with Kafka's log segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.tables import table
+
+if TYPE_CHECKING:
+    from captures.segments import Segment, SegmentReader
+
+FORMATS = ("jsonl", "records")
+HEAD = ("topic", "partition", "offsets", "batches", "records", "bytes", "uncompressed", "compression")
+
+
+def check(form: str, *, narrowed: bool) -> None:
+    """Raise Failure (exit 2) where an option has no meaning for log segments."""
+    if form not in FORMATS:
+        raise Failure(f"--format {form} is for captures; of log segments there are jsonl and records", Exit.USAGE)
+    if narrowed:
+        text = "-Y, -c, --since, --until, --port, --exchange and --redact are for exchanges, and a log segment has none"
+        raise Failure(text, Exit.USAGE)
+
+
+def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
+    """Write the batches or records of segments. Raises CaptureError where one could not be read to its end."""
+    from captures.export.segments import StoredRecords, batch_lines
+
+    records = StoredRecords()
+    out.writelines(records.lines(reader) if form == "records" else batch_lines(reader))
+    out.flush()
+    if records.problems:
+        settings.warn(f"{records.problems} problems in the batches; --format jsonl names them")
+    if reader.error is not None:
+        raise reader.error
+
+
+def stats(reader: SegmentReader) -> None:
+    """Print what each segment comes to. Raises CaptureError as `export`."""
+    from captures.export.encoding import encode
+    from captures.export.segments import segment_json
+    from captures.segments import Segment
+
+    segments = [item for item in reader if isinstance(item, Segment)]
+    if settings.current().json:
+        for segment in segments:
+            click.echo(encode(segment_json(segment)))
+    else:
+        for text in table(HEAD, [_row(segment) for segment in segments]):
+            click.echo(text)
+    if reader.error is not None:
+        raise reader.error
+
+
+def _row(segment: Segment) -> tuple[str, ...]:
+    from captures.export.text import escape, size_text
+
+    return (
+        segment.topic or escape(segment.file),
+        "" if segment.partition is None else str(segment.partition),
+        "" if segment.first is None else f"{segment.first}-{segment.last}",
+        str(segment.batches),
+        str(segment.records),
+        size_text(segment.size),
+        "?" if segment.uncompressed is None else size_text(segment.uncompressed),
+        ", ".join(f"{name} {count}" for name, count in segment.compression.most_common()),
+    )
