@@ -19,6 +19,7 @@ from captures.formats import detect, pcapng_writer
 from captures.formats.records import Records, Walker
 from captures.source import FileSource, Part, Spool
 from captures.tcp.packets import Ints
+from captures.tls import keylog
 
 BATCH: Final = 32_768
 DISORDER: Final = 1_000_000
@@ -40,6 +41,8 @@ class JoinedSource(FileSource):
 
     def __init__(self, paths: Sequence[Path]) -> None:
         super().__init__(paths)
+        self.secrets = keylog.embedded(part.view for part in self.parts)
+        """TLS secrets that the files hold, which a merged one does not."""
         spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]
         groups = overlapping([one for one in spans if one is not None])
         given, self.parts, self._bases = self.parts, [], []

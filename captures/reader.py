@@ -23,10 +23,11 @@ from captures.formats.link import LinkLayers
 from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
-from captures.source import FileSource, Part, open_source
+from captures.source import FileSource, Part
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
 from captures.tcp.reassembly import Reassembler, TcpConnection
+from captures.tls.opening import open_capture
 from decoders.conversation.conversation import Conversation, Limits
 from decoders.conversation.numbering import Numbering
 from decoders.conversation.stream import Event, Run, Side
@@ -350,15 +351,20 @@ def read(
     ports: Ports | Sequence[range] | str | None = None,
     release: str | None = None,
     given: Sequence[str] = (),
+    keylog: Path | str | None = None,
     follow: bool = False,
     limits: Limits | None = None,
 ) -> Reader:
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
     `ports` narrows to connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
-    `follow` means that the capture grows: `poll` it; of a ring it leaves out what runs before this one recorded.
-    Raises CaptureError where a capture cannot be opened, ValueError where `ports` or `given` cannot be read.
+    TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means that the capture grows:
+    `poll` it; of a ring it leaves out what runs before this one recorded. Raises CaptureError where a capture cannot be
+    opened, ValueError where `ports` or `given` cannot be read.
     """
-    source = captures if isinstance(captures, FileSource) else open_source(cast("Path | str", captures), live=follow)
+    if isinstance(captures, FileSource):
+        source = captures
+    else:
+        source = open_capture(cast("Path | str", captures), log=keylog, live=follow)
     wanted = Ports.parse(ports) if isinstance(ports, str) else ports
     return Reader(source, definitions(release, given), ports=wanted, follow=follow, limits=limits)

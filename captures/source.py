@@ -127,6 +127,9 @@ class FileSource:
     depend on the sizes of those before. Raises CaptureError where a file cannot be opened.
     """
 
+    streams = False
+    """What comes is shown as it comes, because it may come slowly."""
+
     def __init__(self, paths: Sequence[Path]) -> None:
         self.parts: list[Part] = []
         self._bases: list[int] = []
@@ -186,6 +189,8 @@ class FileSource:
 
     def _amount(self, part: Part) -> int:
         """How much of a spooled part is taken at once; less at first, so that the first rows show soon."""
+        if self.streams:
+            return 1
         return min(max(part.size, FIRST_STEP), LARGEST_STEP)
 
     def written(self) -> int:
@@ -408,6 +413,8 @@ class SpoolSource(FileSource):
     The temporary file lies in `directory`, by default the user's cache directory.
     """
 
+    streams = True
+
     def __init__(self, stream: BinaryIO, name: str = STANDARD_INPUT, directory: Path | None = None) -> None:
         super().__init__(())
         self._stream = stream.fileno()
@@ -417,9 +424,6 @@ class SpoolSource(FileSource):
         if not wait and not self.ended and not select.select([self._stream], [], [], 0)[0]:
             return self._remap(self.parts[0])
         return super().grow(wait=wait)
-
-    def _amount(self, part: Part) -> int:  # noqa: ARG002
-        return 1  # what has come is shown
 
 
 def _of_file(descriptor: int) -> Iterator[bytes]:

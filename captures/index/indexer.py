@@ -52,10 +52,13 @@ class Indexer:
         ports: str | None = None,
         release: str | None = None,
         given: Sequence[str] = (),
+        keylog: str | None = None,
         follow: bool = False,
         watch: Watch | None = None,
     ) -> None:
-        self.reader = captures_reader.read(captures, ports=ports, release=release, given=given, follow=follow)
+        self.reader = captures_reader.read(
+            captures, ports=ports, release=release, given=given, keylog=keylog, follow=follow
+        )
         source = self.reader.source
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
         # what came through a pipe, or was compressed, lies in a spool: a viewer reads the bytes there
@@ -201,6 +204,7 @@ def run(
     ports: str | None = None,
     release: str | None = None,
     given: Sequence[str] = (),
+    keylog: str | None = None,
     follow: bool = False,
     stopping: threading.Event | None = None,
     watch: Watch | None = None,
@@ -210,7 +214,7 @@ def run(
     A pipe blocks between steps. Spools are kept while this runs. Raises as `Indexer` does.
     """
     stopping = stopping or threading.Event()
-    indexer = _open(captures, directory, ports, release, given, stopping, watch, follow=follow)
+    indexer = _open(captures, directory, ports, release, given, keylog, stopping, watch, follow=follow)
     try:
         while not indexer.finished and not stopping.is_set():
             if not indexer.step(wait=indexer.streaming):
@@ -230,6 +234,7 @@ def _open(
     ports: str | None,
     release: str | None,
     given: Sequence[str],
+    keylog: str | None,
     stopping: threading.Event,
     watch: Watch | None,
     *,
@@ -239,7 +244,16 @@ def _open(
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
-            return Indexer(captures, directory, ports=ports, release=release, given=given, follow=follow, watch=watch)
+            return Indexer(
+                captures,
+                directory,
+                ports=ports,
+                release=release,
+                given=given,
+                keylog=keylog,
+                follow=follow,
+                watch=watch,
+            )
         except CaptureError:
             if not follow or time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
                 raise
@@ -254,6 +268,7 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
     options.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
     options.add_argument("--release", help="read with the names and layouts of this release")
     options.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
+    options.add_argument("--keylog", help="decrypt TLS with the secrets of this key log")
     options.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
     return options
 
@@ -276,6 +291,7 @@ def serve(
                 ports=options.port,
                 release=options.release,
                 given=options.definitions,
+                keylog=options.keylog,
                 follow=options.follow,
                 stopping=stopping,
                 watch=watch,

@@ -20,6 +20,7 @@ from kproxy.cli.options import (
     Selection,
     Viewing,
     captured,
+    decrypting,
     defining,
     porting,
     releasing,
@@ -92,6 +93,7 @@ SMALL = 16 << 20
 @porting
 @releasing
 @defining
+@decrypting
 @revealing
 @selecting
 @viewing
@@ -108,6 +110,7 @@ def command(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
@@ -140,6 +143,7 @@ def command(
     kproxy export capture.pcap --format parquet -o tables
     kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
     kproxy export capture.pcap --format html --exchange 42 -o 42.html
+    kproxy export encrypted.pcap --keylog keys.log
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
@@ -149,7 +153,7 @@ def command(
     from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.segments import SegmentReader, holds_segments, partition_files
-    from captures.source import open_source
+    from captures.tls.opening import open_capture
     from decoders.view import View
     from kproxy.cli import segments
 
@@ -160,11 +164,11 @@ def command(
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
     payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
-    source = open_source(partition_files(captures))
+    source = open_capture(partition_files(captures), log=keylog)
     try:
         selection = Selection(expression, count, since, until, number)
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
-        read = [Path(name) for part in source.parts for name in (part.path, part.name)]
+        read = [*captures, *(part.path for part in source.parts)]
         if holds_segments(source):
             segments.check(form, narrowed=ports is not None or bool(redact) or not selection.everything)
             with output(target, read) as out, few_collections():
@@ -434,10 +438,9 @@ def _jobs(
 ) -> int:
     """How many processes make the text; one where several would not help, or could not do the same."""
     from captures.export import parallel
-    from captures.source import SpoolSource
 
     alone = (
-        isinstance(source, SpoolSource)  # what comes is written at once
+        source.streams  # what comes is written at once
         or selection.in_order
         or selection.number is not None
         or viewing.registry is not None  # a thread asks the registry

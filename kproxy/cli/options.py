@@ -249,6 +249,17 @@ def defining(command: Command) -> Command:
     return option(command)
 
 
+def decrypting(command: Command) -> Command:
+    """Add --keylog; the command gets `keylog`."""
+    option = click.option(
+        "--keylog",
+        type=click.Path(path_type=pathlib.Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE, kproxy run --tls-keylog).",
+    )
+    return option(command)
+
+
 def selecting(command: Command) -> Command:
     """Add -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`."""
     options = [

@@ -15,11 +15,8 @@ LEAST = 16 << 20
 
 def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[Item]]:
     """The batches of a reading, with a bar where standard error is a terminal and `out` is none."""
-    from captures.source import SpoolSource
-
-    stream = isinstance(reader.source, SpoolSource)
     seen = sys.stderr is not None and sys.stderr.isatty()
-    if stream or not seen or reader.source.size < LEAST or (out is not None and out.isatty()):
+    if reader.source.streams or not seen or reader.source.size < LEAST or (out is not None and out.isatty()):
         return reader.batches()
     from tui.progress import shown
 

@@ -18,7 +18,18 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import Selection, Viewing, captured, defining, porting, releasing, revealing, selecting, viewing
+from kproxy.cli.options import (
+    Selection,
+    Viewing,
+    captured,
+    decrypting,
+    defining,
+    porting,
+    releasing,
+    revealing,
+    selecting,
+    viewing,
+)
 from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:
@@ -41,6 +52,7 @@ FIRST_ROWS_SECONDS = 0.5
 @porting
 @releasing
 @defining
+@decrypting
 @revealing
 @selecting
 @viewing
@@ -50,6 +62,7 @@ def command(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
@@ -59,10 +72,10 @@ def command(
 ) -> None:
     """Look at captures in the terminal interface.
 
-    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input; several
-    files are read as one, in the order given. Without a terminal, with --headless, --json or -c, exchanges are printed
-    as they complete, one line each. Where a capture cannot be read to its end, what could be read is shown first and
-    the exit code is 3.
+    A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input, compressed
+    or not; several files are read as one, in the order of time. Without a terminal, with --headless, --json or -c,
+    exchanges are printed as they complete, one line each. Where a capture cannot be read to its end, what could be read
+    is shown first and the exit code is 3.
 
     \b
     kproxy replay capture.pcap
@@ -72,12 +85,12 @@ def command(
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
-        _print(captures, ports, release, given, selection, viewing, show_secrets=show_secrets)
+        _print(captures, ports, release, given, keylog, selection, viewing, show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)
     arrived = Event()
     viewers = viewing.chooser(arrived=arrived.set)
-    with _indexed(captures, ports, release, given) as index:
+    with _indexed(captures, ports, release, given, keylog) as index:
         import tui
 
         if str(captures[0]) == "-":
@@ -102,6 +115,7 @@ def _print(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
     selection: Selection,
     viewing: Viewing,
     *,
@@ -114,7 +128,7 @@ def _print(
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    reader = read(list(captures), ports=ports, release=release, given=given)
+    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog)
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
         _write(reader, lines, selection, view.knowledge, health=as_json)
@@ -219,7 +233,11 @@ class _Index:
 
 @contextmanager
 def _indexed(
-    captures: tuple[Path, ...], ports: Ports | None, release: str | None, given: tuple[str, ...]
+    captures: tuple[Path, ...],
+    ports: Ports | None,
+    release: str | None,
+    given: tuple[str, ...],
+    keylog: Path | None,
 ) -> Iterator[_Index]:
     """Captures while a process of its own indexes them; the index goes with the block."""
     from captures.source import check
@@ -232,6 +250,7 @@ def _indexed(
     arguments = ["--port", str(ports)] if ports else []
     arguments += ["--release", release] if release else []
     arguments += [f"--definitions={one}" for one in given]
+    arguments += [f"--keylog={keylog}"] if keylog else []
     directory = parent / "index"
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",

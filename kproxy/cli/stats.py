@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import progress, settings
-from kproxy.cli.options import Selection, captured, defining, porting, releasing, selecting
+from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ LONG_POLL = " (long poll)"
 @porting
 @releasing
 @defining
+@decrypting
 def command(
     captures: tuple[Path, ...],
     by: str,
@@ -47,6 +48,7 @@ def command(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
 ) -> None:
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
@@ -66,7 +68,7 @@ def command(
     from captures.export.oneline import health_note
     from captures.reader import read
     from captures.segments import SegmentReader, holds_segments, partition_files
-    from captures.source import open_source
+    from captures.tls.opening import open_capture
     from decoders.exchange import Exchange
     from decoders.view import View
     from kproxy.cli import segments
@@ -74,7 +76,7 @@ def command(
     known = definitions(release, given)
     stats = Stats(known, by)
     selection = Selection(expression, count, since, until)
-    source = open_source(partition_files(captures))
+    source = open_capture(partition_files(captures), log=keylog)
     if holds_segments(source):
         with closing(source):
             segments.check("jsonl", narrowed=ports is not None or not selection.everything)

@@ -19,6 +19,7 @@ TARGETS = {
     "filters": "tests.fuzz.filters:once",
     "payloads": "tests.fuzz.payloads:once",
     "segments": "tests.fuzz.segments:once",
+    "tls": "tests.fuzz.tls:once",
 }
 
 

@@ -1,0 +1,262 @@
+"""A capture of TLS as one of plain Kafka: connections whose secrets a key log has are decrypted, all others pass.
+
+What follows never learns of it: it reads a pcapng file in which each connection speaks plainly, with the addresses and
+times that it had. What could not be decrypted is missing there as lost packets are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from captures.errors import CaptureError, FormatError
+from captures.formats import detect, pcapng_writer
+from captures.formats.link import LinkLayers
+from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
+from captures.formats.records import Walker
+from captures.source import FileSource, Part, Spool
+from captures.tcp.packets import Packets
+from captures.tcp.reassembly import Reassembler, TcpConnection
+from captures.tls.keylog import Secrets
+from captures.tls.session import CLIENT, SERVER, Session, TlsError
+from decoders.conversation.stream import End, Event, Gap, Run
+
+BATCH: Final = 8192
+MOST_HELD: Final = 256 << 10
+"""Bytes of a connection that are held until its secrets are found."""
+_HELLOS: Final = {(22, 3, 1): CLIENT, (22, 3, 2): SERVER}
+"""By a record's type, its version's first byte and the message's type: who says it."""
+
+
+class DecryptedSource(FileSource):
+    """Another source, decrypted into a temporary file while it is read. Raises CaptureError where there can be none."""
+
+    def __init__(self, source: FileSource, secrets: Secrets) -> None:
+        super().__init__(())
+        self._encrypted = source
+        self.streams = source.streams
+        self._fill(Spool(decrypted(source, secrets), " + ".join(part.name for part in source.parts)))
+
+    def close(self) -> None:
+        super().close()
+        self._encrypted.close()
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Bytes of one direction in one segment, or a gap of `size` bytes before anything else of it; `at` orders them."""
+
+    at: int
+    time: int
+    side: int
+    data: bytes | memoryview
+    size: int = 0
+    end: str | None = None
+    comment: str | None = None
+
+
+class _Connection:
+    """One TCP connection on its way out."""
+
+    def __init__(self, connection: TcpConnection, secrets: Secrets) -> None:
+        ends = [tuple(end.rpartition(":")[::2]) for end in connection.endpoints]
+        first, second = ((host.strip("[]"), int(port)) for host, port in ends)
+        self.pieces: list[_Piece] = []
+        self._directions = (Direction(first, second, 1000), Direction(second, first, 1000))
+        self._opened = connection.opened
+        self._begin = connection.first_time
+        self._started = False
+        self._secrets = secrets
+        self._session: Session | None = None
+        self._held: list[_Piece] = []
+        self._looking = True
+        """Whether it is TLS, and its secrets are known, has yet to be seen."""
+        self._client = CLIENT
+        self._lost = False
+        """It was being decrypted, and cannot be any more."""
+
+    def take(self, events: list[Event], source: FileSource) -> None:
+        """Turn events into pieces."""
+        for event in events:
+            if isinstance(event, Run):
+                start = event.start
+                for i, end in enumerate(event.ends):
+                    size = end - start
+                    held = size if event.stored is None else event.stored[i]
+                    at = max(event.at[i], event.released)
+                    data = source.read(event.at[i], event.at[i] + held)
+                    comment = event.comments.get(start)
+                    self.pieces.append(_Piece(at, event.times[i], int(event.side), data, comment=comment))
+                    if len(data) < size:
+                        self.pieces.append(_Piece(at, event.times[i], int(event.side), b"", size - len(data)))
+                    start = end
+            elif isinstance(event, Gap):
+                self.pieces.append(_Piece(event.at, event.time, int(event.side), b"", event.end - event.start))
+            elif isinstance(event, End):
+                side = 0 if event.side is None else int(event.side)
+                self.pieces.append(_Piece(event.at, event.time, side, b"", end="RST" if event.side is None else "FIN"))
+
+    def packets(self, piece: _Piece) -> Iterator[bytes]:
+        """What is to be written once a piece is there."""
+        if self._looking:
+            self._held.append(piece)
+            if not self._settled(piece):
+                return
+            self._looking = False
+            held, self._held = self._held, []
+            for each in held:
+                yield from self._pass(each) if self._session is None else self._written(each, self._session, b"")
+        elif self._session is None:
+            yield from self._pass(piece)
+        else:
+            yield from self._written(piece, self._session, self._decrypted(self._session, piece))
+
+    def _settled(self, piece: _Piece) -> bool:
+        """Whether it is clear what to do with the connection: with a session decrypt it, without let it pass."""
+        if self._session is None:
+            data = bytes(piece.data[:6])
+            if not piece.size and piece.end is None and len(data) < 6:
+                return not data.startswith(b"\x16"[: len(data)]) or len(self._held) > 8
+            sayer = _HELLOS.get((data[0], data[1], data[5])) if len(data) == 6 else None
+            if sayer is None:
+                return bool(piece.end == "RST" or data or piece.size)
+            self._client = piece.side if sayer == CLIENT else 1 - piece.side
+            self._session = Session(self._secrets)
+        try:
+            self._feed(self._session, piece)
+        except TlsError:
+            self._session = None
+            return True
+        if piece.end == "RST" or sum(len(each.data) for each in self._held) > MOST_HELD:
+            self._session = None
+            return True
+        return self._session.known
+
+    def _feed(self, session: Session, piece: _Piece) -> bytes:
+        side = piece.side ^ self._client
+        if piece.size:
+            session.skip(side, piece.size)
+        return session.feed(side, bytes(piece.data)) if piece.data else b""
+
+    def _decrypted(self, session: Session, piece: _Piece) -> bytes:
+        if self._lost:
+            return b""
+        try:
+            return self._feed(session, piece)
+        except TlsError:
+            self._lost = True
+            return b""
+
+    def _written(self, piece: _Piece, session: Session, plain: bytes) -> Iterator[bytes]:
+        """A piece of a connection that is decrypted; what is missing of it leaves a gap."""
+        side = piece.side ^ self._client
+        missing = session.take_missing(side)
+        if self._lost:
+            missing += piece.size + len(piece.data)
+        elif piece.end is not None:
+            missing += session.unread(side)
+        yield from self._pass(_Piece(piece.at, piece.time, piece.side, plain, missing, piece.end))
+
+    def _pass(self, piece: _Piece) -> Iterator[bytes]:
+        """A piece as it is."""
+        mine, other = self._directions[piece.side], self._directions[1 - piece.side]
+        if not self._started:
+            self._started = True
+            if self._opened:
+                first, second = self._directions
+                yield self._packet(self._begin, first, b"", 0, SYN)
+                yield self._packet(self._begin, second, b"", first.sequence, SYN | ACK)
+        mine.sequence += piece.size
+        for start in range(0, len(piece.data), MAX_PAYLOAD):
+            part = piece.data[start : start + MAX_PAYLOAD]
+            yield self._packet(piece.time, mine, part, other.sequence, ACK, piece.comment)
+        if piece.end is not None:
+            flags = FIN | ACK if piece.end == "FIN" else RST | ACK
+            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # what was lost has been received
+            yield self._packet(piece.time, mine, b"", other.sequence, flags)
+
+    @staticmethod
+    def _packet(
+        time: int, direction: Direction, data: bytes | memoryview, ack: int, flags: int, comment: str | None = None
+    ) -> bytes:
+        before, after = direction.packet(time, data, ack, flags, comment)
+        return before + data + after
+
+
+def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
+    """A source as a pcapng file of plain connections, as far as it has been read; raises CaptureError at its end."""
+    segments = _Segments(source)
+    reassembler = Reassembler(lambda a, b, n: bytes(source.read(a, a + n)) == bytes(source.read(b, b + n)))
+    connections: dict[TcpConnection, _Connection] = {}
+
+    def written(changed: list[TcpConnection]) -> bytes:
+        out = bytearray()
+        todo: list[tuple[_Connection, _Piece]] = []
+        for connection in changed:
+            mine = connections.get(connection)
+            if mine is None:
+                mine = connections[connection] = _Connection(connection, secrets)
+            events, connection.events = connection.events, []
+            mine.take(events, source)
+            todo += ((mine, piece) for piece in mine.pieces)
+            mine.pieces = []
+            if connection.over:
+                del connections[connection]
+        for mine, piece in sorted(todo, key=lambda pair: pair[1].at):
+            for packet in mine.packets(piece):
+                out += packet
+        return bytes(out)
+
+    yield pcapng_writer.file_header("kproxy", "decrypted")
+    for packets in segments:
+        if out := written(reassembler.feed(packets)):
+            yield out
+    if out := written(reassembler.finish(source.size)):
+        yield out
+    if segments.dropped:
+        yield pcapng_writer.statistics(0, 0, segments.dropped)
+    if segments.error is not None:
+        raise segments.error
+
+
+class _Segments:
+    """The TCP segments of a source, batch after batch; `error` is why it could not be read to its end."""
+
+    def __init__(self, source: FileSource) -> None:
+        self.error: CaptureError | None = None
+        self.dropped = 0
+        self._source = source
+        self._links = LinkLayers()
+
+    def __iter__(self) -> Iterator[Packets]:
+        at = 0
+        while at < len(self._source.parts):
+            part = self._source.parts[at]
+            try:
+                yield from self._of(part)
+            except FormatError as error:
+                self.error = self.error or CaptureError.of(error, part.name)
+            except CaptureError as error:
+                self.error = self.error or error
+            at += 1
+        if self._links.unknown and self.error is None:
+            names = ", ".join(map(str, sorted(self._links.unknown)))
+            self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self._source.parts[0].name)
+
+    def _of(self, part: Part) -> Iterator[Packets]:
+        walker: Walker | None = None
+        while True:
+            view = self._source.view(part)
+            walker = walker or detect.walker(view, whole=part.final)
+            records = None if walker is None else walker.walk(view, BATCH)
+            if records is not None:
+                yield self._links.segments(view, records, part.base)
+            elif part.final:
+                break
+            elif not self._source.grow(wait=True):
+                part.final = True
+        self.dropped += 0 if walker is None else walker.dropped
+        left = detect.cut(walker, part.size)
+        if left is not None:
+            raise left

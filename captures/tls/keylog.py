@@ -1,0 +1,76 @@
+"""Key logs: the secrets of TLS connections as NSS, OpenSSL, Java agents and kproxy write them (SSLKEYLOGFILE)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from captures.errors import CaptureError
+from captures.formats.pcapng import BYTE_ORDER_MAGIC, MAGIC, PACKET_BLOCKS
+
+Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
+"""Secrets by label ("CLIENT_RANDOM", "CLIENT_TRAFFIC_SECRET_0") and the client's random."""
+
+LARGEST: Final = 256 << 20
+"""Bytes of a key log."""
+_LONGEST: Final = 64
+"""Bytes of a secret."""
+_SECRETS_BLOCK: Final = 0x0A
+_TLS_KEY_LOG: Final = 0x544C534B
+
+
+def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
+    """The secrets in a key log; lines that are none are passed over, as everybody does."""
+    found: dict[tuple[str, bytes], bytes] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) != 3 or line.startswith(b"#"):
+            continue
+        try:
+            label, random, secret = words[0].decode("ascii"), bytes.fromhex(words[1].decode()), words[2].decode()
+            if len(random) == 32 and len(secret) <= 2 * _LONGEST:
+                found[label, random] = bytes.fromhex(secret)
+        except ValueError:
+            continue
+    return found
+
+
+def read(path: Path) -> dict[tuple[str, bytes], bytes]:
+    """The secrets of a file. Raises CaptureError where it cannot be read or holds none."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST + 1)
+    except OSError as error:
+        raise CaptureError(error.strerror or str(error), path) from None
+    if len(text) > LARGEST:
+        raise CaptureError(f"a key log of more than {LARGEST} bytes", path)
+    found = parse(text)
+    if text.strip() and not found:
+        raise CaptureError("no key log (lines of label, client random and secret)", path)
+    return found
+
+
+def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
+    """The secrets that pcapng files hold before their first packet, as `editcap --inject-secrets` writes them."""
+    found: dict[tuple[str, bytes], bytes] = {}
+    for view in views:
+        for text in _blocks(view):
+            found |= parse(text)
+    return found
+
+
+def _blocks(view: memoryview) -> Iterable[bytes]:
+    """The key logs in a file's decryption secrets blocks (draft-ietf-opsawg-pcapng)."""
+    if bytes(view[:4]) != MAGIC or len(view) < 12:
+        return
+    order = "<" if bytes(view[8:12]) == struct.pack("<I", BYTE_ORDER_MAGIC) else ">"
+    position = 0
+    while position + 20 <= len(view):
+        kind, length, secrets, size = struct.unpack_from(order + "IIII", view, position)
+        if kind in PACKET_BLOCKS or length < 12 or position + length > len(view):
+            return
+        if kind == _SECRETS_BLOCK and secrets == _TLS_KEY_LOG and size <= length - 20:
+            yield bytes(view[position + 16 : position + 16 + size])
+        position += length

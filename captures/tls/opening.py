@@ -1,0 +1,32 @@
+"""Captures that may hold TLS, opened with whatever secrets there are of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from captures.joining import JoinedSource
+from captures.source import FileSource, RingSource, SpoolSource, open_source
+from captures.tls import keylog
+
+
+def open_capture(
+    paths: Path | str | Iterable[Path | str], *, log: Path | str | None = None, live: bool = False
+) -> FileSource:
+    """As captures.source.open_source, and decrypted where there are secrets: in the key log `log`, or in the files.
+
+    Raises CaptureError where a capture or the key log cannot be opened.
+    """
+    secrets = {} if log is None else keylog.read(Path(log))
+    source = open_source(paths, live=live)
+    if isinstance(source, JoinedSource):
+        secrets |= source.secrets
+    elif not isinstance(source, RingSource | SpoolSource):
+        if source.parts[0].spool is not None:
+            source.grow(wait=True)
+        secrets |= keylog.embedded([source.parts[0].view])
+    if not secrets or live:
+        return source
+    from captures.tls.decrypting import DecryptedSource
+
+    return DecryptedSource(source, secrets)
