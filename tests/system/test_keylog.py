@@ -74,7 +74,7 @@ def test_the_key_log_opens_what_was_captured(secured: Cluster, client: str, tmp_
     found = [json.loads(line) for line in run.stdout.splitlines()]
     health = found[-1]
     assert (health["lost"], health["gaps"], health["undecoded"], health["not_kafka"]) == (0, 0, 0, 0)
-    assert sum(recorded.values()) > 50
+    assert sum(recorded.values()) > 20
     assert facts(found, listeners) == recorded
     assert not recorded - facts(found, set(secured.ports))
 
@@ -96,5 +96,5 @@ def test_the_key_log_opens_what_was_captured(secured: Cluster, client: str, tmp_
             theirs.update(
                 (source, int(key), int(n)) for key, n in zip(keys.split(","), numbers.split(","), strict=True)
             )
-    assert sum(theirs.values()) > 30
+    assert sum(theirs.values()) > 10
     assert not theirs - ours
