@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -82,6 +82,7 @@ def command(
     kproxy replay capture.pcap --headless -Y 'api == Fetch' -c 20
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
+    _refuse_segments(captures[0])
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
@@ -105,6 +106,18 @@ def command(
             arrived=arrived,
         )
         index.raise_failure()
+
+
+def _refuse_segments(path: Path) -> None:
+    """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
+    if not path.is_file():
+        return
+    from captures.segments import holds_segments
+    from captures.source import open_source
+
+    with closing(open_source(path)) as source:
+        if holds_segments(source):
+            raise Failure(f"{path}: is a log segment; `kproxy export` and `kproxy stats` read it", Exit.USAGE)
 
 
 # --- without a terminal ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import Selection, captured, defining, porting, releasing, selecting
+from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting
 
 if TYPE_CHECKING:
     from captures.ports import Ports
@@ -93,6 +93,7 @@ def _command(name: str, told: Told) -> click.Command:
     @porting
     @releasing
     @defining
+    @decrypting
     def run(**options: Any) -> None:
         _show(told.view, **options)
 
@@ -112,6 +113,7 @@ def _show(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
 ) -> None:
     from captures.analysis.views import Views
     from captures.definitions import definitions
@@ -122,7 +124,7 @@ def _show(
 
     known = definitions(release, given)
     selection = Selection(expression, count, since, until)
-    reader = read(list(captures), ports=ports, release=release, given=given)
+    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog)
     views = Views(reader.source, known)
     failure: CaptureError | None = None
     try:

@@ -206,6 +206,12 @@ def test_options_that_mean_nothing_here(arguments: list[str], tmp_path: Path) ->
     assert export(stored(tmp_path, MODERN), *arguments)[1].exit_code == 2
 
 
+def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["replay", "--headless", str(stored(tmp_path, MODERN))])
+    assert result.exit_code == 2
+    assert "kproxy export" in result.stderr
+
+
 def test_stats(tmp_path: Path) -> None:
     path = stored(tmp_path, MODERN)
     result = CliRunner().invoke(main, ["stats", str(path)])
