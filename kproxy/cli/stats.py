@@ -79,7 +79,7 @@ def command(
     source = open_capture(partition_files(captures), log=keylog)
     if holds_segments(source):
         with closing(source):
-            segments.check("jsonl", narrowed=ports is not None or not selection.everything)
+            segments.check("jsonl", narrowed=by != "api" or ports is not None or not selection.everything)
             segments.stats(SegmentReader(source, View()))
         return
     reader = read(source, ports=ports, release=release, given=given)
