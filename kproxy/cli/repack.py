@@ -43,7 +43,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
     sources = [open_source(path) for path in captures]
     try:
         readings = [Packets(source) for source in sources]
-        with output(target, [part.path for source in sources for part in source.parts]) as out:
+        with output(target, [*captures, *(part.path for source in sources for part in source.parts)]) as out:
             write(readings, out)
         for reading in readings:
             if reading.error is not None:

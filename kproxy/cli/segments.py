@@ -22,9 +22,7 @@ def check(form: str, *, narrowed: bool) -> None:
     if form not in FORMATS:
         raise Failure(f"--format {form} is for captures; of log segments there are jsonl and records", Exit.USAGE)
     if narrowed:
-        text = (
-            "-Y, -c, --since, --until, --port, --by, --exchange and --redact are for exchanges; a log segment has none"
-        )
+        text = "-Y, -c, --since, --until, --port, --by, --exchange and --redact are for exchanges, not for log segments"
         raise Failure(text, Exit.USAGE)
 
 

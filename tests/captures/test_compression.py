@@ -138,10 +138,11 @@ def test_a_pipe_that_has_a_name(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_the_output_is_not_the_compressed_capture(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["export", "merge"])
+def test_the_output_is_not_the_compressed_capture(command: str, tmp_path: Path) -> None:
     path = files.write(tmp_path / "a.gz", gzip.compress(traffic.KAFKA_1_1.read_bytes()))
     run = subprocess.run(
-        [sys.executable, "-c", "from kproxy.cli.main import main; main()", "export", path, "-o", path],
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", command, path, "-o", path],
         capture_output=True,
         text=True,
         check=False,

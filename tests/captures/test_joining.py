@@ -8,11 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from captures.errors import CaptureError
 from captures.joining import JoinedSource, Span, overlapping
 from captures.reader import read
 from captures.source import open_source
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
 from tests.captures import files, traffic
 
 WHOLE = traffic.exported(traffic.KAFKA_1_1)
@@ -128,3 +131,13 @@ def test_addresses_stay_where_parts_are_opened_as_they_are(tmp_path: Path) -> No
     viewed = open_source([part.path for part in source.parts], ordered=True)
     assert viewed.size == source.size
     assert bytes(viewed.read(0, viewed.size)) == bytes(source.read(0, source.size))
+
+
+def test_the_output_is_none_of_what_was_merged(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = [files.write(tmp_path / f"{i}.pcap", files.pcap(taken[i::2])) for i in range(2)]
+    before = paths[1].read_bytes()
+    result = CliRunner().invoke(main, ["export", *map(str, paths), "-o", str(paths[1])])
+    assert result.exit_code == Exit.USAGE
+    assert "is the capture that is read" in result.stderr
+    assert paths[1].read_bytes() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import resource
 import signal
@@ -88,6 +89,14 @@ def test_any_number_of_processes_writes_the_same(jobs: int, form: str, tmp_path:
     assert alone[0] == Exit.OK
     assert alone == run(tmp_path / "several", jobs, "--format", form, capture)
     assert len(forks) == jobs
+
+
+def test_one_process_takes_from_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: list[int]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plain = tmp_path / "capture"
+    plain.write_bytes(lzma.decompress(traffic.BENCH.read_bytes()))
+    assert run(tmp_path / "alone", 1, str(plain)) == run(tmp_path / "several", 3, str(traffic.BENCH))
+    assert len(forks) == 3
 
 
 @pytest.mark.parametrize("capture", [traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA])

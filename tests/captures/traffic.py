@@ -18,6 +18,7 @@ DATA = Path(__file__).parents[1] / "data"
 LIBRDKAFKA = DATA / "captures" / "kafka-4.4.0-librdkafka.pcap"
 KAFKA_0_8 = DATA / "captures" / "kafka-0.8.2.2.pcap"
 KAFKA_1_1 = DATA / "captures" / "kafka-1.1.1.pcap"
+BENCH = DATA / "captures" / "bench-base.pcap.xz"
 
 
 def packets(path: Path) -> list[files.Packet]:
