@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from captures.segments import Segment, SegmentReader, StoredBatch, holds_segments, partition_files
 from captures.source import SpoolSource, open_source
+from decoders.problems import MOST
 from decoders.schema import definitions
 from decoders.view import View
 from decoders.writer import write
@@ -24,6 +25,8 @@ from tests.captures import files, traffic
 from tests.captures.memory import MemorySource
 from tests.decoders.records.support import batch, message, record
 
+CONTROL = 0x20
+"""The attribute of a control batch."""
 NAME = "00000000000000000042.log"
 MODERN = b"".join(
     batch(b"".join(record(i, b"key", b"%d" % (offset + i)) for i in range(3)), 3, offset=offset)
@@ -237,6 +240,18 @@ def test_any_bytes(noise: bytes, at: int, kind: int) -> None:
     end = items[-1]
     assert isinstance(end, Segment)
     assert position + end.tail == len(data) or not any(data[position:])
+
+
+def test_more_problems_than_are_kept(tmp_path: Path) -> None:
+    count = MOST + 7
+    control = batch(b"".join(record(i, None, b"") for i in range(count)), count, attributes=CONTROL)
+    path = stored(tmp_path, control)
+    (line, _), _ = export(path)
+    assert len(line["problems"]) == MOST + 1
+    assert line["problems"][-1]["message"] == "7 further problems are left out"
+    lines, result = export(path, "--format", "records")
+    assert len(lines) == count
+    assert f"{count} problems" in result.stderr
 
 
 def test_compressed(tmp_path: Path) -> None:
