@@ -20,8 +20,8 @@ from captures.redaction import FILL
 from captures.redaction.hosts import Hosts
 from decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
 from decoders.problems import DecodeError
-from decoders.records.batches import V2_HEADER, Batch, crc_valid, parse
-from decoders.records.opening import open_batch
+from decoders.records.batches import V2_HEADER, Batch, Trouble, crc_valid, parse
+from decoders.records.opening import iterate_batch
 
 _CRC: Final = struct.Struct(">I")
 _COUNT: Final = struct.Struct(">i")
@@ -91,11 +91,11 @@ class RecordsRedaction:
         """Whether a compressed batch holds a host, or cannot be opened to tell."""
         if self._hosts is None:
             return False
-        opened = open_batch(field, batch)
-        if opened.troubles:
-            return True
         inside = self._hosts.inside
-        return any(inside((key, value, *(one for _, one in headers))) for _, _, key, value, headers in opened.records)
+        troubles: list[Trouble] = []
+        records = iterate_batch(field, batch, troubles)
+        found = any(inside((key, value, *(one for _, one in headers))) for _, _, key, value, headers in records)
+        return found or bool(troubles)
 
     def _record(self, data: memoryview, at: int, end: int) -> int:
         """Overwrite one record of magic 2; where the next begins."""

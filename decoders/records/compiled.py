@@ -5,13 +5,13 @@ from __future__ import annotations
 from decoders.records.record import Record
 
 try:
-    from decoders.records._loop import read_common
+    from decoders.records._loop import CommonRecords
     from decoders.records._shown import in_base64, record_forms, text_or_base64
     from decoders.records._text import records_text
 
     COMPILED = True
 except ImportError:
-    from decoders.records.loop import read_common
+    from decoders.records.loop import CommonRecords
     from decoders.records.shown import in_base64, record_forms, text_or_base64
 
     COMPILED = False
@@ -21,4 +21,4 @@ except ImportError:
         return None
 
 
-__all__ = ["COMPILED", "in_base64", "read_common", "record_forms", "records_text", "text_or_base64"]
+__all__ = ["COMPILED", "CommonRecords", "in_base64", "record_forms", "records_text", "text_or_base64"]

@@ -6,52 +6,42 @@ timestamp delta (varlong), offset delta, key, value (varint sizes, negative for 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from decoders.primitives import read_unsigned_varint, read_varlong
 from decoders.problems import Code, DecodeError
-from decoders.records.compiled import read_common
+from decoders.records.compiled import CommonRecords
 from decoders.records.record import Header, Record, RecordsError
 
 _FAR: Final = 1 << 62
 """Bases of offsets and timestamps that are nearer to zero are common."""
 
 
-def read_records(
-    data: bytes,
-    count: int,
-    base_offset: int,
-    base_timestamp: int,
-    append_time: int | None,
-    out: list[Record],
-    *,
-    most: int | None = None,
-    done: int = 0,
-    position: int = 0,
-) -> int:
-    """Append to `out` the next of the `count` records that fill `data`, `most` at most; returns where they end.
+def stretches(
+    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+) -> Iterator[Iterable[Record]]:
+    """The `count` records that fill `data`, in stretches, each to be used up before the next is asked for.
 
-    `done` of them were read before, up to `position`. `append_time`, where given, is the timestamp of them all. Raises
-    RecordsError at the first that is damaged, after those before it were appended, and where `count` records do not
-    fill the bytes.
+    `append_time`, where given, is the timestamp of them all. Raises RecordsError at the first that is damaged, after
+    those before it, and where `count` records do not fill the bytes.
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {count} records", 0)
     common = -_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR
-    before = len(out) - done
-    wanted = count if most is None else min(count, done + most)
-    while (read := len(out) - before) < wanted:
+    read = position = 0
+    while read < count:
         if common:
-            position = read_common(data, position, wanted - read, base_offset, base_timestamp, append_time, out)
-            read = len(out) - before
-        if read < wanted:
+            stretch = CommonRecords(data, position, count - read, base_offset, base_timestamp, append_time)
+            yield stretch
+            position, read = stretch.position, count - stretch.left
+        if read < count:
             careful = _Careful(data, position, read, count)
-            out.append(careful.record(base_offset, base_timestamp, append_time))
-            position = careful.stop
-    if read == count and position != len(data):
+            yield (careful.record(base_offset, base_timestamp, append_time),)
+            position, read = careful.stop, read + 1
+    if position != len(data):
         left = len(data) - position
         raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last of {count} records", position)
-    return position
 
 
 def _long(number: int) -> int:

@@ -2,16 +2,20 @@
 
 import cython
 
-@cython.locals(
-    raw="const unsigned char *",
-    end=Py_ssize_t, position=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t,
-    number="long long", delta="long long", moment="long long", offset="long long",
-    relative=bint, name=bytes, headers=tuple,
-)
-cpdef Py_ssize_t read_common(
-    bytes data, Py_ssize_t start, Py_ssize_t count, long long base_offset, long long base_timestamp, object append_time,
-    list out
-)
+@cython.final
+cdef class CommonRecords:
+    cdef bytes data, name
+    cdef readonly Py_ssize_t position, left
+    cdef long long base_offset, base_timestamp, delta
+    cdef bint relative
+    cdef object timestamp
+
+    @cython.locals(
+        data=bytes, raw="const unsigned char *",
+        end=Py_ssize_t, position=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t,
+        number="long long", moment="long long", offset="long long", name=bytes, headers=tuple,
+    )
+    cdef tuple read(self)
 
 @cython.locals(byte="long long", value="long long", shift=int)
 cdef (long long, Py_ssize_t) _number(

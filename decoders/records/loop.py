@@ -7,37 +7,60 @@ it with the C types of loop.pxd.
 
 from __future__ import annotations
 
-from decoders.records.record import NO_HEADERS, Header, Record
+from typing import Self
+
+from decoders.records.record import Header, Record
 
 
-def read_common(
-    data: bytes,
-    start: int,
-    count: int,
-    base_offset: int,
-    base_timestamp: int,
-    append_time: int | None,
-    out: list[Record],
-) -> int:
-    """Append up to `count` records from `start` on to `out`; returns where the first that was not read begins.
+class CommonRecords:
+    """Iterator over up to `count` records from `position` on, as far as they are common.
 
-    The other parameters are those of `decoders.records.current.read_records`. Bases must lie within 62 bits, so that
-    with the deltas that are read here they do not leave 64.
+    `position` is always where the first that was not read begins, and `left` how many of `count` were not read. The
+    other parameters are those of `decoders.records.current.stretches`. Bases must lie within 62 bits, so that with the
+    deltas that are read here they do not leave 64.
     """
-    # In C `raw` has no bounds. Behind it stands a NUL, which ends any number that runs past the end; and a part is read
-    # only where a byte is left for each that must follow it. In Python the NUL is an IndexError.
-    raw = data
-    end = len(data)
-    delta = 0
-    relative = append_time is None
-    timestamp = base_timestamp if append_time is None else append_time
-    name = b""
-    try:
-        for _ in range(count):
+
+    def __init__(
+        self,
+        data: bytes,
+        position: int,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time: int | None,
+    ) -> None:
+        self.data = data
+        self.position = position
+        self.left = count
+        self.base_offset = base_offset
+        self.base_timestamp = base_timestamp
+        self.relative = append_time is None
+        # Of the record before, which mostly are those of the next as well.
+        self.delta = 0
+        self.timestamp = base_timestamp if append_time is None else append_time
+        self.name = b""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        record = self.read() if self.left > 0 else None
+        if record is None:
+            raise StopIteration
+        return record
+
+    def read(self) -> Record | None:
+        """The next record; None where it is not common."""
+        # In C `raw` has no bounds. Behind it stands a NUL, which ends any number that runs past the end; and a part is
+        # read only where a byte is left for each that must follow it. In Python the NUL is an IndexError.
+        data = self.data
+        raw = data
+        end = len(data)
+        try:
             # The common case of each number is one byte; a call for each would take half of the time.
-            position = start
+            position = self.position
             if position >= end:
-                break
+                return None
             number = raw[position]
             position += 1
             if number >= 0x80:
@@ -45,38 +68,38 @@ def read_common(
             stop = position + (number >> 1)
             # Six parts of a byte at least: attributes, both deltas, the sizes of key and value, the number of headers.
             if number & 1 or number < 12 or stop > end:
-                break
+                return None
             position += 1
             number = raw[position]
             position += 1
             if number >= 0x80:
                 number, position = _number(raw, position, number, 9)
                 if position + 4 > stop:
-                    break
-            if number != delta:
-                delta = number
-                if relative:
-                    moment = base_timestamp + (number >> 1 ^ -(number & 1))
-                    timestamp = moment
+                    return None
+            if number != self.delta:
+                self.delta = number
+                if self.relative:
+                    moment = self.base_timestamp + (number >> 1 ^ -(number & 1))
+                    self.timestamp = moment
             number = raw[position]
             position += 1
             if number >= 0x80:
                 number, position = _number(raw, position, number, 4)
                 if position + 3 > stop:
-                    break
-            offset = base_offset + (number >> 1 ^ -(number & 1))
+                    return None
+            offset = self.base_offset + (number >> 1 ^ -(number & 1))
             number = raw[position]
             position += 1
             if number >= 0x80:
                 number, position = _number(raw, position, number, 4)
                 if position + 2 > stop:
-                    break
+                    return None
             if number & 1:
                 key = None
             else:
                 after = position + (number >> 1)
                 if after + 2 > stop:
-                    break
+                    return None
                 key = raw[position:after]
                 position = after
             number = raw[position]
@@ -84,62 +107,56 @@ def read_common(
             if number >= 0x80:
                 number, position = _number(raw, position, number, 4)
                 if position >= stop:
-                    break
+                    return None
             if number & 1:
                 value = None
             else:
                 after = position + (number >> 1)
                 if after >= stop:
-                    break
+                    return None
                 value = raw[position:after]
                 position = after
             number = raw[position]
             position += 1
-            if not number:
-                if position != stop:
-                    break
-                out.append((offset, timestamp, key, value, NO_HEADERS))
-                start = stop
-                continue
-            if number & 1 or number >= 0x80:
-                break
             headers: tuple[Header, ...] = ()
+            if number & 1 or number >= 0x80:
+                return None
             for _ in range(number >> 1):
                 if position + 2 > stop:
-                    break
+                    return None
                 number = raw[position]
                 position += 1
                 if number >= 0x80:
                     number, position = _number(raw, position, number, 4)
                 after = position + (number >> 1)
                 if number & 1 or after >= stop:
-                    break
+                    return None
                 # Mostly the name that the record before has.
+                name = self.name
                 if number >> 1 != len(name) or not data.startswith(name, position):
                     name = raw[position:after]
+                    self.name = name
                 position = after
                 number = raw[position]
                 position += 1
                 if number >= 0x80:
                     number, position = _number(raw, position, number, 4)
                 if number & 1:
-                    headers += ((name, None),)
+                    content = None
                 else:
                     after = position + (number >> 1)
                     if after > stop:
-                        break
-                    headers += ((name, raw[position:after]),)
+                        return None
+                    content = raw[position:after]
                     position = after
-            else:
-                if position != stop:
-                    break
-                out.append((offset, timestamp, key, value, headers))
-                start = stop
-                continue
-            break
-    except IndexError:
-        pass
-    return start
+                headers += ((name, content),)
+            if position != stop:
+                return None
+        except IndexError:
+            return None
+        self.position = stop
+        self.left -= 1
+        return offset, self.timestamp, key, value, headers
 
 
 def _number(raw: bytes, position: int, first: int, most: int) -> tuple[int, int]:

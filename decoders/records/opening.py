@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from decoders.primitives import Buffer
 from decoders.problems import Code
 from decoders.records.batches import V2_HEADER, Batch, Trouble
 from decoders.records.codecs import DEFAULT_LIMIT, CodecError, decompress
-from decoders.records.current import read_records
+from decoders.records.current import stretches
 from decoders.records.legacy import RECORD_COSTS, Inside, read_message
 from decoders.records.record import Record, RecordsError
 
@@ -20,8 +21,7 @@ AT_ONCE: Final = 10_000
 class Opened(NamedTuple):
     """The records of a batch, as far as they can be read, and what is wrong with the rest.
 
-    `data` is what the records of magic 2 were read from, one after the other, and `end` where the last of them ends;
-    empty for message sets.
+    `data` is what the records of magic 2 were read from, one after the other; empty for message sets.
     `uncompressed_size` is what the batch would take without compression, None where it cannot be decompressed. The
     offsets of `troubles` count from the first byte of the records field, their paths from the batch ("records[2].key").
     """
@@ -30,7 +30,6 @@ class Opened(NamedTuple):
     uncompressed_size: int | None
     troubles: list[Trouble]
     data: bytes = b""
-    end: int = 0
 
 
 def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, most: int | None = None) -> Opened:
@@ -39,52 +38,77 @@ def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, mos
     A compressed batch that comes to more than `limit` bytes, or to so many records that as objects they would, is not
     opened: problem decompression_limit.
     """
-    return _open_v2(records, batch, limit, most) if batch.header["magic"] == 2 else _open_legacy(records, batch, limit)
+    return next(open_pieces(records, batch, limit=limit, at_once=most))
 
 
 def open_pieces(
-    records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, at_once: int = AT_ONCE
+    records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, at_once: int | None = AT_ONCE
 ) -> Iterator[Opened]:
     """The same, `at_once` records at a time where the batch is of magic 2; one at least, however empty.
 
     Only the last can have troubles, whose paths count all records of the batch.
     """
-    opened = open_batch(records, batch, limit=limit, most=at_once)
-    done = len(opened.records)
-    yield opened
-    while opened.data and not opened.troubles and done < batch.header["recordCount"]:
-        opened = _read(batch, opened.data, at_once, done, opened.end)
-        done += len(opened.records)
-        yield opened
+    if batch.header["magic"] != 2:
+        yield _open_legacy(records, batch, limit)
+        return
+    troubles: list[Trouble] = []
+    data = _decompressed(records, batch, limit, troubles)
+    if data is None:
+        yield Opened([], None, troubles)
+        return
+    one_by_one = _iterate(batch, data, troubles)
+    left = batch.header["recordCount"]
+    last = False
+    while not last:
+        last = at_once is None or left <= at_once
+        found = list(one_by_one if last else islice(one_by_one, at_once))
+        left -= len(found)
+        last = last or bool(troubles)
+        yield Opened(found, V2_HEADER + len(data), list(troubles), data)
 
 
-def _open_v2(records: Buffer, batch: Batch, limit: int, most: int | None) -> Opened:
+def iterate_batch(
+    records: Buffer, batch: Batch, troubles: list[Trouble], *, limit: int = DEFAULT_LIMIT
+) -> Iterator[Record]:
+    """The same records one by one, for who looks at each once: quicker than all of them in a list.
+
+    What is wrong is in `troubles` when they have come to their end.
+    """
+    if batch.header["magic"] != 2:
+        opened = _open_legacy(records, batch, limit)
+        troubles += opened.troubles
+        return iter(opened.records)
+    data = _decompressed(records, batch, limit, troubles)
+    return iter(()) if data is None else _iterate(batch, data, troubles)
+
+
+def _decompressed(records: Buffer, batch: Batch, limit: int, troubles: list[Trouble]) -> bytes | None:
+    """The bytes of the records of a batch of magic 2; None where they cannot be had, for which a trouble is added."""
     header = batch.header
     start, count = batch.start + V2_HEADER, header["recordCount"]
     if not count:
         # A compacted batch: what would decompress to nothing is not looked at, as in Kafka.
-        return Opened([], V2_HEADER, [])
+        return b""
     if header["compression"] != "none" and count * RECORD_COSTS > limit:
         text = f"{count} compressed records are more than the {limit} bytes of a batch hold: not opened"
-        return Opened([], None, [Trouble(start, Code.DECOMPRESSION_LIMIT, text)])
+        troubles.append(Trouble(start, Code.DECOMPRESSION_LIMIT, text))
+        return None
     try:
-        data = decompress(header["compression"], records[start : batch.end], limit=limit)
+        return decompress(header["compression"], records[start : batch.end], limit=limit)
     except CodecError as error:
-        return Opened([], None, [Trouble(start, error.code, error.message)])
-    return _read(batch, data, most)
+        troubles.append(Trouble(start, error.code, error.message))
+        return None
 
 
-def _read(batch: Batch, data: bytes, most: int | None, done: int = 0, position: int = 0) -> Opened:
-    """The records that follow `done` ones, which end at `position` of the batch's decompressed records."""
+def _iterate(batch: Batch, data: bytes, troubles: list[Trouble]) -> Iterator[Record]:
+    return chain.from_iterable(_stretches(batch, data, troubles))
+
+
+def _stretches(batch: Batch, data: bytes, troubles: list[Trouble]) -> Iterator[Iterable[Record]]:
     header = batch.header
-    base = header["baseOffset"], header["baseTimestamp"]
     append_time = header["maxTimestamp"] if header["timestampType"] == "LogAppendTime" else None
-    found: list[Record] = []
-    troubles = []
     try:
-        position = read_records(
-            data, header["recordCount"], *base, append_time, found, most=most, done=done, position=position
-        )
+        yield from stretches(data, header["recordCount"], header["baseOffset"], header["baseTimestamp"], append_time)
     except RecordsError as error:
         start = batch.start + V2_HEADER
         if header["compression"] == "none":
@@ -92,7 +116,6 @@ def _read(batch: Batch, data: bytes, most: int | None, done: int = 0, position: 
         else:
             error.message += f" (byte {error.position} of the decompressed records)"
         troubles.append(_trouble(error, start))
-    return Opened(found, V2_HEADER + len(data), troubles, data, position)
 
 
 def _open_legacy(records: Buffer, batch: Batch, limit: int) -> Opened:

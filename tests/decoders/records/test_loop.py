@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
+from itertools import islice
 from types import ModuleType
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from tests.decoders.records.support import record, sized, varint
 
 VARIANTS = [loop, *([import_module("decoders.records._loop")] if COMPILED else [])]
 
-Loop = Callable[..., int]
+Loop = type[loop.CommonRecords]
 Outcome = tuple[list[Record], tuple[object, ...] | None]
 
 PARTS = st.none() | st.binary(max_size=200)
@@ -29,26 +29,28 @@ RECORDS = st.lists(st.builds(record, DELTAS, PARTS, PARTS, HEADERS, TIMES), max_
 BASES = st.integers(-2, 2) | st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-def nothing(data: bytes, start: int, *rest: object) -> int:
+class Nothing(loop.CommonRecords):
     """A loop to which no record is common."""
-    del data, rest
-    return start
+
+    def read(self) -> None:
+        return None
 
 
 def outcome(loop: Loop, data: bytes, count: int, offset: int, timestamp: int, append_time: int | None) -> Outcome:
     found: list[Record] = []
-    with patch.object(current, "read_common", loop):
+    with patch.object(current, "CommonRecords", loop):
         try:
-            current.read_records(data, count, offset, timestamp, append_time, found)
+            for stretch in current.stretches(data, count, offset, timestamp, append_time):
+                found.extend(stretch)
         except RecordsError as error:
             return found, (error.code, error.message, error.position, error.index, error.part)
     return found, None
 
 
 def same(data: bytes, count: int, offset: int = 5, timestamp: int = 1000, append_time: int | None = None) -> Outcome:
-    careful = outcome(nothing, data, count, offset, timestamp, append_time)
+    careful = outcome(Nothing, data, count, offset, timestamp, append_time)
     for variant in VARIANTS:
-        assert outcome(variant.read_common, data, count, offset, timestamp, append_time) == careful
+        assert outcome(variant.CommonRecords, data, count, offset, timestamp, append_time) == careful
     return careful
 
 
@@ -87,9 +89,47 @@ def test_what_is_common_is_read_by_the_loop(variant: ModuleType) -> None:
         )
     ]
     data = b"".join(records)
-    found: list[Record] = []
-    assert variant.read_common(data, 0, 3, 10, 1000, None, found) == len(data)
-    assert found == outcome(nothing, data, 3, 10, 1000, None)[0]
+    common = variant.CommonRecords(data, 0, 3, 10, 1000, None)
+    assert list(common) == outcome(Nothing, data, 3, 10, 1000, None)[0]
+    assert (common.position, common.left) == (len(data), 0)
+    assert list(common) == []
+
+
+COMMON = b"".join(
+    record(delta, b"key", b"v" * 70, [(b"h", None), (b"trace", b"1" * delta)], delta << 40) for delta in range(3)
+)
+
+
+def test_records_that_end_anywhere() -> None:
+    for end in range(len(COMMON)):
+        assert same(COMMON[:end], 3)[1] is not None
+
+
+def test_records_with_a_byte_changed_anywhere() -> None:
+    for at in range(len(COMMON)):
+        for changed in (0, 1, 0x7F, 0x80, 0xFF, COMMON[at] ^ 1, COMMON[at] ^ 2):
+            same(COMMON[:at] + bytes([changed]) + COMMON[at + 1 :], 3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_held_of_records_stays_as_it_is(variant: ModuleType) -> None:
+    data = b"".join(record(at, b"k%d" % at, b"v%d" % at, [(b"h", b"%d" % at), (b"i", None)]) for at in range(100))
+    wanted = list(variant.CommonRecords(data, 0, 100, 0, 0, None))
+    assert [one[0] for one in wanted] == list(range(100))
+    held: list[list[object]] = [[], [], [], []]
+    for at, one in enumerate(variant.CommonRecords(data, 0, 100, 0, 0, None)):
+        assert hash(one) == hash(wanted[at])
+        # Of each record something else is held: all, its headers, one header, nothing.
+        held[at % 4].append((one, one[4], one[4][at // 4 % 2], None)[at % 4])
+    assert held[0] == wanted[::4]
+    assert held[1] == [one[4] for one in wanted[1::4]]
+    assert held[2] == [one[4][at % 2] for at, one in enumerate(wanted[2::4])]
+
+
+def test_a_walk_that_is_left_off_goes_on_where_it_was() -> None:
+    for variant in VARIANTS:
+        common = variant.CommonRecords(COMMON, 0, 3, 0, 0, None)
+        assert [*islice(common, 1), *common] == list(variant.CommonRecords(COMMON, 0, 3, 0, 0, None))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoders.problems import Code
-from decoders.records.batches import parse
+from decoders.records.batches import Trouble, parse
 from decoders.records.form import RecordsForm
 from decoders.records.legacy import MOST_NESTED
-from decoders.records.opening import open_batch, open_pieces
+from decoders.records.opening import iterate_batch, open_batch, open_pieces
 from decoders.view import View
 from tests.decoders.records.support import batch, message, read, record
 from tests.support.peers import READERS
@@ -269,3 +269,24 @@ def test_pieces_come_to_the_whole(data: st.DataObject, attributes: int, at_once:
     assert {piece.uncompressed_size for piece in pieces} == {whole.uncompressed_size}
     assert [trouble for piece in pieces for trouble in piece.troubles] == whole.troubles
     assert pieces[-1].troubles == whole.troubles
+    troubles: list[Trouble] = []
+    assert list(iterate_batch(packed, one, troubles)) == whole.records
+    assert troubles == whole.troubles
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        message(1, 3, b"k", b"v"),
+        message(1, 3, b"k", gzip.compress(message(1, 0, None, b"v")[:-1]), attributes=GZIP),
+        batch(RECORDS, 4, attributes=GZIP),
+        batch(gzip.compress(RECORDS), 1 << 30, attributes=GZIP),
+        batch(b"", 0),
+    ],
+)
+def test_one_by_one_there_are_the_same(field: bytes) -> None:
+    (one,) = parse(field).batches
+    whole = open_batch(field, one)
+    troubles: list[Trouble] = []
+    assert list(iterate_batch(field, one, troubles)) == whole.records
+    assert troubles == whole.troubles
