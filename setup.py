@@ -12,7 +12,10 @@ MODULES = ("loop", "shown", "text")
 
 
 def copied(name: str) -> Extension:
-    """The extension `_NAME`, made of NAME.py, which stays importable beside it; its `SOURCE` tells of which NAME.py."""
+    """The extension `_NAME`, made of NAME.py, which stays importable beside it; its `SOURCE` tells of which NAME.py.
+
+    Imports marked `# not in C` are left out: NAME.pxd has what they name.
+    """
     files = [Path(PLACE, name).with_suffix(suffix) for suffix in (".py", ".pxd")]
     for old in PLACE.glob(f"_{name}.*"):
         if old.stat().st_mtime < max(file.stat().st_mtime for file in files):
@@ -22,7 +25,8 @@ def copied(name: str) -> Extension:
     copy.parent.mkdir(parents=True, exist_ok=True)
     for package in (copy.parent, copy.parent.parent):
         Path(package, "__init__.py").touch()
-    copy.write_bytes(source + b'\nSOURCE = "%s"\n' % sha256(source + types).hexdigest().encode())
+    lines = [line for line in source.splitlines(keepends=True) if not line.endswith(b"  # not in C\n")]
+    copy.write_bytes(b"".join(lines) + b'\nSOURCE = "%s"\n' % sha256(source + types).hexdigest().encode())
     copy.with_suffix(".pxd").write_bytes(types)
     return Extension(".".join((*PLACE.parts, copy.stem)), [str(copy)])
 

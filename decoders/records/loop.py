@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Self
 
 from decoders.records.record import Header, Record
+from decoders.records.tuples import header_tuple, record_tuple  # not in C
 
 
 class CommonRecords:
@@ -39,6 +40,10 @@ class CommonRecords:
         self.delta = 0
         self.timestamp = base_timestamp if append_time is None else append_time
         self.name = b""
+        # What may be used again. Headers take turns: who loops over records lets go of those before when the next come.
+        self.record: Record | None = None
+        self.header: tuple[Header] | None = None
+        self.header_before: tuple[Header] | None = None
 
     def __iter__(self) -> Self:
         return self
@@ -121,6 +126,7 @@ class CommonRecords:
             headers: tuple[Header, ...] = ()
             if number & 1 or number >= 0x80:
                 return None
+            several = number > 2
             for _ in range(number >> 1):
                 if position + 2 > stop:
                     return None
@@ -149,14 +155,25 @@ class CommonRecords:
                         return None
                     content = raw[position:after]
                     position = after
-                headers += ((name, content),)
+                if several:
+                    headers += ((name, content),)
+                else:
+                    header = self.header_before
+                    self.header_before = self.header
+                    header = header_tuple(header, name, content)
+                    self.header = header
+                    headers = header
             if position != stop:
                 return None
         except IndexError:
             return None
         self.position = stop
         self.left -= 1
-        return offset, self.timestamp, key, value, headers
+        record = self.record
+        self.record = None
+        record = record_tuple(record, offset, self.timestamp, key, value, headers)
+        self.record = record
+        return record
 
 
 def _number(raw: bytes, position: int, first: int, most: int) -> tuple[int, int]:

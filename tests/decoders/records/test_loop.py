@@ -126,6 +126,13 @@ def test_what_is_held_of_records_stays_as_it_is(variant: ModuleType) -> None:
     assert held[2] == [one[4][at % 2] for at, one in enumerate(wanted[2::4])]
 
 
+@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
+def test_tuples_that_are_let_go_are_filled_anew() -> None:
+    data = b"".join(record(at, b"k", b"v", [(b"h", b"%d" % at)]) for at in range(100))
+    walk = VARIANTS[-1].CommonRecords(data, 0, 100, 0, 0, None)
+    assert len({(id(one), id(one[4]), id(one[4][0])) for one in walk}) == 2
+
+
 def test_a_walk_that_is_left_off_goes_on_where_it_was() -> None:
     for variant in VARIANTS:
         common = variant.CommonRecords(COMMON, 0, 3, 0, 0, None)
