@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 
+import hypothesis
 import pytest
+
+# How long an example takes says what else the machine does.
+hypothesis.settings.register_profile("kproxy", deadline=None)
+hypothesis.settings.load_profile("kproxy")
 
 ALLOWED_SKIPS: dict[str, str] = {}
 """Test id (or its beginning) to the reason why CI may skip it."""
