@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,8 +43,8 @@ class BrokerError(Exception):
     """A broker that does not start; the message ends with the tail of its log."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on.
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports of this machine (of loopback unless told) that nobody listens on.
 
     Below the range of which the kernel takes the clients' ports, so that no connection takes one meanwhile.
     """
@@ -53,7 +53,7 @@ def free_ports(count: int) -> list[int]:
         for port in random.sample(range(20000, 32000), 2000):
             listener = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
-                listener.bind(("127.0.0.1", port))
+                listener.bind((host, port))
                 ports.append(port)
             if len(ports) == count:
                 return ports
@@ -103,7 +103,8 @@ class Process:
 class Cluster:
     """Brokers that run until `stop`, which the end of the `with` block or of this process calls too.
 
-    `bootstrap` is "host:port,…"; `ports` are the clients' ports of the brokers in order of their ids (from 1).
+    `bootstrap` is "host:port,…"; `ports` are the clients' ports of the brokers in order of their ids (from 1), both of
+    the first listener.
     """
 
     def __init__(
@@ -113,24 +114,35 @@ class Cluster:
         directory: Path,
         settings: Callable[[int], dict[str, object]] | None = None,
         *,
-        tls: bool = False,
+        protocols: Sequence[str] = ("PLAINTEXT",),
+        host: str = "127.0.0.1",
     ) -> None:
-        """`settings(node)` are more of a node's own.
+        """`settings(node)` are more of a node's own; clients reach the brokers at `host`.
 
-        With `tls` clients' listeners (of KRaft) speak TLS and want a certificate; both are of `ca`.
+        KRaft's brokers have a listener for each of the security protocols, and speak the first with each other. One of
+        SSL wants a client's certificate, which is of `ca` as the brokers' own are.
         """
         self.release = release
-        self.ca = TestCa(directory, "brokers-ca") if tls else None
+        self.host = host
+        self.ca = TestCa(directory, "brokers-ca") if any("SSL" in protocol for protocol in protocols) else None
         self.nodes = nodes
         self.directory = directory
-        self.ports: list[int] = []
+        self.listeners: dict[str, list[int]] = {protocol: [] for protocol in protocols}
         self.controllers: list[int] = []
         self.processes: list[Process] = []
         self._more = settings or (lambda _: {})
 
     @property
+    def ports(self) -> list[int]:
+        return next(iter(self.listeners.values()))
+
+    @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        return ",".join(self.addresses(next(iter(self.listeners))))
+
+    def addresses(self, protocol: str) -> list[str]:
+        """Where the nodes' listeners of a security protocol are, as "host:port"."""
+        return [f"{self.host}:{port}" for port in self.listeners[protocol]]
 
     @property
     def logs(self) -> list[Path]:
@@ -185,8 +197,9 @@ class Cluster:
 
     def _start_kraft(self) -> None:
         ids = range(1, self.nodes + 1)
-        ports = free_ports(2 * self.nodes)
-        self.ports, self.controllers = ports[: self.nodes], ports[self.nodes :]
+        ports = free_ports((len(self.listeners) + 1) * self.nodes, self.host)
+        for listener in (*self.listeners.values(), self.controllers):
+            listener.extend(ports.pop() for _ in ids)
         configs = [self._kraft_config(node) for node in ids]
         self._format(configs)
         for node, config in zip(ids, configs, strict=True):
@@ -194,10 +207,10 @@ class Cluster:
 
     def _kraft_config(self, node: int) -> Path:
         """Of a broker; one that has a port for it is controller as well."""
-        port, voters = self.ports[node - 1], list(enumerate(self.controllers, start=1))
+        voters = list(enumerate(self.controllers, start=1))
         own = dict(voters).get(node)
-        protocol = "SSL" if self.ca else "PLAINTEXT"
-        clients = f"{protocol}://127.0.0.1:{port}"
+        protocols = list(self.listeners)
+        clients = ",".join(f"{protocol}://{self.addresses(protocol)[node - 1]}" for protocol in protocols)
         return self._write(
             f"server-{node}.properties",
             {
@@ -208,8 +221,10 @@ class Cluster:
                 "listeners": clients if own is None else f"{clients},CONTROLLER://127.0.0.1:{own}",
                 "advertised.listeners": clients,
                 "controller.listener.names": "CONTROLLER",
-                "inter.broker.listener.name": protocol,
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": protocols[0],
+                "listener.security.protocol.map": ",".join(
+                    ("CONTROLLER:PLAINTEXT", *(f"{protocol}:{protocol}" for protocol in protocols))
+                ),
                 **self._tls_settings(node),
                 "share.coordinator.state.topic.num.partitions": 3,
                 "share.coordinator.state.topic.replication.factor": min(3, self.nodes),
@@ -232,7 +247,8 @@ class Cluster:
     def join(self) -> int:
         """Start one more broker of KRaft, which is no controller; returns its id."""
         node = len(self.ports) + 1
-        self.ports += free_ports(1)
+        for ports in self.listeners.values():
+            ports.extend(free_ports(1, self.host))
         data = self.directory / f"data-{node}"
         data.mkdir()
         self._identify(self.directory / "data-1" / "meta.properties", data / "meta.properties", node)
@@ -245,7 +261,7 @@ class Cluster:
     def _tls_settings(self, node: int) -> dict[str, object]:
         if self.ca is None:
             return {}
-        certificate, key = self.ca.leaf(f"broker-{node}", "localhost", "127.0.0.1")
+        certificate, key = self.ca.leaf(f"broker-{node}", "localhost", self.host)
         both = self.directory / f"broker-{node}-both.pem"
         both.write_bytes(key.read_bytes() + certificate.read_bytes())
         return {
@@ -258,7 +274,7 @@ class Cluster:
 
     def _admin_settings(self) -> dict[str, str]:
         """What librdkafka needs to speak to the brokers."""
-        if self.ca is None:
+        if self.ca is None or next(iter(self.listeners)) != "SSL":
             return {}
         certificate, key = self.ca.leaf("admin")
         return {
@@ -297,7 +313,8 @@ class Cluster:
         target.write_text("".join(lines))
 
     def _start_with_zookeeper(self) -> None:
-        keeper_port, *self.ports = free_ports(1 + self.nodes)
+        keeper_port, *ports = free_ports(1 + self.nodes)
+        self.ports.extend(ports)
         (self.directory / "log4j.properties").write_text(LOG4J)
         log4j = f"-Dlog4j.configuration=file:{self.directory}/log4j.properties"
         keeper = self._write(
@@ -395,11 +412,16 @@ def _kafka_uuid() -> str:
 
 @contextlib.contextmanager
 def cluster(
-    release: str, nodes: int, settings: Callable[[int], dict[str, object]] | None = None, *, tls: bool = False
+    release: str,
+    nodes: int,
+    settings: Callable[[int], dict[str, object]] | None = None,
+    *,
+    protocols: Sequence[str] = ("PLAINTEXT",),
+    host: str = "127.0.0.1",
 ) -> Iterator[Cluster]:
     """A running cluster in a directory of its own, which is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory,
-        Cluster(release, nodes, Path(directory), settings, tls=tls) as running,
+        Cluster(release, nodes, Path(directory), settings, protocols=protocols, host=host) as running,
     ):
         yield running
