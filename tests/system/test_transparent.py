@@ -10,11 +10,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psutil
 import pytest
@@ -24,26 +23,18 @@ from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import exactly
 from tests.support.namespaces import Machine, join, machines, require_namespaces
 from tests.support.proxy import environment, export
+from tests.support.relay import COMMAND, SECONDS, Relay, eventually
 from tests.support.require import require
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30.0
 BROKER_PORT, RELAY_PORT = 9092, 19092
 CLIENT = {4: "10.9.1.1", 6: "fd09:1::1"}
 BROKER = {4: "10.9.2.2", 6: "fd09:2::2"}
 METADATA, HEARTBEAT = 3, 12
 FAMILIES = pytest.mark.parametrize("family", [4, 6])
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-net_admin,-net_raw", "--inh-caps", "-net_admin,-net_raw")
-COMMAND = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "run"]
-
-
-def eventually(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
 
 
 class Broker:
@@ -108,67 +99,6 @@ def net() -> Iterator[Net]:
         finally:
             for broker in brokers.values():
                 broker.close()
-
-
-class Relay:
-    """`kproxy run --transparent` on a machine; killed at the end of the `with` block."""
-
-    def __init__(self, machine: Machine, directory: Path, *arguments: str, before: Sequence[str] = ()) -> None:
-        """`before` is a command that runs kproxy."""
-        directory.mkdir(exist_ok=True)
-        self.machine = machine
-        self.directory = directory
-        self.recording = directory / "recording.pcapng"
-        self.said = directory / "said"
-        self._log = self.said.open("wb")
-        self.process = subprocess.Popen(
-            [*machine.enter, *before, *COMMAND, "--headless", "-w", str(self.recording), *arguments],
-            env=environment(directory),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
-        self._everybody: set[psutil.Process] = set()
-
-    def __enter__(self) -> Self:
-        eventually(lambda: "connections to port" in self.text or self.process.poll() is not None, self.text)
-        assert self.process.poll() is None, self.text
-        self._everybody = set(psutil.Process(self.process.pid).children(recursive=True))
-        return self
-
-    @property
-    def text(self) -> str:
-        return self.said.read_text()
-
-    def await_word(self, word: str) -> None:
-        eventually(lambda: word in self.text, f"it says {word!r}")
-
-    def member(self, module: str) -> psutil.Process:
-        (found,) = (one for one in psutil.Process(self.process.pid).children(recursive=True) if module in one.cmdline())
-        return found
-
-    @property
-    def relay(self) -> psutil.Process:
-        return self.member("kproxy.relay")
-
-    @property
-    def guardian(self) -> psutil.Process:
-        return self.member("kproxy.transparent.guardian")
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        # 130 where the interrupt came before it was ready to follow the recording.
-        assert self.process.wait(SECONDS) in {0, 130}, self.text
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._everybody |= set(psutil.Process(self.process.pid).children(recursive=True))
-        for one in self._everybody:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
-        self.process.kill()
-        self.process.wait()
-        self._log.close()
 
 
 def rules_of(machine: Machine) -> list[str]:
