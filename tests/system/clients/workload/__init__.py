@@ -28,7 +28,7 @@ from typing import Self
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 COPIES = 3
-PATIENCE = 90
+PATIENCE = 180
 """Seconds."""
 
 Header = tuple[str, bytes | None]

@@ -15,6 +15,14 @@ from tests.system.clients.workload import CODECS, COPIES, PARTITIONS, Header, Re
 
 LOG = logging.getLogger(__name__)
 
+# What a member gets that commits while its group moves.
+MOVING = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.UNKNOWN_MEMBER_ID,
+)
+
 
 def heard(error: KafkaError) -> None:
     """Of a client at large; what it gets over it also logs, and at once."""
@@ -113,6 +121,24 @@ class Program:
                 headers = cast("list[Header] | None", message.headers())
                 self.run.take(reader, topic, partition, offset, message.key(), message.value(), headers)
 
+    def commit(self, reader: str, *members: Consumer) -> None:
+        """Where each of them is; polling ends what moves the group."""
+
+        def committed(member: Consumer) -> bool:
+            try:
+                member.commit(asynchronous=False)
+            except KafkaException as raised:
+                error = raised.args[0]
+                if error.code() not in MOVING:
+                    raise
+                LOG.warning("rebalance: %s", error.str())
+                self.poll(reader, *members)
+                return False
+            return True
+
+        for member in members:
+            until(partial(committed, member), "positions are committed")
+
     def until_all(self, reader: str, topic: str, *members: Consumer) -> None:
         def found() -> bool:
             self.poll(reader, *members)
@@ -193,8 +219,7 @@ class Program:
                 self.send(producer, record)
             assert producer.flush(60) == 0
             self.until_all(protocol, protocol, *members)
-            for member in members:
-                member.commit(asynchronous=False)
+            self.commit(protocol, *members)
         self.to_the_end(protocol)
 
     def deletion(self) -> None:
@@ -206,7 +231,8 @@ class Program:
 
     def outage(self) -> None:
         self.create("outage")
-        producer = self.producers["lz4"]
+        # A batch that comes after one whose leader was killed can be refused for ever.
+        producer = self.producer("outage", **{"compression.type": "lz4", "max.in.flight": 1})
         member = self.member("outage", **{"heartbeat.interval.ms": 500})
         member.subscribe([self.run.full("outage")])
 
@@ -220,7 +246,7 @@ class Program:
             for record in self.run.records("outage", "paced", numbers):
                 self.send(producer, record)
                 self.poll("outage", member)
-            assert producer.flush(60) == 0
+            assert producer.flush(180) == 0
             self.until_all("outage", "outage", member)
         self.to_the_end("outage")
 

@@ -30,6 +30,7 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -42,6 +43,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -56,7 +58,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Workload {
     private static final Duration POLL = Duration.ofMillis(50);
     private static final int PARTITIONS = 3;
-    private static final int PATIENCE_SECONDS = 90;
+    private static final int PATIENCE_SECONDS = 180;
     private static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
 
     private final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -382,6 +384,23 @@ public final class Workload {
                 what);
     }
 
+    /** Where each of them is; polling ends what moves the group. */
+    private void commit(String reader, List<KafkaConsumer<byte[], byte[]>> members) throws Exception {
+        for (KafkaConsumer<byte[], byte[]> member : members) {
+            until(
+                    () -> {
+                        try {
+                            member.commitSync();
+                            return true;
+                        } catch (CommitFailedException | RebalanceInProgressException moving) {
+                            members.forEach(one -> take(reader, one.poll(POLL)));
+                            return false;
+                        }
+                    },
+                    "positions are committed");
+        }
+    }
+
     /** A member joins, and another one leaves. */
     private void group(String protocol) throws Exception {
         create(protocol);
@@ -401,15 +420,14 @@ public final class Workload {
                 "both have a share");
         send(producer, protocol, "together", 30, 60);
         poll(Map.of(protocol, List.of(first, second)), () -> all(protocol, protocol), "both read all");
-        first.commitSync();
-        second.commitSync();
+        commit(protocol, List.of(first, second));
         first.close();
         send(producer, protocol, "left", 60, 90);
         poll(
                 Map.of(protocol, List.of(second)),
                 () -> second.assignment().size() == PARTITIONS && all(protocol, protocol),
                 "who is left reads all");
-        second.commitSync();
+        commit(protocol, List.of(second));
         readToTheEnd(protocol);
     }
 
@@ -486,7 +504,9 @@ public final class Workload {
     /** A broker is killed while records are sent, and starts again. */
     private void outage() throws Exception {
         create("outage");
-        KafkaProducer<byte[], byte[]> producer = producers.get("zstd");
+        // A batch that comes after one whose leader was killed can be refused for ever.
+        KafkaProducer<byte[], byte[]> producer = producer(
+                "java-outage", Map.of("compression.type", "zstd", "max.in.flight.requests.per.connection", 1));
         Map<String, Collection<KafkaConsumer<byte[], byte[]>>> readers = new HashMap<>();
         for (String protocol : List.of("classic", "consumer")) {
             KafkaConsumer<byte[], byte[]> member = keep(member("java-outage-" + protocol, "outage-" + protocol, protocol));
