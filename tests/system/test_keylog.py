@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cluster]:
-    with cluster("4.4.0", 2, tls=True) as running:
+    with cluster("4.4.0", 2, protocols=("SSL",)) as running:
         yield running
 
 
