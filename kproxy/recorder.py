@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
@@ -96,6 +97,8 @@ class Recorder:
         self._done = 0
         self._told = Batch()
         """How many packets dropped and exchanges excluded the sink knows of."""
+        self._open: set[tuple[Address, Address]] = set()
+        """Client and broker, as recorded, of the connections that have not ended."""
         self.counters = Counters()
         self._thread: threading.Thread | None = None
         if threaded:
@@ -110,8 +113,31 @@ class Recorder:
         `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError on a host that is no
         IP address.
         """
-        flow = Flow(self, client, broker, accepted=accepted, facts=facts)
+        recorded = self._distinct(client, broker)
+        if recorded != client:
+            reason = f"another connection from {client[1]} to this broker is open"
+            facts = [*facts, f"recorded with client port {recorded[1]}: {reason}"]
+        flow = Flow(self, recorded, broker, accepted=accepted, facts=facts)
         return flow if self._choice is None else SelectedFlow(self, flow, Selection(self._choice, client, broker))
+
+    def _distinct(self, client: Address, broker: Address) -> Address:
+        """The client's address, with another port where a connection of these two addresses is open.
+
+        One port of a client may lead to several listeners of kproxy, and these to one broker: a recording that has
+        none of the listeners' addresses could not tell such connections apart.
+        """
+        host, first = client
+        for port in chain(range(first, 1 << 16), range(1, first)):
+            if ((host, port), broker) not in self._open:
+                return host, port
+        return client
+
+    def opened(self, client: Address, broker: Address) -> None:
+        """These addresses are taken until `ended`."""
+        self._open.add((client, broker))
+
+    def ended(self, client: Address, broker: Address) -> None:
+        self._open.discard((client, broker))
 
     def add(self, buffers: Buffers, size: int, packets: int) -> None:
         if size <= JOINED_BYTES:
@@ -198,12 +224,13 @@ class Recorder:
 class Flow:
     """One connection in the recording, as client and broker would have seen it without the proxy."""
 
-    __slots__ = ("_ended", "_recorder", "_sides", "_unacknowledged")
+    __slots__ = ("_between", "_ended", "_recorder", "_sides", "_unacknowledged")
 
     def __init__(
         self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool | None, facts: Sequence[str] = ()
     ) -> None:
         self._recorder = recorder
+        self._between = client, broker
         start = random.getrandbits(32)
         up, down = Direction(client, broker, start), Direction(broker, client, start ^ 0x5A5A5A5A)
         self._sides = (up, down)
@@ -212,6 +239,7 @@ class Flow:
         now = time.time_ns()
         self._add(*up.packet(now, b"", 0, SYN, "\n".join(facts) or None))
         if accepted:
+            recorder.opened(client, broker)
             self._add(*down.packet(now, b"", up.sequence, SYN | ACK))
             self._add(*up.packet(now, b"", down.sequence, ACK))
         else:
@@ -269,12 +297,14 @@ class Flow:
             self._add(*this.packet(time.time_ns(), b"", other.sequence, FIN | ACK))
             if self._ended[1 - side]:
                 self._add(*other.packet(time.time_ns(), b"", this.sequence, ACK))
+                self._recorder.ended(*self._between)
 
     def reset(self, side: int) -> None:
         """RST of one side; nothing follows it."""
         if not all(self._ended):
             this, other = self._sides[side], self._sides[1 - side]
             self._add(*this.packet(time.time_ns(), b"", other.sequence, RST | ACK))
+            self._recorder.ended(*self._between)
         self._ended = [True, True]
 
 

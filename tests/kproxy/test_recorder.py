@@ -296,3 +296,26 @@ def test_the_ring_keeps_the_newest_segments(tmp_path: Path) -> None:
     numbers = [exchange.correlation_id for exchange in exchanges if exchange.correlation_id is not None]
     assert numbers[-1] == 99
     assert len(numbers) >= 25
+
+
+def test_connections_from_one_port_by_way_of_two_listeners_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "r.pcapng"
+    recorder_ = recorder(File(path, HEADER))
+    first = recorder_.connection(CLIENT, BROKER)
+    first.data(0, request(12, 0, 1))
+    second = recorder_.connection(CLIENT, BROKER)
+    second.data(0, request(12, 0, 2))
+    first.data(1, response(12, 0, 1, {}))
+    recorder_.connection(CLIENT, BROKER, accepted=False)
+    second.data(1, response(12, 0, 2, {}))
+    for flow in (first, second):
+        flow.reset(0)
+    third = recorder_.connection(CLIENT, BROKER)
+    third.data(0, request(12, 0, 3))
+    third.data(1, response(12, 0, 3, {}))
+    recorder_.close()
+    exchanges, health = items(path)
+    assert [(one.correlation_id, one.status, one.problems) for one in exchanges] == [(n, "ok", []) for n in (1, 2, 3)]
+    assert [one.connection.client for one in exchanges] == ["10.0.0.1:51234", "10.0.0.1:51235", "10.0.0.1:51234"]
+    assert (health.gaps, health.lost, health.cut) == (0, 0, 0)
+    assert b"recorded with client port 51235" in path.read_bytes()

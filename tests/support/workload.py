@@ -27,16 +27,17 @@ CLIENTS = ("java", "librdkafka", "pure", "aio")
 CHANCE, CONNECTION = "chance", "connection"
 
 _COMPLAINT = re.compile(r"(?:WARN|WARNING|ERROR|CRITICAL|%[0-5]\|[0-9.]+)[ |].*")
-# What makes these (a new topic, a leader or coordinator that moves, a member that joins, a client that has to wait for
-# a processor) is in the workload; how many of them a client meets is a matter of milliseconds. Of the answers that
-# clients get over, three are what a proxy would bring about that loses or harms bytes.
+# What makes these (a new topic, a leader or coordinator that moves, a member that joins, a bootstrap address that turns
+# out to be a known broker's, a client that has to wait for a processor) is in the workload; how many of them a client
+# meets is a matter of milliseconds. Of the answers that clients get over, three are what a proxy would bring about that
+# loses or harms bytes.
 _HARM = {"CORRUPT_MESSAGE", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"}
 _ANSWERS = {error.name for error in all_errors().values() if error.retriable} - _HARM
 _ANSWERS |= {"FENCED_MEMBER_EPOCH", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"}
 _ANSWERS |= {"OUT_OF_ORDER_SEQUENCE", "UNKNOWN_TOPIC_OR_PART"}  # as clients shorten them
 _CHANCE = re.compile(
-    "coordinatordead(?!.*connection)|coordinatorload|newleader.*notfoundincache|nopartitionmetadata"
-    "|notfoundinclustermetadata|notleader|notstartedornotvalid|ranfor.*blockingtheeventloop|rebalanc"
+    "brokerhandledestroyed|coordinatordead(?!.*connection)|coordinatorload|newleader.*notfoundincache"
+    "|nopartitionmetadata|notfoundinclustermetadata|notleader|notstartedornotvalid|ranfor.*blockingtheeventloop|rebalanc"
     f"|{'|'.join(sorted(answer.lower().replace('_', '') for answer in _ANSWERS))}"
 )
 _CONNECTION = re.compile("connect|eofoccurred|network|socket|notready|coordinatordead|coordinatorrequest|timedout")
