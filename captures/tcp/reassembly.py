@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import itemgetter
 from typing import cast
 
 import numpy as np
@@ -54,6 +53,8 @@ class TcpConnection:
     key: bytes
     opened: bool
     first_time: int
+    first_at: int
+    """Address of its first packet."""
     sides: tuple[Direction, Direction]
     events: list[Event] = field(default_factory=list)
     over: bool = False
@@ -165,10 +166,9 @@ class Reassembler:
 
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
-        for _, flow in sorted(self._flows.items(), key=itemgetter(0)):
-            connection = flow.connection
-            if connection is not None and not connection.over:
-                self._end(connection, max(at, self._now), self._time, "end of capture")
+        # The order of the flows' numbers would depend on how packets were divided into batches.
+        for _, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
+            self._end(connection, max(at, self._now), self._time, "end of capture")
         self._flows.clear()
         self._directions.clear()
         self._over.clear()
@@ -348,7 +348,7 @@ class Reassembler:
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int) -> None:
         time, length = piece.time, piece.end
         if flags & SYN and not flags & RST:
-            self._syn(flow, way, seq, ack, flags, time, now)
+            self._syn(flow, way, seq, ack, flags, piece, now)
             seq = (seq + 1) % WHOLE
         connection = flow.connection
         if connection is not None and not connection.over and self._lapsed(connection, time):
@@ -357,7 +357,7 @@ class Reassembler:
         if connection is None or (connection.over and time - connection.last_time > QUIET):
             if flags & RST:
                 return
-            connection = self._open(flow, way, time, opened=False)
+            connection = self._open(flow, way, piece, opened=False)
         if connection.over:
             self.stray += length
             return
@@ -369,7 +369,7 @@ class Reassembler:
             and not -UNRELATED <= side.offset(seq) - side.next <= UNRELATED
         ):
             self._end(connection, now, time, "sequence numbers of another connection")
-            connection = self._open(flow, way, time, opened=False)
+            connection = self._open(flow, way, piece, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
         connection.last_time = time
@@ -400,9 +400,9 @@ class Reassembler:
         elif side.ended and other.ended:
             self._end(connection, now, time, "FIN")
 
-    def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, time: int, now: int) -> None:
+    def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int) -> None:
         """A SYN opens a connection, or belongs to the one that is there."""
-        first = (seq + 1) % WHOLE
+        first, time = (seq + 1) % WHOLE, piece.time
         connection = flow.connection
         if connection is not None:
             side = connection.sides[way ^ flow.turned]
@@ -418,16 +418,16 @@ class Reassembler:
                     return
                 self._end(connection, now, time, "a new connection on the same ports")
         opener = way if not flags & ACK else 1 - way
-        connection = self._open(flow, opener, time, opened=True)
+        connection = self._open(flow, opener, piece, opened=True)
         connection.sides[opener ^ way].begin(first)
         if flags & ACK:
             connection.sides[0].begin(ack)
 
-    def _open(self, flow: Flow, way: int, time: int, *, opened: bool) -> TcpConnection:
+    def _open(self, flow: Flow, way: int, first: Piece, *, opened: bool) -> TcpConnection:
         """A new connection whose side 0 sends in direction `way` of the flow."""
         key = turned(flow.key) if way else flow.key
         sides = (Direction(Side.CLIENT), Direction(Side.BROKER))
-        flow.connection = TcpConnection(key, opened, time, sides, last_time=time)
+        flow.connection = TcpConnection(key, opened, first.time, first.at, sides, last_time=first.time)
         flow.turned = bool(way)
         return flow.connection
 

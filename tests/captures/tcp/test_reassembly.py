@@ -414,3 +414,13 @@ def test_late_packets_of_no_connection_leave_nothing() -> None:
     assert reassembler.feed(script.packets) == []
     assert not reassembler._flows
     assert not reassembler._directions
+
+
+@pytest.mark.parametrize("borders", [[], [1], [1, 2]])
+def test_the_end_of_the_capture_ends_connections_in_the_order_in_which_they_began(borders: list[int]) -> None:
+    other = bytes([10, 0, 0, 3]) + KEY[4:]
+    script = Script([Segment(1, 900, flags=RST), Segment(0, 100, b"ab", key=other), Segment(0, 500, b"cd")])
+    reassembler = Reassembler(script.same)
+    for a, b in pairwise([0, *borders, 3]):
+        reassembler.feed(script.packets.part(a, b))
+    assert [connection.key for connection in reassembler.finish(1000)] == [other, KEY]
