@@ -59,6 +59,7 @@ class TcpConnection:
     events: list[Event] = field(default_factory=list)
     over: bool = False
     last_time: int = 0
+    """What the reassembler's clock said at its last packet."""
     touched: bool = False
 
     @property
@@ -81,7 +82,7 @@ class Flow:
 class _Columns:
     """A batch's columns, flow after flow.
 
-    `order` is the position in the batch, `reached` the highest address up to then.
+    `order` is the position in the batch, `reached` the highest address and `clock` the latest time up to then.
     """
 
     order: Ints
@@ -94,6 +95,7 @@ class _Columns:
     length: Ints
     stored: Ints
     reached: Ints
+    clock: Ints
     comments: dict[int, str]
 
 
@@ -107,7 +109,8 @@ class Reassembler:
         """Those that were silent for longest come first."""
         self._next_flow = 0
         self._now = 0
-        self._time = 0
+        self._clock = 0
+        """Latest time of any packet. Silence is measured by it, because packets' times may go back."""
         self._touched: list[TcpConnection] = []
         self._over: deque[TcpConnection] = deque()
         """Connections that have ended, whose flows are still known."""
@@ -130,6 +133,7 @@ class Reassembler:
         borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
         spans = sorted((int(order[a]), a, b) for a, b in pairwise(borders))
         reached = np.maximum.accumulate(np.maximum(packets.at, self._now))
+        clock = np.maximum.accumulate(np.maximum(packets.time, self._clock))
         columns = _Columns(
             order,
             directions[order] & 1,
@@ -141,10 +145,11 @@ class Reassembler:
             packets.length[order],
             packets.stored[order],
             reached[order],
+            clock[order],
             packets.comments,
         )
         if self._missed_from is not None:
-            self._missing.append((self._missed_from, int(packets.time[0])))
+            self._missing.append((self._missed_from, int(clock[0])))
             self._missed_from = None
         for _, a, b in spans:
             number = int(flows[a])
@@ -153,7 +158,7 @@ class Reassembler:
             if flow.connection is None:
                 self._drop(flow)
         self._now = int(reached[-1])
-        self._time = int(packets.time[-1])
+        self._clock = int(clock[-1])
         self._end_silent()
         touched = self._take_touched()
         self._over += (each for each in touched if each.over and each.key in self._directions)
@@ -162,13 +167,13 @@ class Reassembler:
 
     def missed(self) -> None:
         """Packets are missing from the capture between those of the last batch and those of the next."""
-        self._missed_from = self._time
+        self._missed_from = self._clock
 
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
         # The order of the flows' numbers would depend on how packets were divided into batches.
         for _, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
-            self._end(connection, max(at, self._now), self._time, "end of capture")
+            self._end(connection, max(at, self._now), self._clock, "end of capture")
         self._flows.clear()
         self._directions.clear()
         self._over.clear()
@@ -213,7 +218,7 @@ class Reassembler:
     def _forget(self) -> None:
         """Drop flows whose connection has been over for long, or before many others."""
         over = self._over
-        while over and (len(over) > MOST_OVER or self._time - over[0].last_time > 2 * QUIET):
+        while over and (len(over) > MOST_OVER or self._clock - over[0].last_time > 2 * QUIET):
             connection = over.popleft()
             number = self._directions.get(connection.key)
             flow = None if number is None else self._flows[number >> 1]
@@ -223,7 +228,7 @@ class Reassembler:
     def _end_silent(self) -> None:
         """End what has been silent for so long that its end may have been missed."""
         before = None
-        while self._missing and self._time - self._missing[0][1] > SILENCE:
+        while self._missing and self._clock - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()
         if before is not None:
             self._lose([each for each in self._open_ones() if each[1].last_time <= before], MISSED)
@@ -237,13 +242,13 @@ class Reassembler:
 
     def _lose(self, silent: list[tuple[Flow, TcpConnection]], reason: str) -> None:
         for flow, connection in silent:
-            self._end(connection, self._now, self._time, reason)
+            self._end(connection, self._now, self._clock, reason)
             self._drop(flow)
 
-    def _lapsed(self, connection: TcpConnection, time: int) -> bool:
-        """Whether a connection that speaks at `time` had been silent for too long after packets were missed."""
+    def _lapsed(self, connection: TcpConnection, clock: int) -> bool:
+        """Whether a connection that speaks at `clock` had been silent for too long after packets were missed."""
         for before, after in self._missing:
-            if time - after <= SILENCE:
+            if clock - after <= SILENCE:
                 break
             if connection.last_time <= before:
                 return True
@@ -262,7 +267,7 @@ class Reassembler:
     def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> int:
         """Take packets from `a` on as long as all are in order and without flags; where it stopped."""
         connection = flow.connection
-        if connection is None or connection.over or self._lapsed(connection, int(columns.time[a])):
+        if connection is None or connection.over or self._lapsed(connection, int(columns.clock[a])):
             return a
         special = columns.flags[a:b] & (SYN | FIN | RST)
         if special.any():
@@ -299,7 +304,7 @@ class Reassembler:
             other.acked = max(other.acked, acked)
         for side, data in plan:
             self._run(connection, side, columns, data[: np.searchsorted(data, b)])
-        connection.last_time = int(columns.time[b - 1])
+        connection.last_time = int(columns.clock[b - 1])
         return b
 
     def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints) -> None:
@@ -327,7 +332,7 @@ class Reassembler:
     def _one_by_one(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
         """Take the packets [a, b) of a flow, whatever they are."""
         span = slice(a, b)
-        for order, way, time, seq, ack, flags, at, length, stored, reached in zip(
+        for order, way, time, seq, ack, flags, at, length, stored, reached, clock in zip(
             columns.order[span].tolist(),
             columns.way[span].tolist(),
             columns.time[span].tolist(),
@@ -338,26 +343,27 @@ class Reassembler:
             columns.length[span].tolist(),
             columns.stored[span].tolist(),
             columns.reached[span].tolist(),
+            columns.clock[span].tolist(),
             strict=True,
         ):
             comment = columns.comments.get(order) if columns.comments else None
-            self._packet(flow, way, seq, ack, flags, Piece(0, length, at, time, stored, comment), reached)
+            self._packet(flow, way, seq, ack, flags, Piece(0, length, at, time, stored, comment), reached, clock)
         if flow.connection is not None and flow.connection.events:
             self._touch(flow.connection)
 
-    def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int) -> None:
+    def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         time, length = piece.time, piece.end
         if flags & SYN and not flags & RST:
-            self._syn(flow, way, seq, ack, flags, piece, now)
+            self._syn(flow, way, seq, ack, flags, piece, now, clock)
             seq = (seq + 1) % WHOLE
         connection = flow.connection
-        if connection is not None and not connection.over and self._lapsed(connection, time):
+        if connection is not None and not connection.over and self._lapsed(connection, clock):
             self._end(connection, now, time, MISSED)
             connection = flow.connection = None
-        if connection is None or (connection.over and time - connection.last_time > QUIET):
+        if connection is None or (connection.over and clock - connection.last_time > QUIET):
             if flags & RST:
                 return
-            connection = self._open(flow, way, piece, opened=False)
+            connection = self._open(flow, way, piece, clock, opened=False)
         if connection.over:
             self.stray += length
             return
@@ -369,10 +375,10 @@ class Reassembler:
             and not -UNRELATED <= side.offset(seq) - side.next <= UNRELATED
         ):
             self._end(connection, now, time, "sequence numbers of another connection")
-            connection = self._open(flow, way, piece, opened=False)
+            connection = self._open(flow, way, piece, clock, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
-        connection.last_time = time
+        connection.last_time = clock
         if flags & ACK:
             other.acknowledge(ack)
         if length:
@@ -400,14 +406,14 @@ class Reassembler:
         elif side.ended and other.ended:
             self._end(connection, now, time, "FIN")
 
-    def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int) -> None:
+    def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         """A SYN opens a connection, or belongs to the one that is there."""
         first, time = (seq + 1) % WHOLE, piece.time
         connection = flow.connection
         if connection is not None:
             side = connection.sides[way ^ flow.turned]
             other = connection.sides[1 - side.side]
-            if side.base == first and not (connection.over and time - connection.last_time > QUIET):
+            if side.base == first and not (connection.over and clock - connection.last_time > QUIET):
                 side.soft = False
                 return
             if not connection.over:
@@ -418,16 +424,16 @@ class Reassembler:
                     return
                 self._end(connection, now, time, "a new connection on the same ports")
         opener = way if not flags & ACK else 1 - way
-        connection = self._open(flow, opener, piece, opened=True)
+        connection = self._open(flow, opener, piece, clock, opened=True)
         connection.sides[opener ^ way].begin(first)
         if flags & ACK:
             connection.sides[0].begin(ack)
 
-    def _open(self, flow: Flow, way: int, first: Piece, *, opened: bool) -> TcpConnection:
+    def _open(self, flow: Flow, way: int, first: Piece, clock: int, *, opened: bool) -> TcpConnection:
         """A new connection whose side 0 sends in direction `way` of the flow."""
         key = turned(flow.key) if way else flow.key
         sides = (Direction(Side.CLIENT), Direction(Side.BROKER))
-        flow.connection = TcpConnection(key, opened, first.time, first.at, sides, last_time=first.time)
+        flow.connection = TcpConnection(key, opened, first.time, first.at, sides, last_time=clock)
         flow.turned = bool(way)
         return flow.connection
 

@@ -424,3 +424,17 @@ def test_the_end_of_the_capture_ends_connections_in_the_order_in_which_they_bega
     for a, b in pairwise([0, *borders, 3]):
         reassembler.feed(script.packets.part(a, b))
     assert [connection.key for connection in reassembler.finish(1000)] == [other, KEY]
+
+
+def test_clocks_that_leap_do_not_make_batches_matter() -> None:
+    other = bytes([10, 0, 0, 3]) + KEY[4:]
+    segments = [
+        Segment(0, 100, b"ab", time=0),
+        Segment(0, 102, flags=RST, time=1),
+        Segment(0, 500, b"cd", key=other, time=3600 * 1000 * MILLISECOND),
+        Segment(0, 102, b"ef", time=2),
+    ]
+    whole = Script(segments)
+    found = sorted(map(str, whole.run()))
+    assert found == sorted(map(str, whole.run(range(4))))
+    assert len(found) == 3
