@@ -16,7 +16,7 @@ from kproxy.launcher import RelayProcess, StartError
 from kproxy.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
 from tests.kproxy.support import FakeBroker, connect, exactly, places
-from tests.support.brokers import free_ports
+from tests.support.brokers import free_base, free_ports
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -144,7 +144,7 @@ def test_a_broker_that_left_refuses_and_keeps_its_port(broker: FakeBroker) -> No
 
 
 def test_ports_are_the_same_after_a_restart_whatever_comes_first(broker: FakeBroker) -> None:
-    port, base = free_ports(2)
+    (port,), base = free_ports(1), free_base(4)
     settings = Settings(upstream(broker.address), listen_port=port, port_base=base, probe=False, scratch=16 << 20)
     nodes = [(number, "127.0.0.1", broker.port) for number in (3, 1, 2)]
     found = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kproxy import ports
 from kproxy.core.brokers import Node
 from kproxy.listeners import LAST, Listeners, mapped
-from tests.support.brokers import free_ports
+from tests.support.brokers import free_base
 
 
 @given(st.integers(1, LAST), st.integers(-(2**31), 2**31 - 1))
@@ -48,7 +48,7 @@ class Opened:
 
 @pytest.fixture
 def base() -> int:
-    return free_ports(1)[0]
+    return free_base(102)
 
 
 def node(node_id: int, *, controller: bool = False) -> Node:

@@ -60,6 +60,16 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     raise BrokerError("no free ports")
 
 
+def free_base(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on; `free_ports` never gives one of them."""
+    for base in random.sample(range(12000, 20000 - count), 200):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(base, base + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return base
+    raise BrokerError("no free ports")
+
+
 class Process:
     """A Java program in its own process group, killed at the latest with this process."""
 

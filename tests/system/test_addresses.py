@@ -20,7 +20,7 @@ from kproxy.launcher import ask, runs
 from tests.kproxy.core.frames import decoded, plain
 from tests.kproxy.support import places
 from tests.support.asking import Asking
-from tests.support.brokers import Cluster, cluster, free_ports
+from tests.support.brokers import Cluster, cluster, free_base, free_ports
 from tests.support.proxy import Proxy, environment, export, tcp_connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -208,7 +208,7 @@ class Steady:
 def test_brokers_join_move_and_leave_and_the_relay_starts_again(
     brokers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = free_ports(1)[0]
+    base = free_base(5)
     (port,) = free_ports(1)
     options = ("--port-base", str(base))
     first = Proxy(brokers.bootstrap, tmp_path / "first", *options, listen=port)
@@ -327,7 +327,7 @@ def test_a_rack_aware_consumer_reads_from_its_rack_through_the_proxy(brokers: Cl
 
 
 def test_controllers_are_served_when_asked(brokers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (base,) = free_ports(1)
+    base = free_base(4)
     with Proxy(brokers.bootstrap, tmp_path / "asked", "--controllers", str(base)) as proxy:
         quorum = {"topics": [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]}
         with Asking(proxy.bootstrap) as client:
