@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import lzma
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Final, cast
@@ -15,6 +17,11 @@ MAGIC_SIZE: Final = 4
 _GZIP_WINDOW: Final = 31
 _ZSTD_INPUT: Final = 4096
 """Compressed bytes that are decompressed at a time: no more than 128 MB can come of them."""
+
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_HEADER: Final = 18
+"""Bytes of the longest frame header."""
 
 
 class CompressionError(ValueError):
@@ -74,7 +81,7 @@ def _zstd(stream: io.RawIOBase) -> Iterator[bytes]:
 
 _READERS: Final[tuple[tuple[bytes, str, Callable[[io.RawIOBase], Iterator[bytes]]], ...]] = (
     (b"\x1f\x8b", "gzip", _gzip),
-    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (_ZSTD_MAGIC, "zstd", _zstd),
     *((bytes((low, 0x2A, 0x4D, 0x18)), "zstd", _zstd) for low in range(0x50, 0x60)),  # a frame to skip, as pzstd's
     (b"\x04\x22\x4d\x18", "lz4", _lz4),
     (b"\xfd7zX", "xz", _xz),
@@ -84,6 +91,20 @@ _READERS: Final[tuple[tuple[bytes, str, Callable[[io.RawIOBase], Iterator[bytes]
 def is_compressed(start: bytes) -> bool:
     """Whether a stream that begins with these bytes (MAGIC_SIZE of them) is a compressed one."""
     return any(start.startswith(magic) for magic, _, _ in _READERS)
+
+
+def least_size(descriptor: int) -> int:
+    """How many bytes a compressed file holds: as its zstd header says, else about as many as it takes; 0 of a pipe."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        return 0
+    start = os.pread(descriptor, _ZSTD_HEADER, 0)
+    if start.startswith(_ZSTD_MAGIC):
+        import zstandard
+
+        with contextlib.suppress(zstandard.ZstdError):
+            return max(zstandard.frame_content_size(start), status.st_size)
+    return status.st_size
 
 
 def pieces(descriptor: int) -> Iterator[bytes]:

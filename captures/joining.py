@@ -14,10 +14,12 @@ from typing import Final
 
 import numpy as np
 
+from captures import cache
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect, pcapng_writer
 from captures.formats.records import Records, Walker
-from captures.source import FileSource, Part, Spool
+from captures.source import FileSource, Part
+from captures.spool import Spool, Spooling
 from captures.tcp.packets import Ints
 from captures.tls import keylog
 
@@ -39,8 +41,8 @@ class Span:
 class JoinedSource(FileSource):
     """Several files as one. Raises CaptureError where one cannot be opened."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
+        super().__init__(paths, spooling)
         self.secrets = keylog.embedded(part.view for part in self.parts)
         """TLS secrets that the files hold, which a merged one does not."""
         spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]
@@ -64,8 +66,10 @@ class JoinedSource(FileSource):
         self._bases.append(part.base)
 
     def _merge(self, parts: list[Part]) -> None:
-        spool = Spool(merged(parts), " + ".join(part.name for part in parts))
-        self._drain(self._fill(spool))
+        stamps = [[part.name, cache.stamp(Path(part.name))] for part in parts]
+        entry = cache.name("merged", stamps) if all(stamp for _, stamp in stamps) else None
+        name, size = " + ".join(part.name for part in parts), sum(part.size for part in parts)
+        self._drain(self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size)))
         for part in parts:
             part.view = memoryview(b"")
             os.close(self._files.pop(part.path))

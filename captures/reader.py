@@ -24,6 +24,7 @@ from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
 from captures.source import FileSource, Part
+from captures.spool import Spooling
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
 from captures.tcp.reassembly import Reassembler, TcpConnection
@@ -354,17 +355,19 @@ def read(
     keylog: Path | str | None = None,
     follow: bool = False,
     limits: Limits | None = None,
+    spooling: Spooling | None = None,
 ) -> Reader:
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
     `ports` narrows to connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
     TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means that the capture grows:
-    `poll` it; of a ring it leaves out what runs before this one recorded. Raises CaptureError where a capture cannot be
-    opened, ValueError where `ports` or `given` cannot be read.
+    `poll` it; of a ring it leaves out what runs before this one recorded. `spooling` says where
+    that goes which cannot be read as it is. Raises CaptureError where a capture cannot be opened, ValueError where
+    `ports` or `given` cannot be read.
     """
     if isinstance(captures, FileSource):
         source = captures
     else:
-        source = open_capture(cast("Path | str", captures), log=keylog, live=follow)
+        source = open_capture(cast("Path | str", captures), log=keylog, live=follow, spooling=spooling)
     wanted = Ports.parse(ports) if isinstance(ports, str) else ports
     return Reader(source, definitions(release, given), ports=wanted, follow=follow, limits=limits)

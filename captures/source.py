@@ -11,7 +11,6 @@ import mmap
 import os
 import select
 import stat
-import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,83 +19,17 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from captures.compression import MAGIC_SIZE, CompressionError, is_compressed, pieces
+from captures import cache
+from captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
 from captures.errors import CaptureError
 from captures.packed import Unpacked, packed_size
 from captures.ring import PACKED, RING_FILE, number_of
+from captures.spool import Spool, Spooling
 
 STANDARD_INPUT: Final = "-"
-MOST_SPOOLED: Final = 64 << 30
-"""Bytes that are taken of a stream: a small compressed one may hold very many."""
 FIRST_STEP: Final = 1 << 18
 LARGEST_STEP: Final = 16 << 20
 _NOTHING = memoryview(b"")
-
-
-class Spool:
-    """A stream on its way into a temporary file, because readers go back in it.
-
-    The file lies in `directory`, by default the user's cache directory, is 0600, and goes with `close`. Raises
-    CaptureError where it cannot be made; `name` is the stream's.
-    """
-
-    def __init__(self, stream: Iterator[bytes], name: str, directory: Path | None = None) -> None:
-        place = spool_directory() if directory is None else directory
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, path = tempfile.mkstemp(prefix="capture-", suffix=".spool", dir=place)
-        except OSError as error:
-            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", name) from None
-        self.path = Path(path)
-        self.name = name
-        self.ended = False
-        self.error: CaptureError | None = None
-        """Why the stream ended before its end, where it did."""
-        self._stream = stream
-        self._descriptor = descriptor
-        self.size = 0
-        self._finalizer = weakref.finalize(self, _remove, descriptor, path)
-
-    def take(self, least: int = 1) -> None:
-        """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""
-        wanted = self.size + least
-        while self.size < wanted and not self.ended:
-            self._take()
-
-    def _take(self) -> None:
-        try:
-            data = next(self._stream, b"")
-        except CompressionError as error:
-            self._end(str(error))
-        except CaptureError as error:
-            self.ended, self.error = True, error
-        except OSError as error:
-            self._end(f"cannot be read: {error.strerror}")
-        else:
-            if not data:
-                self.ended = True
-            elif self.size + len(data) > MOST_SPOOLED:
-                self._end(f"holds more than {MOST_SPOOLED} bytes")
-            else:
-                self._append(data)
-
-    def close(self) -> None:
-        self.ended = True
-        self._finalizer()
-
-    def _append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        try:
-            while rest:
-                written = os.write(self._descriptor, rest)
-                self.size += written
-                rest = rest[written:]
-        except OSError as error:
-            self._end(f"cannot be spooled: {error.strerror}")
-
-    def _end(self, why: str) -> None:
-        self.ended = True
-        self.error = CaptureError(why, self.name)
 
 
 @dataclass(slots=True)
@@ -130,7 +63,8 @@ class FileSource:
     streams = False
     """What comes is shown as it comes, because it may come slowly."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
+        self.spooling = spooling or Spooling()
         self.parts: list[Part] = []
         self._bases: list[int] = []
         self._files: dict[Path, int] = {}
@@ -230,8 +164,21 @@ class FileSource:
             raise CaptureError(error.strerror or str(error), path) from None
         # A pipe (of a shell: <(...)) cannot be mapped.
         if not stat.S_ISREG(os.fstat(file).st_mode) or is_compressed(os.pread(file, MAGIC_SIZE, 0)):
-            return self._fill(Spool(_of_file(file), str(path)))
+            return self._fill(self._spool(file, str(path)))
         return self._add(path, file, str(path), base)
+
+    def _spool(self, file: int, name: str) -> Spool:
+        """What an open file holds, decompressed."""
+        stamp = cache.stamp_of(file)
+        entry = None if stamp is None else cache.name("decompressed", stamp)
+        try:
+            spool = Spool(_of_file(file), name, self.spooling, entry=entry, least=least_size(file))
+        except CaptureError:
+            os.close(file)
+            raise
+        if spool.lent:
+            os.close(file)
+        return spool
 
     def _fill(self, spool: Spool) -> Part:
         """Add a part that a spool fills."""
@@ -242,7 +189,7 @@ class FileSource:
     def _drain(self, part: Part) -> None:
         """Take all that a spool will ever give."""
         if part.spool is not None:
-            part.spool.take(MOST_SPOOLED)
+            part.spool.take(self.spooling.most)
         self._remap(part)
 
     def _add(self, path: Path, file: int, name: str, base: int | None = None) -> Part:
@@ -282,11 +229,11 @@ class RingSource(FileSource):
     directory holds no segment.
     """
 
-    def __init__(self, directory: Path, *, live: bool = False) -> None:
+    def __init__(self, directory: Path, spooling: Spooling | None = None, *, live: bool = False) -> None:
         """`live` leaves out the segments of earlier runs."""
-        super().__init__(())
+        super().__init__((), spooling)
         self.directory = directory
-        self._unpacked = Unpacked(spool_directory)
+        self._unpacked = Unpacked(lambda: self.spooling.place)
         self._first = self._began() if live else 0
         self._take_segments()
         if not self.parts:
@@ -408,17 +355,14 @@ class RingSource(FileSource):
 
 
 class SpoolSource(FileSource):
-    """A stream (standard input), spooled as it comes, and decompressed where it is compressed.
-
-    The temporary file lies in `directory`, by default the user's cache directory.
-    """
+    """A stream (standard input), spooled as it comes, and decompressed where it is compressed."""
 
     streams = True
 
-    def __init__(self, stream: BinaryIO, name: str = STANDARD_INPUT, directory: Path | None = None) -> None:
-        super().__init__(())
+    def __init__(self, stream: BinaryIO, name: str = STANDARD_INPUT, spooling: Spooling | None = None) -> None:
+        super().__init__((), spooling)
         self._stream = stream.fileno()
-        self._fill(Spool(pieces(self._stream), name, directory))
+        self._fill(Spool(pieces(self._stream), name, self.spooling))
 
     def grow(self, *, wait: bool = False) -> bool:
         if not wait and not self.ended and not select.select([self._stream], [], [], 0)[0]:
@@ -447,17 +391,6 @@ def _close(files: dict[Path, int]) -> None:
         os.close(files.popitem()[1])
 
 
-def _remove(descriptor: int, path: str) -> None:
-    os.close(descriptor)
-    Path(path).unlink(missing_ok=True)
-
-
-def spool_directory() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("kproxy") / "spool"
-
-
 def check(paths: Sequence[Path]) -> None:
     """Raise CaptureError where one of these files or directories cannot be opened; nothing is read."""
     for path in paths:
@@ -470,12 +403,19 @@ def check(paths: Sequence[Path]) -> None:
             raise CaptureError(error.strerror or str(error), path) from None
 
 
-def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False, ordered: bool = False) -> FileSource:
+def open_source(
+    paths: Path | str | Iterable[Path | str],
+    *,
+    live: bool = False,
+    ordered: bool = False,
+    spooling: Spooling | None = None,
+) -> FileSource:
     """The source of one capture or of several read as one; `live` as for RingSource.
 
     A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
-    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. Raises
-    CaptureError where one of them cannot be opened or is empty (a stream may still be).
+    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. What cannot be
+    read as it is goes where `spooling` says. Raises CaptureError where one of them cannot be opened or is empty (a
+    stream may still be).
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -485,15 +425,15 @@ def open_source(paths: Path | str | Iterable[Path | str], *, live: bool = False,
             raise CaptureError("standard input cannot be read together with other captures", STANDARD_INPUT)
         import sys
 
-        return SpoolSource(sys.stdin.buffer)
+        return SpoolSource(sys.stdin.buffer, spooling=spooling)
     files = list(dict.fromkeys(Path(path) for path in named))
     for path in files:
         if path.is_dir():
             if len(files) > 1:
                 raise CaptureError("a directory cannot be read together with other captures", path)
-            return RingSource(path, live=live)
+            return RingSource(path, spooling, live=live)
     if len(files) > 1 and not ordered:
         from captures.joining import JoinedSource
 
-        return JoinedSource(files)
-    return FileSource(files)
+        return JoinedSource(files, spooling)
+    return FileSource(files, spooling)

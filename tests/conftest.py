@@ -12,6 +12,15 @@ import pytest
 hypothesis.settings.register_profile("kproxy", deadline=None)
 hypothesis.settings.load_profile("kproxy")
 
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """What is kept for the next time is not kept in the user's cache, and not for the next run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 ALLOWED_SKIPS: dict[str, str] = {}
 """Test id (or its beginning) to the reason why CI may skip it."""
 

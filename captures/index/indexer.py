@@ -11,15 +11,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from captures import reader as captures_reader
 from captures.errors import CaptureError
 from captures.garbage import few_collections
+from captures.index import cached
 from captures.index.summary import Summariser
 from captures.index.writer import IndexWriter, Mark, NoIndex, Summary
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
+from captures.spool import MOST, Spooling
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
 from decoders.knowledge import Fact, Knowledge
@@ -55,9 +58,14 @@ class Indexer:
         keylog: str | None = None,
         follow: bool = False,
         watch: Watch | None = None,
+        keep: bool = False,
+        spooling: Spooling | None = None,
     ) -> None:
+        """`keep` is what `keep` needs to be told at first."""
+        self._entry = partial(cached.entry, captures, ports=ports, release=release, given=given, keylog=keylog)
+        self._began_as = self._entry() if keep else None
         self.reader = captures_reader.read(
-            captures, ports=ports, release=release, given=given, keylog=keylog, follow=follow
+            captures, ports=ports, release=release, given=given, keylog=keylog, follow=follow, spooling=spooling
         )
         source = self.reader.source
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
@@ -82,6 +90,7 @@ class Indexer:
                 node_of=self._summaries.nodes.of,
             )
         )
+        self.writer.meta["spools"] = [None if part.spool is None else part.spool.entry for part in source.parts]
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
         elif self.spooled:
@@ -121,6 +130,16 @@ class Indexer:
         if not self.reader.finished:
             self._take(self.reader.finish())
         self._write_meta()
+
+    def keep(self) -> None:
+        """Keep the index for the next time, where that can be the same: all was read, and nothing has changed since."""
+        parts, error = self.reader.source.parts, self.reader.error
+        if self._began_as is None or any(part.spool is not None and part.spool.entry is None for part in parts):
+            return
+        if error is not None and error.offset is None:
+            return  # not the capture's fault, so that it may go well another time
+        if self.reader.finished and self._entry() == self._began_as and isinstance(self.writer, IndexWriter):
+            cached.keep(self._began_as, self.writer.directory)
 
     def close(self) -> None:
         self.writer.close()
@@ -208,18 +227,40 @@ def run(
     follow: bool = False,
     stopping: threading.Event | None = None,
     watch: Watch | None = None,
+    keep: bool = False,
+    spooling: Spooling | None = None,
 ) -> CaptureError | None:
     """Index until the capture ends (following: until `stopping` is set); the error that ended it early, if one did.
 
-    A pipe blocks between steps. Spools are kept while this runs. Raises as `Indexer` does.
+    A pipe blocks between steps. Spools are there while this runs; with `keep` the index is kept for the next time
+    (captures.index.cached). Raises as `Indexer` does.
     """
     stopping = stopping or threading.Event()
-    indexer = _open(captures, directory, ports, release, given, keylog, stopping, watch, follow=follow)
+
+    def begin() -> Indexer:
+        return Indexer(
+            captures,
+            directory,
+            ports=ports,
+            release=release,
+            given=given,
+            keylog=keylog,
+            follow=follow,
+            watch=watch,
+            keep=keep,
+            spooling=spooling,
+        )
+
+    indexer = _open(begin, stopping, follow=follow)
     try:
         while not indexer.finished and not stopping.is_set():
             if not indexer.step(wait=indexer.streaming):
                 stopping.wait(POLL_SECONDS)
-        indexer.stop()
+        if indexer.finished:
+            if keep:
+                indexer.keep()
+        elif follow or indexer.streaming:
+            indexer.stop()
         if indexer.spooled:
             # bytes are read from the spool as long as somebody looks
             stopping.wait()
@@ -228,32 +269,12 @@ def run(
     return indexer.reader.error
 
 
-def _open(
-    captures: list[Path | str],
-    directory: Path | None,
-    ports: str | None,
-    release: str | None,
-    given: Sequence[str],
-    keylog: str | None,
-    stopping: threading.Event,
-    watch: Watch | None,
-    *,
-    follow: bool,
-) -> Indexer:
+def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bool) -> Indexer:
     """An indexer; one that follows waits a while for a recording that is about to begin."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
-            return Indexer(
-                captures,
-                directory,
-                ports=ports,
-                release=release,
-                given=given,
-                keylog=keylog,
-                follow=follow,
-                watch=watch,
-            )
+            return begin()
         except CaptureError:
             if not follow or time.monotonic() > deadline or stopping.wait(POLL_SECONDS):
                 raise
@@ -269,6 +290,9 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
     options.add_argument("--release", help="read with the names and layouts of this release")
     options.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
     options.add_argument("--keylog", help="decrypt TLS with the secrets of this key log")
+    options.add_argument("--keep", action="store_true", help="keep the index for the next time")
+    options.add_argument("--spool-dir", type=Path, help="where goes what cannot be read as it is")
+    options.add_argument("--spool-max", type=int, default=MOST, help="bytes that this may take")
     options.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
     return options
 
@@ -295,6 +319,8 @@ def serve(
                 follow=options.follow,
                 stopping=stopping,
                 watch=watch,
+                keep=options.keep,
+                spooling=Spooling(options.spool_dir, options.spool_max),
             )
     except (CaptureError, ValueError) as problem:
         error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), options.captures[0])

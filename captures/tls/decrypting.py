@@ -15,7 +15,8 @@ from captures.formats import detect, pcapng_writer
 from captures.formats.link import LinkLayers
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
 from captures.formats.records import Walker
-from captures.source import FileSource, Part, Spool
+from captures.source import FileSource, Part
+from captures.spool import Spool
 from captures.tcp.packets import Packets
 from captures.tcp.reassembly import Reassembler, TcpConnection
 from captures.tls.keylog import Secrets
@@ -33,10 +34,11 @@ class DecryptedSource(FileSource):
     """Another source, decrypted into a temporary file while it is read. Raises CaptureError where there can be none."""
 
     def __init__(self, source: FileSource, secrets: Secrets) -> None:
-        super().__init__(())
+        super().__init__((), source.spooling)
         self._encrypted = source
         self.streams = source.streams
-        self._fill(Spool(decrypted(source, secrets), " + ".join(part.name for part in source.parts)))
+        # never kept for the next time: whoever encrypted it did so for a reason
+        self._fill(Spool(decrypted(source, secrets), " + ".join(part.name for part in source.parts), self.spooling))
 
     def close(self) -> None:
         super().close()

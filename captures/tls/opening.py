@@ -7,18 +7,23 @@ from pathlib import Path
 
 from captures.joining import JoinedSource
 from captures.source import FileSource, RingSource, SpoolSource, open_source
+from captures.spool import Spooling
 from captures.tls import keylog
 
 
 def open_capture(
-    paths: Path | str | Iterable[Path | str], *, log: Path | str | None = None, live: bool = False
+    paths: Path | str | Iterable[Path | str],
+    *,
+    log: Path | str | None = None,
+    live: bool = False,
+    spooling: Spooling | None = None,
 ) -> FileSource:
     """As captures.source.open_source, and decrypted where there are secrets: in the key log `log`, or in the files.
 
     Raises CaptureError where a capture or the key log cannot be opened.
     """
     secrets = {} if log is None else keylog.read(Path(log))
-    source = open_source(paths, live=live)
+    source = open_source(paths, live=live, spooling=spooling)
     if isinstance(source, JoinedSource):
         secrets |= source.secrets
     elif not isinstance(source, RingSource | SpoolSource):

@@ -260,6 +260,35 @@ def decrypting(command: Command) -> Command:
     return option(command)
 
 
+def spooling(command: Command) -> Command:
+    """Add --spool-dir and --spool-max; the command gets a `captures.spool.Spooling` as `spooling`."""
+
+    @functools.wraps(command)
+    def spooled(*args: Any, spool_dir: Path | None, spool_max: int | None, **rest: Any) -> Any:
+        from captures.spool import MOST, Spooling
+        from kproxy.cli import settings
+
+        directory = None if spool_dir is None else spool_dir.absolute()
+        made = Spooling(directory, MOST if spool_max is None else spool_max, settings.warn)
+        return command(*args, spooling=made, **rest)
+
+    options = [
+        click.option(
+            "--spool-dir",
+            type=click.Path(path_type=pathlib.Path, file_okay=False),
+            metavar="DIR",
+            help="Unpack what is compressed, or comes through a pipe, to this folder (else: the cache directory).",
+        ),
+        click.option(
+            "--spool-max", type=SIZE, metavar="SIZE", help="Unpack and keep no more than this (20GB, unless given)."
+        ),
+    ]
+    wrapped: Any = spooled
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
+
+
 def selecting(command: Command) -> Command:
     """Add -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`."""
     options = [

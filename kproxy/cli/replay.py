@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -28,6 +28,7 @@ from kproxy.cli.options import (
     releasing,
     revealing,
     selecting,
+    spooling,
     viewing,
 )
 from kproxy.cli.terminal import can_paint, standard_output
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from captures.export import Lines
     from captures.ports import Ports
     from captures.reader import Reader
+    from captures.spool import Spooling
     from decoders.exchange import Exchange, Health, StreamProblem
     from decoders.filters import Expression
     from decoders.knowledge import Knowledge
@@ -55,6 +57,7 @@ FIRST_ROWS_SECONDS = 0.5
 @decrypting
 @revealing
 @selecting
+@spooling
 @viewing
 def command(
     captures: tuple[Path, ...],
@@ -68,6 +71,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
+    spooling: Spooling,
     viewing: Viewing,
 ) -> None:
     """Look at captures in the terminal interface.
@@ -86,12 +90,12 @@ def command(
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
-        _print(captures, ports, release, given, keylog, selection, viewing, show_secrets=show_secrets)
+        _print(captures, ports, release, given, keylog, selection, spooling, viewing, show_secrets=show_secrets)
         return
     text = _filter_text(expression, since, until)
     arrived = Event()
     viewers = viewing.chooser(arrived=arrived.set)
-    with _indexed(captures, ports, release, given, keylog) as index:
+    with _indexed(captures, ports, release, given, keylog, spooling) as index:
         import tui
 
         if str(captures[0]) == "-":
@@ -130,6 +134,7 @@ def _print(
     given: tuple[str, ...],
     keylog: Path | None,
     selection: Selection,
+    spooling: Spooling,
     viewing: Viewing,
     *,
     show_secrets: bool,
@@ -141,7 +146,7 @@ def _print(
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog)
+    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
         _write(reader, lines, selection, view.knowledge, health=as_json)
@@ -193,9 +198,9 @@ def _filter_text(expression: Expression | None, since: int | None, until: int | 
 
 
 class _Index:
-    """An index that another process writes."""
+    """An index that another process writes, or that is complete."""
 
-    def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, directory: Path, process: subprocess.Popen[bytes] | None = None) -> None:
         self.directory = directory
         self._process = process
 
@@ -218,7 +223,7 @@ class _Index:
                 self.raise_failure()
             if meta.get("state") == "complete":
                 return
-            if self._process.poll() is not None and not meta:
+            if self._process is not None and self._process.poll() is not None and not meta:
                 raise Failure(self._said() or "the capture cannot be indexed")
             time.sleep(0.01)
 
@@ -229,6 +234,8 @@ class _Index:
             raise Failure(str(error["text"]), Exit.INPUT)
 
     def stop(self) -> None:
+        if self._process is None:
+            return
         self._process.terminate()
         try:
             self._process.wait(3)
@@ -239,7 +246,7 @@ class _Index:
             self._process.stderr.close()
 
     def _said(self) -> str:
-        said = b"" if self._process.stderr is None else self._process.stderr.read()
+        said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
         lines = said.decode("utf-8", "replace").strip().splitlines()
         return lines[-1].removeprefix("kproxy: ") if lines else ""
 
@@ -251,8 +258,10 @@ def _indexed(
     release: str | None,
     given: tuple[str, ...],
     keylog: Path | None,
+    spooling: Spooling,
 ) -> Iterator[_Index]:
-    """Captures while a process of its own indexes them; the index goes with the block."""
+    """Captures while a process of its own indexes them, or their index of another time; it goes with the block."""
+    from captures.index import cached
     from captures.source import check
     from kproxy import scratch
 
@@ -260,24 +269,39 @@ def _indexed(
         check(captures)  # what cannot be opened is told before the screen is taken
     parent = scratch.new(scratch.cache_dir(), "replay")
     held = scratch.hold(parent)
-    arguments = ["--port", str(ports)] if ports else []
-    arguments += ["--release", release] if release else []
-    arguments += [f"--definitions={one}" for one in given]
-    arguments += [f"--keylog={keylog}"] if keylog else []
     directory = parent / "index"
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
-         *map(str, captures), str(directory)],
-        stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    index = _Index(directory, process)
+    only = str(ports) if ports else None
     try:
-        index.wait_for_rows()
-        yield index
+        entry = cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
+        spools = None if entry is None else cached.lend(entry, directory, spooling)
+        if spools is not None:
+            with ExitStack() as closing_spools:
+                for spool in spools:
+                    closing_spools.callback(spool.close)
+                yield _Index(directory)
+            return
+        arguments = ["--port", only] if only else []
+        arguments += ["--release", release] if release else []
+        arguments += [f"--definitions={one}" for one in given]
+        arguments += [f"--keylog={keylog}"] if keylog else []
+        arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
+        arguments += [f"--spool-max={spooling.most}", "--keep"]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
+             *map(str, captures), str(directory)],
+            stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        index = _Index(directory, process)
+        try:
+            import tui.app  # noqa: F401 (it takes about as long as the first rows)
+
+            index.wait_for_rows()
+            yield index
+        finally:
+            index.stop()
     finally:
-        index.stop()
         scratch.remove(parent)
         os.close(held)
 

@@ -21,6 +21,7 @@ from captures.compression import CompressionError, is_compressed, pieces
 from captures.errors import CaptureError
 from captures.reader import read
 from captures.source import SpoolSource, open_source
+from captures.spool import Spooling
 from tests.captures import files, traffic
 
 SKIPPED = b"\x5a\x2a\x4d\x18\x04\x00\x00\x00size"
@@ -123,7 +124,7 @@ def test_rows_come_before_the_stream_ends(tmp_path: Path) -> None:
     with os.fdopen(ends[0], "rb") as stream, os.fdopen(ends[1], "wb", buffering=0) as pipe:
         packer = zstandard.ZstdCompressor().compressobj()
         pipe.write(packer.compress(data[:60_000]) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-        reader = read(SpoolSource(stream, directory=tmp_path))
+        reader = read(SpoolSource(stream, spooling=Spooling(tmp_path)))
         while not reader.started:
             reader.poll(wait=True)
         assert not reader.finished

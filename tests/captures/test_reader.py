@@ -13,6 +13,7 @@ import pytest
 from captures.errors import CaptureError
 from captures.reader import Reader, read
 from captures.source import SpoolSource, open_source
+from captures.spool import Spooling
 from decoders import schema
 from decoders.exchange import Exchange
 from tests.captures import files, traffic
@@ -147,7 +148,7 @@ def test_a_pipe_is_followed_and_its_spool_removed(tmp_path: Path) -> None:
     thread = threading.Thread(target=feed)
     thread.start()
     with os.fdopen(receiving, "rb") as pipe:
-        source = SpoolSource(pipe, directory=tmp_path / "spool")
+        source = SpoolSource(pipe, spooling=Spooling(tmp_path / "spool"))
         assert [path.stat().st_mode & 0o777 for path in (tmp_path / "spool").iterdir()] == [0o600]
         reader = Reader(source, schema.definitions(None))
         found = traffic.lines(reader)

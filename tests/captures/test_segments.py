@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from captures.segments import Segment, SegmentReader, StoredBatch, holds_segments, partition_files
 from captures.source import SpoolSource, open_source
+from captures.spool import Spooling
 from decoders.problems import MOST
 from decoders.schema import definitions
 from decoders.view import View
@@ -152,7 +153,7 @@ def test_content_tells_a_segment_without_its_name(data: bytes, tmp_path: Path) -
     path = files.write(tmp_path / "copied", data)
     assert holds_segments(open_source(path))
     with path.open("rb") as stream:
-        source = SpoolSource(stream, directory=tmp_path)
+        source = SpoolSource(stream, spooling=Spooling(tmp_path))
         assert holds_segments(source)
         batches = [item for item in SegmentReader(source, View()) if isinstance(item, StoredBatch)]
         assert len(batches) == (3 if data is MODERN else 5)
@@ -173,7 +174,7 @@ def test_a_pipe_that_ends_early_is_no_segment(tmp_path: Path) -> None:
     os.write(ends[1], MODERN[:20])
     os.close(ends[1])
     with os.fdopen(ends[0], "rb") as stream:
-        source = SpoolSource(stream, directory=tmp_path)
+        source = SpoolSource(stream, spooling=Spooling(tmp_path))
         assert not holds_segments(source)
         source.close()
 

@@ -19,6 +19,7 @@ import zstandard
 from captures.export.segments import StoredRecords, batch_lines
 from captures.segments import Segment, SegmentReader, StoredBatch, holds_segments
 from captures.source import SpoolSource
+from captures.spool import Spooling
 from decoders.view import View
 from tests.captures.memory import MemorySource
 from tests.decoders.records.support import batch, message, record
@@ -47,7 +48,7 @@ def once(random: Random) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(packed[: random.randrange(len(packed) + 1)] if random.random() < 0.3 else packed)
         file.seek(0)
-        source = SpoolSource(file, "memory", Path(tempfile.gettempdir()))
+        source = SpoolSource(file, "memory", Spooling(Path(tempfile.gettempdir())))
         found = holds_segments(source)
         reader = SegmentReader(source, view)
         again = b"".join(batch_lines(reader))

@@ -1,0 +1,194 @@
+"""What was made of captures and is kept for the next time: indexes, and captures that had to be spooled.
+
+A store is a directory of entries, an entry a directory of files. Its name is a digest of all that they were made of, so
+that what is found is right, and what changed is not found. An entry comes whole, by a rename, and nobody writes into
+its files: who uses them links them to a place of his own, where they stay when the entry goes. So any number of
+processes may make, use and remove the same one at the same time. Where the file system knows no hard links, nothing is
+kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from captures.ring import RING_FILE, number_of
+
+ENDS: Final = 65_536
+"""Bytes at the beginning and at the end of a file that are looked at."""
+SIZES: Final = "sizes.json"
+"""In an entry: how long its files are, which a machine that lost power may have forgotten."""
+_HALF: Final = "."
+"""What the names of entries that are not whole yet begin with."""
+_HALF_SECONDS: Final = 60.0
+"""An entry that is not whole after this will never be."""
+
+
+def directory() -> Path:
+    """The user's cache directory."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kproxy")
+
+
+# --- what something was made of --------------------------------------------------------------------------------------
+
+
+def name(*made_of: Any) -> str:
+    """The name of what these (JSON values) make, read by the code that is installed."""
+    return hashlib.sha256(json.dumps([_code(), *made_of]).encode()).hexdigest()[:40]
+
+
+def stamp(path: Path) -> list[Any] | None:
+    """What changes when a file does, or one of a recording's segments; None for what cannot be read again (pipes)."""
+    try:
+        if path.is_dir():
+            parts = sorted(one for one in path.iterdir() if number_of(one.name) or one.name == RING_FILE)
+            return [[one.name, stamp(one)] for one in parts]
+        if not path.is_file():
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return stamp_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def stamp_of(descriptor: int) -> list[Any] | None:
+    """As `stamp`, of an open file: device, inode, size, time of change (ns) and a hash of both ends."""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        ends = os.pread(descriptor, ENDS, 0) + os.pread(descriptor, ENDS, max(0, status.st_size - ENDS))
+    except OSError:
+        return None
+    digest = hashlib.sha256(ends).hexdigest()
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, digest]
+
+
+@cache
+def _code() -> str:
+    """A digest of which files read captures: another release reads otherwise."""
+    import decoders
+
+    digest = hashlib.sha256()
+    for package in (Path(__file__).parent, Path(str(decoders.__file__)).parent):
+        for one in sorted(_files(str(package))):
+            digest.update(repr(one).encode())
+    return digest.hexdigest()
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of change of all files below a folder, but for what Python caches."""
+    with os.scandir(folder) as found:
+        for one in found:
+            if one.is_dir():
+                if one.name != "__pycache__":
+                    yield from _files(one.path)
+            else:
+                status = one.stat()
+                yield one.path, status.st_size, status.st_mtime_ns
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+class Store:
+    """Entries below `directory`, no more than `most` bytes of them but for the newest: what was used last stays."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self._directory = directory
+        self._most = most
+
+    def lend(self, entry: str, files: Mapping[str, Path]) -> bool:
+        """Link files of an entry to where `files` says; False where it is not there (whole), and nothing is linked."""
+        try:
+            folder = os.open(self._directory / entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            # by the descriptor, so that all are of one entry though another may take its place
+            if os.fstat(folder).st_uid != os.getuid() or not _whole(folder, files):
+                return False
+            for held, path in files.items():
+                os.link(held, path, src_dir_fd=folder)
+            os.utime(folder)
+        except OSError:
+            for path in files.values():
+                path.unlink(missing_ok=True)
+            return False
+        finally:
+            os.close(folder)
+        return True
+
+    def keep(self, entry: str, files: Mapping[str, Path]) -> None:
+        """Link complete files, which nobody writes to any more, into an entry; what cannot be kept is not."""
+        with suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            half = Path(tempfile.mkdtemp(prefix=_HALF, dir=self._directory))
+            try:
+                for held, path in files.items():
+                    os.link(path, half / held)
+                sizes = {held: (half / held).stat().st_size for held in files}
+                (half / SIZES).write_text(json.dumps(sizes), "utf-8")
+                # one that is there is as good, but not where it was damaged
+                if not self._is_whole(entry):
+                    shutil.rmtree(self._directory / entry, ignore_errors=True)
+                    half.rename(self._directory / entry)
+            finally:
+                shutil.rmtree(half, ignore_errors=True)
+        self.trim(self._most, spare=entry)
+
+    def trim(self, most: int, *, spare: str | None = None) -> None:
+        """Remove the entries that were not used for longest until `most` bytes are left."""
+        entries = sorted(self._entries(), reverse=True)
+        total = 0
+        for _, found, size in entries:
+            total += size
+            if total > most and found != spare:
+                shutil.rmtree(self._directory / found, ignore_errors=True)
+
+    def _is_whole(self, entry: str) -> bool:
+        try:
+            folder = os.open(self._directory / entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return _whole(folder)
+        finally:
+            os.close(folder)
+
+    def _entries(self) -> Iterator[tuple[float, str, int]]:
+        """When each was last used, its name, and the bytes it takes; removes those that were never made whole."""
+        for path in self._directory.glob("*"):
+            with suppress(OSError):
+                used = path.stat().st_mtime
+                if path.name.startswith(_HALF):
+                    if time.time() - used > _HALF_SECONDS:
+                        shutil.rmtree(path, ignore_errors=True)
+                    continue
+                yield used, path.name, sum(one.stat().st_blocks * 512 for one in path.iterdir())
+
+
+def _whole(folder: int, files: Iterable[str] = ()) -> bool:
+    """Whether the open directory of an entry holds these files, and all at their length."""
+    try:
+        with os.fdopen(os.open(SIZES, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+            sizes = json.load(file)
+        there = {held: os.stat(held, dir_fd=folder).st_size for held in sizes}
+        return bool(there == sizes and sizes.keys() >= set(files))
+    except (OSError, ValueError):
+        return False

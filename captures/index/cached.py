@@ -1,0 +1,91 @@
+"""Indexes that are kept in the cache directory and used again, with the spools that hold their bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from captures import cache, spool
+from captures.index import format as layout
+from captures.source import STANDARD_INPUT
+from captures.spool import Spool, Spooling
+
+MOST: Final = 2 << 30
+"""Bytes of indexes that are kept; the one that was made last may be larger."""
+FILES: Final = (
+    layout.ROWS,
+    layout.STRINGS,
+    layout.CONNECTIONS,
+    layout.DETAILS,
+    layout.PROBLEMS,
+    layout.KNOWLEDGE,
+    layout.META,
+)
+
+
+def store() -> cache.Store:
+    return cache.Store(cache.directory() / "indexes", MOST)
+
+
+def entry(
+    captures: Sequence[Path | str],
+    *,
+    ports: str | None = None,
+    release: str | None = None,
+    given: Sequence[str] = (),
+    keylog: Path | str | None = None,
+) -> str | None:
+    """The name of the index that these captures, read so, have; None where they cannot be read again (a pipe)."""
+    files = [str(Path(one).absolute()) for one in captures]
+    stamps = [None if str(one) == STANDARD_INPUT else cache.stamp(Path(one)) for one in captures]
+    if not all(stamps):
+        return None
+    secrets = None if keylog is None else cache.stamp(Path(keylog))
+    return cache.name("index", layout.VERSION, files, stamps, ports, release, [_defined(one) for one in given], secrets)
+
+
+def _defined(given: str) -> list[Any]:
+    """What changes when definitions do; the name of a dialect that comes with kproxy stands for itself."""
+    path = Path(given)
+    if path.is_dir():
+        return [given, *([one.name, cache.stamp(one)] for one in sorted(path.glob("*.json")))]
+    return [given, cache.stamp(path)]
+
+
+def keep(name: str, directory: Path) -> None:
+    """Keep the index in this directory, to which nobody writes any more."""
+    store().keep(name, {file: directory / file for file in FILES})
+
+
+def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
+    """Put a kept index into a new directory: the spools that it needs, to be closed when it is no longer looked at.
+
+    None where it was not kept, or its bytes were not.
+    """
+    directory.mkdir(mode=0o700, parents=True)
+    if not store().lend(name, {file: directory / file for file in FILES}):
+        directory.rmdir()
+        return None
+    held: list[Spool] = []
+    path = directory / layout.META
+    meta: dict[str, Any] = json.loads(path.read_bytes())
+    for at, made_of in enumerate(meta["spools"]):
+        if made_of is None:
+            continue
+        found = spool.lent(made_of, meta["names"][at], spooling)
+        if found is None:
+            for one in held:
+                one.close()
+            for file in FILES:
+                (directory / file).unlink()
+            directory.rmdir()
+            return None
+        held.append(found)
+        meta["sources"][at] = str(found.path)
+    if held:
+        path.unlink()  # the other link to it stays as it is
+        path.touch(0o600)
+        path.write_text(json.dumps(meta), "utf-8")
+    return held

@@ -1,0 +1,241 @@
+"""Streams as files: what is compressed, comes through a pipe or is made while it is read lies in a temporary file.
+
+The file is 0600 and goes with whoever reads it; what a process left that was killed goes with the next spool. What can
+be made again from a file that is still the same, is kept beside it (captures.cache) for the next time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from captures import cache
+from captures.compression import CompressionError
+from captures.errors import CaptureError
+
+MOST: Final = 20 << 30
+"""Bytes that are taken of a stream, unless told otherwise: a small compressed one may hold very many."""
+MARGIN: Final = 16 << 20
+"""Bytes of its file system that a spool leaves to others."""
+STEP: Final = 64 << 20
+"""Bytes after which the room is looked at again."""
+KEPT: Final = "captures"
+"""The store, in the spools' directory."""
+_HELD: Final = "capture"
+_SUFFIX: Final = ".spool"
+_NEW: Final = "new-"
+_NEW_SECONDS: Final = 60.0
+
+
+def _nothing(_: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spooling:
+    """Where spools lie (None is the user's cache directory), how much one may hold, and all that are kept together.
+
+    `say` is told, once, of a spool that is worth a word.
+    """
+
+    directory: Path | None = None
+    most: int = MOST
+    say: Callable[[str], None] = _nothing
+
+    @property
+    def place(self) -> Path:
+        return cache.directory() / "spool" if self.directory is None else self.directory
+
+    @property
+    def store(self) -> cache.Store:
+        return cache.Store(self.place / KEPT, self.most)
+
+
+class Spool:
+    """A stream on its way into a temporary file, because readers go back in it.
+
+    `name` is the stream's; `entry` (captures.cache.name) says what it is made of, where it can be made again: then it
+    is kept, and where it was, it is `lent` and nothing is taken of the stream. `least` is how many bytes the stream
+    gives at least, as far as that is known. Raises CaptureError where there can be no such file.
+    """
+
+    def __init__(
+        self,
+        stream: Iterator[bytes],
+        name: str,
+        spooling: Spooling | None = None,
+        *,
+        entry: str | None = None,
+        least: int = 0,
+    ) -> None:
+        self._spooling = spooling or Spooling()
+        self._stream = stream
+        self.name = name
+        self.entry = entry
+        self.size = 0
+        self.error: CaptureError | None = None
+        """Why the stream ended before its end, where it did."""
+        self._looked = 0
+        place = self._spooling.place
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _remove_stale(place)
+            self.lent = entry is not None and self._hold(self._lend)
+            self.ended = self.lent
+            if self.lent:
+                self.size = self.path.stat().st_size
+                return
+            if (short := self._no_room(max(least, 1))) is not None:
+                raise CaptureError(short, name)
+            self._hold(_create)
+        except OSError as error:
+            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", self.name) from None
+
+    def take(self, least: int = 1) -> None:
+        """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""
+        wanted = self.size + least
+        while self.size < wanted and not self.ended:
+            self._take()
+
+    def close(self) -> None:
+        self.ended = True
+        self._finalizer()
+
+    # --- taking -----------------------------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        try:
+            data = next(self._stream, b"")
+        except CompressionError as error:
+            self._end(str(error))
+        except CaptureError as error:
+            self.ended, self.error = True, error
+        except OSError as error:
+            self._end(f"cannot be read: {error.strerror}")
+        else:
+            if not data:
+                self.ended = True
+                if self.entry is not None:
+                    self._spooling.store.keep(self.entry, {_HELD: self.path})
+            else:
+                fits = self._spooling.most - self.size
+                self._append(data[:fits])
+                if len(data) > fits and not self.ended:
+                    self._end(self._too_large())
+
+    def _append(self, data: bytes) -> None:
+        if self.size - self._looked >= STEP:
+            if not self._looked:
+                self._say()
+            self._looked = self.size
+            if (short := self._no_room(STEP)) is not None:
+                self._end(short)
+                return
+        rest = memoryview(data)
+        try:
+            while rest:
+                written = os.write(self._descriptor, rest)
+                self.size += written
+                rest = rest[written:]
+        except OSError as error:
+            self._end(f"cannot be spooled: {error.strerror}")
+
+    def _end(self, why: str) -> None:
+        self.ended = True
+        self.error = CaptureError(why, self.name)
+
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def _say(self) -> None:
+        from captures.export.text import size_text
+
+        most = size_text(self._spooling.most)
+        self._spooling.say(f"{self.name} is unpacked to {self._spooling.place} while it is read ({most}B at most)")
+
+    def _too_large(self) -> str:
+        return f"holds more than {self._spooling.most} bytes, which is what may be spooled (--spool-max)"
+
+    def _no_room(self, wanted: int) -> str | None:
+        """Make room for so many bytes; what to say where there is none."""
+        place, most = self._spooling.place, self._spooling.most
+        if self.size + wanted > most and not self.size:
+            return self._too_large()
+        store = self._spooling.store
+        store.trim(max(0, most - self.size - wanted))
+        if _free(place) < wanted + MARGIN:
+            store.trim(0)
+        free = _free(place)
+        if free >= wanted + MARGIN:
+            return None
+        return f"cannot be spooled to {place}: of {free} free bytes {MARGIN} stay free (--spool-dir)"
+
+    # --- the file ---------------------------------------------------------------------------------------------------
+
+    def _lend(self, path: Path) -> bool:
+        return self.entry is not None and self._spooling.store.lend(self.entry, {_HELD: path})
+
+    def _hold(self, make: Callable[[Path], bool]) -> bool:
+        """Make the file, if it can be made, and lock it as long as this process (or one it forked) lives."""
+        place, token = self._spooling.place, secrets.token_hex(8)
+        # under its name it is locked from the first moment, or another process would take it for stale
+        half, self.path = place / f"{_NEW}{token}{_SUFFIX}", place / f"capture-{token}{_SUFFIX}"
+        if not make(half):
+            return False
+        self._descriptor = os.open(half, os.O_RDWR | os.O_CLOEXEC)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        half.rename(self.path)
+        self._finalizer = weakref.finalize(self, _remove, self._descriptor, str(self.path))
+        return True
+
+
+def lent(entry: str, name: str, spooling: Spooling) -> Spool | None:
+    """The spool that was kept of what `entry` says, whole; None where there is none."""
+    try:
+        spool = Spool(iter(()), name, spooling, entry=entry)
+    except CaptureError:
+        return None
+    if spool.lent:
+        return spool
+    spool.close()
+    return None
+
+
+def _create(path: Path) -> bool:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return True
+
+
+def _free(place: Path) -> int:
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize
+
+
+def _remove(descriptor: int, path: str) -> None:
+    os.close(descriptor)
+    Path(path).unlink(missing_ok=True)
+
+
+def _remove_stale(place: Path) -> None:
+    """Remove this user's spools that nobody holds any more."""
+    for path in place.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            status = path.stat()
+            if status.st_uid != os.getuid():
+                continue
+            if path.name.startswith(_NEW):
+                if time.time() - status.st_ctime > _NEW_SECONDS:
+                    path.unlink()
+                continue
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,179 @@
+"""The store of what is made of captures, used by several processes at once, and its names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from captures import cache
+from captures.cache import SIZES, Store
+from captures.ring import RING_FILE
+
+
+def kept(store: Store, directory: Path, entry: str, size: int = 1000) -> None:
+    path = directory / f"{entry}-made"
+    path.write_bytes(entry.encode()[:1] * size)
+    store.keep(entry, {"data": path})
+    path.unlink()
+
+
+def lent(store: Store, directory: Path, entry: str) -> bytes | None:
+    path = directory / f"{entry}-lent"
+    if not store.lend(entry, {"data": path}):
+        assert not path.exists()
+        return None
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+def used(store: Path, entry: str, when: int) -> None:
+    os.utime(store / entry, (when, when))
+
+
+def test_what_is_kept_is_lent_and_private(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 1 << 30)
+    assert lent(store, tmp_path, "a") is None
+    kept(store, tmp_path, "a")
+    assert lent(store, tmp_path, "a") == b"a" * 1000
+    assert lent(store, tmp_path, "b") is None
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "store" / "a").stat().st_mode & 0o777 == 0o700
+
+
+def test_beyond_the_limit_goes_what_was_used_longest_ago(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 120_000)
+    for at, entry in enumerate("abc"):
+        kept(store, tmp_path, entry, 30_000)
+        used(tmp_path / "store", entry, 1_000_000 + at)
+    assert lent(store, tmp_path, "a") is not None, "which is a use"
+    kept(store, tmp_path, "d", 30_000)
+    assert [entry for entry in "abcd" if lent(store, tmp_path, entry)] == ["a", "c", "d"]
+
+
+def test_the_newest_stays_though_it_is_too_large(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 10_000)
+    kept(store, tmp_path, "a")
+    kept(store, tmp_path, "b", 200_000)
+    assert lent(store, tmp_path, "a") is None
+    assert lent(store, tmp_path, "b") == b"b" * 200_000
+
+
+def test_who_has_it_keeps_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 1 << 30)
+    kept(store, tmp_path, "a")
+    assert store.lend("a", {"data": tmp_path / "mine"})
+    store.trim(0)
+    assert lent(store, tmp_path, "a") is None
+    assert (tmp_path / "mine").read_bytes() == b"a" * 1000
+
+
+@pytest.mark.parametrize("damage", ["cut", "no sizes", "odd sizes", "a file is gone", "nothing"])
+def test_what_lost_its_bytes_is_not_lent_and_made_anew(tmp_path: Path, damage: str) -> None:
+    store = Store(tmp_path / "store", 1 << 30)
+    kept(store, tmp_path, "a")
+    entry = tmp_path / "store" / "a"
+    if damage == "cut":
+        os.truncate(entry / "data", 999)
+    elif damage == "no sizes":
+        (entry / SIZES).unlink()
+    elif damage == "odd sizes":
+        (entry / SIZES).write_text("[7")
+    elif damage == "a file is gone":
+        (entry / "data").unlink()
+    else:
+        for path in entry.iterdir():
+            path.unlink()
+    assert lent(store, tmp_path, "a") is None
+    kept(store, tmp_path, "a")
+    assert lent(store, tmp_path, "a") == b"a" * 1000
+
+
+def test_what_a_killed_process_left_half_goes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 1 << 30)
+    kept(store, tmp_path, "a")
+    young, old = tmp_path / "store" / ".young", tmp_path / "store" / ".old"
+    for half in (young, old):
+        half.mkdir()
+        (half / "data").write_bytes(b"half")
+    used(tmp_path / "store", ".old", 1_000_000)
+    store.trim(1 << 30)
+    assert young.exists(), "somebody may be at it"
+    assert not old.exists()
+    assert lent(store, tmp_path, "a") == b"a" * 1000
+
+
+def test_where_nothing_can_be_kept_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"a file where the directory should be")
+    store = Store(tmp_path / "store", 1 << 30)
+    kept(store, tmp_path, "a")
+    assert lent(store, tmp_path, "a") is None
+
+
+def test_a_stamp_tells_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(300_000))
+    before = path.stat()
+    first = cache.stamp(path)
+    assert first == cache.stamp(path)
+
+    def written(at: int) -> None:
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(b"x")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    written(150_000)
+    assert cache.stamp(path) == first, "in the middle only the time tells"
+    written(70_000 - 65_536)
+    second = cache.stamp(path)
+    assert second != first
+    written(299_999)
+    third = cache.stamp(path)
+    assert third != second
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert cache.stamp(path) != third
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    path.rename(tmp_path / "away")
+    other.rename(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert cache.stamp(path) != third, "another inode"
+
+
+def test_a_pipe_has_no_stamp(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert cache.stamp(tmp_path / "pipe") is None
+    assert cache.stamp(tmp_path / "nothing") is None
+
+
+def test_a_directory_s_stamp_is_that_of_its_segments(tmp_path: Path) -> None:
+    assert not cache.stamp(tmp_path)
+    (tmp_path / "seg-00000001-20261121T183638Z.pcapng").write_bytes(b"1")
+    first = cache.stamp(tmp_path)
+    (tmp_path / "notes.txt").write_bytes(b"nothing to a reading")
+    assert first
+    assert cache.stamp(tmp_path) == first
+    (tmp_path / RING_FILE).write_text("{}")
+    assert cache.stamp(tmp_path) != first
+
+
+def test_another_release_reads_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "captures").mkdir()
+    (tmp_path / "captures" / "__pycache__").mkdir()
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "captures" / "cache.py"))
+
+    def name() -> str:
+        cache._code.cache_clear()
+        return cache.name("anything")
+
+    try:
+        first = name()
+        (tmp_path / "captures" / "__pycache__" / "reader.pyc").write_bytes(b"x")
+        assert name() == first
+        (tmp_path / "captures" / "reader.py").write_bytes(b"x")
+        assert name() != first
+    finally:
+        cache._code.cache_clear()
