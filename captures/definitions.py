@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from decoders import dialects, schema
-from decoders.additions import LARGEST, Additions
-from decoders.additions import read as read_additions
-from decoders.filters.bodies import add_fields
-from decoders.filters.values import add_api_names
+from decoders import schema
 from decoders.schema import Definitions
 from decoders.schema.jsontext import DefinitionError
+
+if TYPE_CHECKING:
+    from decoders.additions import Additions
 
 SUFFIX = ".json"
 
@@ -26,6 +26,8 @@ def read(given: Sequence[str]) -> Additions:
 
     Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
     """
+    from decoders.additions import read as read_additions
+
     return read_additions(text for one in dict.fromkeys(given) for text in _texts(one))
 
 
@@ -39,6 +41,9 @@ def definitions(release: str | None = None, given: Sequence[str] = ()) -> Defini
 
 @lru_cache(maxsize=8)
 def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
+    from decoders.filters.bodies import add_fields
+    from decoders.filters.values import add_api_names
+
     additions = read(given)
     add_api_names(additions.names)
     add_fields(additions.bodies)
@@ -47,6 +52,9 @@ def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
 
 def _texts(given: str) -> Iterator[tuple[str, str]]:
     """(name, text) of each file."""
+    from decoders import dialects
+    from decoders.additions import LARGEST
+
     path = Path(given)
     if given in dialects.shipped() and not path.exists():
         yield given, dialects.text_of(given)

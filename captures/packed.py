@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-import zstandard
-
 from captures.errors import CaptureError
 
 MOST_OPEN = 3
@@ -26,6 +24,8 @@ def packed_size(path: Path) -> int:
 
     Raises CaptureError where it is not there, is no zstd file, or does not say.
     """
+    import zstandard
+
     try:
         with path.open("rb") as file:
             size = zstandard.frame_content_size(file.read(_HEADER))
@@ -64,6 +64,8 @@ class Unpacked:
         self._open.clear()
 
     def _unpack(self, path: Path, size: int) -> memoryview:
+        import zstandard
+
         with path.open("rb") as packed:
             try:
                 return self._spooled(packed.fileno(), size)
@@ -73,6 +75,8 @@ class Unpacked:
                 raise CaptureError(f"cannot be decompressed: {error}", path) from None
 
     def _spooled(self, packed: int, size: int) -> memoryview:
+        import zstandard
+
         directory = self._directory()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as file:

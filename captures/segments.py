@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from captures.errors import CaptureError
-from captures.formats.detect import is_capture
+from captures.formats.magic import is_capture
 from captures.source import FileSource, Part
 from decoders.jsonform import body_json
 from decoders.records.batches import Trouble, parse

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from captures.errors import FormatError
-from captures.formats.pcap import HEADER, MAGIC, PcapWalker
-from captures.formats.pcapng import MAGIC as PCAPNG
+from captures.formats.magic import PCAP, PCAPNG
+from captures.formats.pcap import HEADER, PcapWalker
 from captures.formats.pcapng import PcapngWalker
 from captures.formats.records import Walker
 
@@ -18,18 +18,13 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def is_capture(data: bytes) -> bool:
-    """Whether bytes begin as a pcap or pcapng file does."""
-    return data[:4] in MAGIC or data.startswith(PCAPNG)
-
-
 def walker(view: memoryview, *, whole: bool) -> Walker | None:
     """The walker of a file that begins with `view`; None where more bytes are needed to tell.
 
     `whole` says that no more will come. Raises FormatError where the file is no capture that can be read.
     """
     start = bytes(view[:8])
-    if start[:4] in MAGIC:
+    if start[:4] in PCAP:
         if len(view) < HEADER:
             if whole:
                 raise FormatError(f"cut in its pcap header ({len(view)} bytes of {HEADER})", len(view))
@@ -48,7 +43,7 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
     for magic, what in OTHERS:
         if start.startswith(magic):
             raise FormatError(f"is {what}", 0)
-    if len(start) < 4 and any(magic.startswith(start) for magic in (*MAGIC, PCAPNG)):
+    if len(start) < 4 and any(magic.startswith(start) for magic in (*PCAP, PCAPNG)):
         raise FormatError(f"cut in its header ({len(start)} bytes)", len(start))
     raise FormatError("is neither pcap nor pcapng", 0)
 

@@ -8,17 +8,11 @@ import numpy as np
 
 from captures.errors import FormatError
 from captures.formats.gather import Bytes
+from captures.formats.magic import PCAP
 from captures.formats.records import Records
 
 HEADER = 24
 RECORD = 16
-MAGIC = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\xc3\xd4": (">", 1000),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-}
-"""Magic number -> byte order, nanoseconds of one unit of a record's fraction."""
 LONGEST = 262_144
 """What libpcap takes as the longest packet of most link layers; some writers exceed the snap length of their header."""
 HUGE = 256 << 20
@@ -28,7 +22,7 @@ class PcapWalker:
     """Walks a pcap file whose whole header is there. Raises FormatError where that is none."""
 
     def __init__(self, view: memoryview) -> None:
-        order, self._unit = MAGIC[bytes(view[:4])]
+        order, self._unit = PCAP[bytes(view[:4])]
         major, _, _, _, snap, network = struct.unpack_from(order + "HHiIII", view, 4)
         if major != 2:
             raise FormatError(f"pcap version {major} is unknown", 4)

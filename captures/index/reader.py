@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from captures.index import format as layout
 from captures.index.format import ConnectionEntry, Row
@@ -16,7 +16,9 @@ from decoders.conversation.stream import Side
 from decoders.exchange import Frame
 from decoders.knowledge import Fact, Knowledge
 from decoders.problems import Code, Problem
-from decoders.sasl.session import Session
+
+if TYPE_CHECKING:
+    from decoders.sasl.session import Session
 
 STRINGS_CACHED = 16_384
 UNKNOWN_PROTOCOL = "?"
@@ -289,6 +291,8 @@ class IndexReader:
         detail.errors = extra.get("errors", [])
         detail.told = extra.get("told", "")
         if "session" in extra:
+            from decoders.sasl.session import Session
+
             detail.session = Session.from_json(extra["session"])
         if extra.get("asked_by") == "broker":
             detail.asked_by = Side.BROKER

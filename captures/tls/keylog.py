@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from captures.errors import CaptureError
-from captures.formats.pcapng import BYTE_ORDER_MAGIC, MAGIC, PACKET_BLOCKS
+from captures.formats.magic import PCAPNG
+from captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
 
 Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
 """Secrets by label ("CLIENT_RANDOM", "CLIENT_TRAFFIC_SECRET_0") and the client's random."""
@@ -63,7 +64,7 @@ def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
 
 def _blocks(view: memoryview) -> Iterable[bytes]:
     """The key logs in a file's decryption secrets blocks (draft-ietf-opsawg-pcapng)."""
-    if bytes(view[:4]) != MAGIC or len(view) < 12:
+    if bytes(view[:4]) != PCAPNG or len(view) < 12:
         return
     order = "<" if bytes(view[8:12]) == struct.pack("<I", BYTE_ORDER_MAGIC) else ">"
     position = 0

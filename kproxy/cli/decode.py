@@ -153,7 +153,7 @@ def _asked(
 def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
     """The bytes that the arguments stand for. Raises Failure where they stand for none."""
     from captures.dumps import DumpError, bytes_of, of_base64
-    from captures.formats.detect import is_capture
+    from captures.formats.magic import is_capture
 
     named = words[0] == "-" or words[0].startswith("@")
     if named and len(words) > 1:

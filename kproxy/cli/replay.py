@@ -114,7 +114,9 @@ def command(
 
 def _refuse_segments(path: Path) -> None:
     """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
-    if not path.is_file():
+    from captures.formats.magic import begins_as_capture
+
+    if not path.is_file() or begins_as_capture(path):
         return
     from captures.segments import holds_segments
     from captures.source import open_source

@@ -1,0 +1,37 @@
+"""The first bytes of captures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from captures.compression import CompressionError, pieces
+
+PCAP: Final = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+}
+"""Magic number -> byte order, nanoseconds of one unit of a record's fraction."""
+PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
+
+
+def is_capture(data: bytes) -> bool:
+    """Whether bytes begin as a pcap or pcapng file does."""
+    return data[:4] in PCAP or data.startswith(PCAPNG)
+
+
+def begins_as_capture(path: Path) -> bool:
+    """Whether a file, decompressed where it is compressed, begins so; False where it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return is_capture(next(pieces(descriptor), b""))
+    except (OSError, CompressionError):
+        return False
+    finally:
+        os.close(descriptor)
