@@ -201,6 +201,7 @@ class Reader:
             if part.final:
                 self._next_part(self._cut(part))
             else:
+                self.source.done_with(self.position)
                 try:
                     grown = self.source.grow(wait=wait or not self._follow)
                 except CaptureError as error:

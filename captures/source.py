@@ -24,11 +24,14 @@ from captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
 from captures.errors import CaptureError
 from captures.packed import Unpacked, packed_size
 from captures.ring import PACKED, RING_FILE, number_of
+from captures.seekable import Frames, frames
 from captures.spool import Spool, Spooling
 
 STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
 LARGEST_STEP: Final = 16 << 20
+REMEMBERED: Final = 32 << 20
+"""Decompressed bytes of a seekable file that are kept behind what is viewed: an exchange's bytes lie close together."""
 _NOTHING = memoryview(b"")
 
 
@@ -102,7 +105,7 @@ class FileSource:
         `wait` lets a source that is a stream block until there is. Raises CaptureError where a file has shrunk.
         """
         part = next((part for part in self.parts if not part.final), self.parts[-1])
-        spool = part.spool
+        spool = self._spool_of(part)
         if spool is None:
             return self._remap(part)
         spool.take(self._amount(part))
@@ -120,6 +123,13 @@ class FileSource:
         """
         part = next((part for part in self.parts if not part.final), self.parts[-1])
         self._remap(part)
+
+    def done_with(self, address: int) -> None:
+        """What lies before an address will be viewed no more, though it may still be read."""
+
+    def _spool_of(self, part: Part) -> Spool | None:
+        """What fills a part while it is read."""
+        return part.spool
 
     def _amount(self, part: Part) -> int:
         """How much of a spooled part is taken at once; less at first, so that the first rows show soon."""
@@ -218,6 +228,54 @@ class FileSource:
             raise CaptureError(f"cannot be mapped: {error}", part.name) from None
         part.size = size
         return True
+
+
+class SeekableSource(FileSource):
+    """A seekable zstd file, read where it is.
+
+    While it is viewed the last of what was decompressed lies in a temporary file, whose beginning goes with
+    `done_with`; everything can be read at any time. Where it is only `read` it holds what it is from the first.
+    """
+
+    def __init__(self, path: Path, frames: Frames, spooling: Spooling | None = None, *, viewed: bool = True) -> None:
+        super().__init__((), spooling)
+        self._frames = frames
+        self._process = os.getpid()
+        self._packed = weakref.finalize(self, os.close, frames.descriptor)
+        self._spool_here: Spool | None = None
+        if viewed:
+            spool = self._spool_here = Spool(frames.pieces(), str(path), self.spooling)
+            self._add(path, os.open(spool.path, os.O_RDONLY | os.O_CLOEXEC), str(path))
+        else:
+            self.parts.append(Part(path, str(path), 0, frames.size, _NOTHING, final=True))
+            self._bases.append(0)
+
+    def read(self, start: int, end: int) -> bytes:
+        spool = self._spool_here
+        # what another process lets go of is not seen here
+        if spool is not None and spool.gone <= start and end <= self.size and os.getpid() == self._process:
+            return bytes(self.parts[0].view[start:end])
+        return self._frames.read(start, end)
+
+    def written(self) -> int:
+        return self._frames.size
+
+    @property
+    def ended(self) -> bool:
+        return self._spool_here is None or self._spool_here.ended
+
+    def done_with(self, address: int) -> None:
+        if self._spool_here is not None:
+            self._spool_here.let_go(address - REMEMBERED)
+
+    def _spool_of(self, part: Part) -> Spool | None:  # noqa: ARG002
+        return self._spool_here
+
+    def close(self) -> None:
+        if self._spool_here is not None:
+            self._spool_here.close()
+        super().close()
+        self._packed()
 
 
 class RingSource(FileSource):
@@ -436,4 +494,21 @@ def open_source(
         from captures.joining import JoinedSource
 
         return JoinedSource(files, spooling)
+    seekable = _frames(files[0]) if len(files) == 1 else None
+    if seekable is not None:
+        return SeekableSource(files[0], seekable, spooling, viewed=not ordered)
     return FileSource(files, spooling)
+
+
+def _frames(path: Path) -> Frames | None:
+    """The frames of a seekable file."""
+    try:
+        if not path.is_file():
+            return None
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # which is told when it is opened
+    if is_compressed(os.pread(file, MAGIC_SIZE, 0)) and (found := frames(file)) is not None:
+        return found
+    os.close(file)
+    return None

@@ -20,6 +20,7 @@ from typing import Final
 from captures import cache
 from captures.compression import CompressionError
 from captures.errors import CaptureError
+from captures.holes import punch
 
 MOST: Final = 20 << 30
 """Bytes that are taken of a stream, unless told otherwise: a small compressed one may hold very many."""
@@ -80,6 +81,8 @@ class Spool:
         self.name = name
         self.entry = entry
         self.size = 0
+        self.gone = 0
+        """Bytes at the beginning that are zeros by now (`let_go`)."""
         self.error: CaptureError | None = None
         """Why the stream ended before its end, where it did."""
         self._looked = 0
@@ -104,6 +107,11 @@ class Spool:
         while self.size < wanted and not self.ended:
             self._take()
 
+    def let_go(self, end: int) -> None:
+        """Give back the space of what lies before `end`, where the file system can."""
+        if end - self.gone >= STEP and punch(self._descriptor, 0, self.gone, end):
+            self.gone = end
+
     def close(self) -> None:
         self.ended = True
         self._finalizer()
@@ -125,7 +133,7 @@ class Spool:
                 if self.entry is not None:
                     self._spooling.store.keep(self.entry, {_HELD: self.path})
             else:
-                fits = self._spooling.most - self.size
+                fits = self._spooling.most - (self.size - self.gone)
                 self._append(data[:fits])
                 if len(data) > fits and not self.ended:
                     self._end(self._too_large())
@@ -164,11 +172,11 @@ class Spool:
 
     def _no_room(self, wanted: int) -> str | None:
         """Make room for so many bytes; what to say where there is none."""
-        place, most = self._spooling.place, self._spooling.most
-        if self.size + wanted > most and not self.size:
+        place, most, held = self._spooling.place, self._spooling.most, self.size - self.gone
+        if wanted > most:
             return self._too_large()
         store = self._spooling.store
-        store.trim(max(0, most - self.size - wanted))
+        store.trim(max(0, most - held - wanted))
         if _free(place) < wanted + MARGIN:
             store.trim(0)
         free = _free(place)

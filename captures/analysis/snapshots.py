@@ -152,7 +152,7 @@ class Snapshots:
         for exchange, _ in done:
             self._views.add(exchange)
         self._exchanges += len(done)
-        self._position, self._size = reader.position, reader.source.size
+        self._position, self._size = reader.position, reader.source.written()
         if time.monotonic() >= self._next:
             self.write()
             if self._state == "following" and (meta_of(self._index) or {}).get("state") in {"complete", "failed"}:

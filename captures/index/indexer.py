@@ -207,7 +207,7 @@ class Indexer:
         self.writer.write_meta(
             state=state,
             bytes_read=self.reader.position,
-            bytes_total=None if self._follow or not self._whole else self.reader.source.size,
+            bytes_total=None if self._follow or not self._whole else self.reader.source.written(),
             health=asdict(self.reader.health),
             precision=self.reader.precision,
             error=None

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from captures.holes import punch
 from captures.index import format as layout
 from captures.index.format import Flag
-from captures.index.holes import punch
 from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame, Status

@@ -256,8 +256,10 @@ class _Segments:
                 yield self._links.segments(view, records, part.base)
             elif part.final:
                 break
-            elif not self._source.grow(wait=True):
-                part.final = True
+            else:
+                self._source.done_with(part.base + (0 if walker is None else walker.position))
+                if not self._source.grow(wait=True):
+                    part.final = True
         self.dropped += 0 if walker is None else walker.dropped
         left = detect.cut(walker, part.size)
         if left is not None:

@@ -27,9 +27,9 @@ def open_capture(
     if isinstance(source, JoinedSource):
         secrets |= source.secrets
     elif not isinstance(source, RingSource | SpoolSource):
-        if source.parts[0].spool is not None:
+        if not source.view(source.parts[0]):
             source.grow(wait=True)
-        secrets |= keylog.embedded([source.parts[0].view])
+        secrets |= keylog.embedded([source.view(source.parts[0])])
     if not secrets or live:
         return source
     from captures.tls.decrypting import DecryptedSource

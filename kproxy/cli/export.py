@@ -450,7 +450,7 @@ def _jobs(
     if alone:
         return 1
     if wanted is None:
-        large = source.size >= SMALL or any(part.spool is not None for part in source.parts)
+        large = source.written() >= SMALL or any(part.spool is not None for part in source.parts)
         return min(parallel.usable_cores(), parallel.MOST_JOBS) if large else 1
     return wanted
 

@@ -16,8 +16,8 @@ LEAST = 16 << 20
 def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[Item]]:
     """The batches of a reading, with a bar where standard error is a terminal and `out` is none."""
     seen = sys.stderr is not None and sys.stderr.isatty()
-    if reader.source.streams or not seen or reader.source.size < LEAST or (out is not None and out.isatty()):
+    if reader.source.streams or not seen or reader.source.written() < LEAST or (out is not None and out.isatty()):
         return reader.batches()
     from tui.progress import shown
 
-    return shown(reader.batches(), "reading", reader.source.size, lambda: reader.position)
+    return shown(reader.batches(), "reading", reader.source.written(), lambda: reader.position)

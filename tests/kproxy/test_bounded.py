@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from captures import holes
 from captures.index import format as layout
-from captures.index import holes, writer
+from captures.index import writer
 from captures.index.format import State
 from captures.index.indexer import Indexer
 from captures.index.reader import IndexReader
