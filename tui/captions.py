@@ -92,7 +92,10 @@ class Captions:
             return []
         read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
         percent = f" {100 * read // total} %" if total else ""
-        return [(f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else ""), look.PLAIN)]
+        text = f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else "")
+        if meta.get("unpacked_to"):
+            text += f"  unpacked to {meta['unpacked_to']}"
+        return [(text, look.PLAIN)]
 
     def _writer_lives(self, pid: int | None) -> bool:
         """Whether the process that writes the index is there; looked at once a second."""

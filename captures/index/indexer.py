@@ -210,6 +210,7 @@ class Indexer:
             bytes_total=None if self._follow or not self._whole else self.reader.source.written(),
             health=asdict(self.reader.health),
             precision=self.reader.precision,
+            unpacked_to=None if self._whole else str(self.reader.source.spooling.place),
             error=None
             if error is None
             else {"text": str(error), "message": error.message, "path": str(error.path), "offset": error.offset},

@@ -26,6 +26,7 @@ from kproxy.cli.options import (
     releasing,
     revealing,
     selecting,
+    spooling,
     viewing,
 )
 from kproxy.cli.terminal import output
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from captures.reader import Item, Reader
     from captures.redaction.exchanges import Redaction
     from captures.source import FileSource
+    from captures.spool import Spooling
     from decoders.exchange import Exchange, StreamProblem
     from decoders.filters import Expression
     from decoders.knowledge import Knowledge
@@ -96,6 +98,7 @@ SMALL = 16 << 20
 @decrypting
 @revealing
 @selecting
+@spooling
 @viewing
 def command(
     captures: tuple[Path, ...],
@@ -116,6 +119,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
+    spooling: Spooling,
     viewing: Viewing,
 ) -> None:
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
@@ -164,7 +168,7 @@ def command(
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
     payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
-    source = open_capture(partition_files(captures), log=keylog)
+    source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     try:
         selection = Selection(expression, count, since, until, number)
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)

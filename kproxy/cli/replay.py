@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,11 +36,12 @@ from kproxy.cli.terminal import can_paint, standard_output
 if TYPE_CHECKING:
     from captures.export import Lines
     from captures.ports import Ports
-    from captures.reader import Reader
+    from captures.reader import Item, Reader
     from captures.spool import Spooling
     from decoders.exchange import Exchange, Health, StreamProblem
     from decoders.filters import Expression
     from decoders.knowledge import Knowledge
+    from kproxy.following import Flag
 
 FIRST_ROWS_SECONDS = 0.5
 """How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
@@ -51,6 +52,7 @@ FIRST_ROWS_SECONDS = 0.5
 @click.option(
     "--headless", is_flag=True, help="Print one line an exchange, even on a terminal (exchange JSON: --json)."
 )
+@click.option("--follow", is_flag=True, help="The capture grows: show what is added until you leave (ctrl+c).")
 @porting
 @releasing
 @defining
@@ -62,6 +64,7 @@ FIRST_ROWS_SECONDS = 0.5
 def command(
     captures: tuple[Path, ...],
     headless: bool,
+    follow: bool,
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
@@ -81,8 +84,13 @@ def command(
     exchanges are printed as they complete, one line each. Where a capture cannot be read to its end, what could be read
     is shown first and the exit code is 3.
 
+    The index that the terminal interface makes of a capture is kept in the cache directory (2 GB of them, the oldest go
+    first), and so is what a compressed capture is unpacked to (--spool-max): opened again, both are there at once.
+
     \b
     kproxy replay capture.pcap
+    kproxy replay capture.pcap.zst --spool-dir /var/tmp
+    kproxy replay growing.pcap --follow
     kproxy replay capture.pcap --headless -Y 'api == Fetch' -c 20
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
@@ -90,12 +98,24 @@ def command(
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
-        _print(captures, ports, release, given, keylog, selection, spooling, viewing, show_secrets=show_secrets)
+        _print(
+            captures,
+            ports,
+            release,
+            given,
+            keylog,
+            selection,
+            spooling,
+            viewing,
+            show_secrets=show_secrets,
+            follow=follow,
+        )
         return
+    follow = follow and str(captures[0]) != "-"  # which is followed anyway
     text = _filter_text(expression, since, until)
     arrived = Event()
     viewers = viewing.chooser(arrived=arrived.set)
-    with _indexed(captures, ports, release, given, keylog, spooling) as index:
+    with _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index:
         import tui
 
         if str(captures[0]) == "-":
@@ -140,18 +160,26 @@ def _print(
     viewing: Viewing,
     *,
     show_secrets: bool,
+    follow: bool,
 ) -> None:
     from captures.export.jsonl import JsonLines
     from captures.export.oneline import OneLine, health_note
     from captures.reader import read
     from decoders.view import View
+    from kproxy.following import Stopping
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)
+    reader = read(
+        list(captures), ports=ports, release=release, given=given, keylog=keylog, follow=follow, spooling=spooling
+    )
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
-        _write(reader, lines, selection, view.knowledge, health=as_json)
+        if follow:
+            with Stopping() as stopping:
+                _write(reader, _followed(reader, stopping.event), lines, selection, view.knowledge, health=as_json)
+        else:
+            _write(reader, reader.batches(), lines, selection, view.knowledge, health=as_json)
         if selection.note:
             settings.warn(selection.note)
         note = health_note(reader.health)
@@ -163,11 +191,30 @@ def _print(
         reader.close()
 
 
-def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowledge, *, health: bool) -> None:
+def _followed(reader: Reader, stopping: Flag) -> Iterator[list[Item]]:
+    """The batches of a capture that grows, until `stopping` is set."""
+    from kproxy.following import IDLE_SECONDS
+
+    while not stopping.is_set() and not reader.finished:
+        yield reader.poll()
+        if reader.idle:
+            stopping.wait(IDLE_SECONDS)
+    yield reader.finish()
+
+
+def _write(
+    reader: Reader,
+    batches: Iterable[list[Item]],
+    lines: Lines,
+    selection: Selection,
+    knowledge: Knowledge,
+    *,
+    health: bool,
+) -> None:
     """Write the lines of what is selected; after each batch they leave, so that a live stream is seen as it passes."""
     out = standard_output()
     held: list[Exchange | StreamProblem | Health] = []
-    for item in selection.of(_stepwise(reader), reader.source, reader.definitions, knowledge):
+    for item in selection.of(_stepwise(batches), reader.source, reader.definitions, knowledge):
         if item is not None:
             held.append(item)
             continue
@@ -178,9 +225,9 @@ def _write(reader: Reader, lines: Lines, selection: Selection, knowledge: Knowle
     out.flush()
 
 
-def _stepwise(reader: Reader) -> Iterator[Any]:
+def _stepwise(batches: Iterable[list[Item]]) -> Iterator[Any]:
     """Everything of a reading, None after each batch."""
-    for batch in reader.batches():
+    for batch in batches:
         yield from batch
         yield None
 
@@ -261,6 +308,8 @@ def _indexed(
     given: tuple[str, ...],
     keylog: Path | None,
     spooling: Spooling,
+    *,
+    follow: bool,
 ) -> Iterator[_Index]:
     """Captures while a process of its own indexes them, or their index of another time; it goes with the block."""
     from captures.index import cached
@@ -274,7 +323,7 @@ def _indexed(
     directory = parent / "index"
     only = str(ports) if ports else None
     try:
-        entry = cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
+        entry = None if follow else cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
         spools = None if entry is None else cached.lend(entry, directory, spooling)
         if spools is not None:
             with ExitStack() as closing_spools:
@@ -287,7 +336,7 @@ def _indexed(
         arguments += [f"--definitions={one}" for one in given]
         arguments += [f"--keylog={keylog}"] if keylog else []
         arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
-        arguments += [f"--spool-max={spooling.most}", "--keep"]
+        arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
              *map(str, captures), str(directory)],

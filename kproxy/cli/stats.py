@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import progress, settings
-from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting
+from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
     from captures.analysis.stats import Stats
     from captures.ports import Ports
+    from captures.spool import Spooling
     from decoders.filters import Expression
 
 BY = ("api", "client", "broker", "topic")
@@ -38,6 +39,7 @@ LONG_POLL = " (long poll)"
 @releasing
 @defining
 @decrypting
+@spooling
 def command(
     captures: tuple[Path, ...],
     by: str,
@@ -49,6 +51,7 @@ def command(
     release: str | None,
     given: tuple[str, ...],
     keylog: Path | None,
+    spooling: Spooling,
 ) -> None:
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
@@ -76,7 +79,7 @@ def command(
     known = definitions(release, given)
     stats = Stats(known, by)
     selection = Selection(expression, count, since, until)
-    source = open_capture(partition_files(captures), log=keylog)
+    source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     if holds_segments(source):
         with closing(source):
             segments.check("jsonl", narrowed=by != "api" or ports is not None or not selection.everything)

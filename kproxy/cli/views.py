@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting
+from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
 
 if TYPE_CHECKING:
     from captures.ports import Ports
+    from captures.spool import Spooling
     from decoders.filters import Expression
 
 
@@ -94,6 +95,7 @@ def _command(name: str, told: Told) -> click.Command:
     @releasing
     @defining
     @decrypting
+    @spooling
     def run(**options: Any) -> None:
         _show(told.view, **options)
 
@@ -114,6 +116,7 @@ def _show(
     release: str | None,
     given: tuple[str, ...],
     keylog: Path | None,
+    spooling: Spooling,
 ) -> None:
     from captures.analysis.views import Views
     from captures.definitions import definitions
@@ -124,7 +127,7 @@ def _show(
 
     known = definitions(release, given)
     selection = Selection(expression, count, since, until)
-    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog)
+    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)
     views = Views(reader.source, known)
     failure: CaptureError | None = None
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -166,3 +168,64 @@ def test_an_unreadable_capture_takes_no_screen(environment: dict[str, str], tmp_
     )  # fmt: skip
     assert done.returncode == Exit.INPUT
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_what_grows_is_followed_until_it_is_left(tmp_path: Path, environment: dict[str, str]) -> None:
+    growing, data = tmp_path / "growing.pcap", CAPTURE.read_bytes()
+    growing.write_bytes(data[:60_001])
+    with subprocess.Popen(
+        [*KPROXY, "replay", str(growing), "--follow", "--headless"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]
+        with growing.open("ab") as file:
+            file.write(data[60_001:])
+        while len(lines) < 150:
+            lines.append(process.stdout.readline())
+            assert lines[-1], "it has ended"
+        process.send_signal(signal.SIGINT)
+        lines += process.stdout.readlines()
+        assert process.wait() == 0, process.stderr and process.stderr.read()
+    assert len(lines) == 154
+    assert all(LINE.match(line) for line in lines)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_what_grows_is_followed_on_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
+    growing, data = tmp_path / "growing.pcap", CAPTURE.read_bytes()
+    growing.write_bytes(data[:60_001])
+    terminal = Terminal("replay", str(growing), "--follow", environment=environment)
+    terminal.wait_for("LeaderAndIsr")
+    with growing.open("ab") as file:
+        file.write(data[60_001:])
+    terminal.wait_for("154 ex")
+    terminal.press("Q")
+    assert terminal.end() == 0
+    assert not list((tmp_path / "cache" / "kproxy").glob("indexes/*")), "it may have grown since"
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_capture_that_was_indexed_is_not_read_again(tmp_path: Path, environment: dict[str, str]) -> None:
+    packed = tmp_path / "capture.pcap.gz"
+    packed.write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    kept = tmp_path / "cache" / "kproxy" / "indexes"
+    rows = set()
+    for _ in range(2):
+        terminal = Terminal("replay", str(packed), environment=environment)
+        terminal.wait_for("154 ex")
+        deadline = time.monotonic() + 60
+        while not list(kept.glob("[!.]*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        (entry,) = kept.glob("[!.]*")
+        rows.add((entry / "rows").stat().st_ino)
+        assert entry.stat().st_mtime > 1_000_000, "it is used"
+        terminal.press("\r")
+        terminal.wait_for("MetadataResponse")
+        terminal.press("Q")
+        assert terminal.end() == 0
+        os.utime(entry, (1_000_000, 1_000_000))
+    assert len(rows) == 1
+    spool = tmp_path / "cache" / "kproxy" / "spool"
+    assert sorted(path.name for path in spool.rglob("*") if path.is_file()) == ["capture", "sizes.json"]
