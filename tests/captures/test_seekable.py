@@ -120,15 +120,29 @@ def test_what_was_viewed_is_given_back_and_still_read(tmp_path: Path, monkeypatc
     source.close()
 
 
-def test_another_process_sees_what_was_let_go(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are forked read, while the one that views lets go."""
+    monkeypatch.setattr(spool, "STEP", 1)
+    monkeypatch.setattr("captures.source.REMEMBERED", 0)
     path = tmp_path / "capture.zst"
     path.write_bytes(packed(DATA, [50_000, 100_000]))
     source = open_source(path, spooling=Spooling(tmp_path / "spool"))
+    assert isinstance(source, SeekableSource)
+    while source.grow(wait=True):
+        pass
+    waiting, go = os.pipe()
     child = os.fork()
     if child == 0:
-        os._exit(0 if source.read(0, 1 << 30) == DATA else 1)
+        os.read(waiting, 1)
+        os._exit(0 if source.read(0, len(DATA)) == DATA else 1)
+    source.done_with(len(DATA))
+    assert bytes(source.parts[0].view[:100]) == bytes(100)
+    os.write(go, b".")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert source.read(0, len(DATA)) == DATA
+    os.close(waiting)
+    os.close(go)
     source.close()
 
 

@@ -161,12 +161,12 @@ def test_a_reading_that_was_stopped_is_not_kept(capture: Path, tmp_path: Path, o
     assert not (own_cache / "indexes").exists()
 
 
-def test_what_grew_while_it_was_read_is_not_kept(capture: Path, tmp_path: Path) -> None:
+def test_what_grew_while_it_was_read_is_not_kept(capture: Path, tmp_path: Path, own_cache: Path) -> None:
     def grow(_done: object, _reader: object) -> None:
         os.utime(capture)
 
     run([capture], tmp_path / "made", keep=True, watch=grow)
-    assert not lent(capture, tmp_path / "again")
+    assert not (own_cache / "indexes").exists()
 
 
 def test_a_cut_capture_is_kept_with_what_is_wrong(capture: Path, tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_standard_input_is_not_kept() -> None:
     assert cached.entry(["-"]) is None
 
 
-def test_what_could_not_be_spooled_is_not_kept(tmp_path: Path) -> None:
+def test_what_could_not_be_spooled_is_not_kept(tmp_path: Path, own_cache: Path) -> None:
     packed = tmp_path / "capture.pcap.gz"
     packed.write_bytes(gzip.compress(traffic.KAFKA_1_1.read_bytes()))
     indexed(packed, tmp_path / "made", Spooling(most=200_000))
     with IndexReader(tmp_path / "made") as index:
         assert "--spool-max" in index.meta["error"]["text"]
         assert index.count > 10
-    assert not lent(packed, tmp_path / "again")
+    assert not (own_cache / "indexes").exists()
     with pytest.raises(CaptureError, match="spool-max"):
         indexed(packed, tmp_path / "refused", Spooling(most=1000))
 
