@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -28,8 +29,10 @@ ENDS: Final = 65_536
 """Bytes at the beginning and at the end of a file that are looked at."""
 SIZES: Final = "sizes.json"
 """In an entry: how long its files are, which a machine that lost power may have forgotten."""
-_HALF: Final = "."
+_HALF: Final = ".half-"
 """What the names of entries that are not whole yet begin with."""
+_ENTRY: Final = re.compile(r"[0-9a-f]{40}")
+"""Nothing else is removed from a store, which may lie where the user says."""
 _HALF_SECONDS: Final = 60.0
 """An entry that is not whole after this will never be."""
 
@@ -176,11 +179,10 @@ class Store:
         for path in self._directory.glob("*"):
             with suppress(OSError):
                 used = path.stat().st_mtime
-                if path.name.startswith(_HALF):
-                    if time.time() - used > _HALF_SECONDS:
-                        shutil.rmtree(path, ignore_errors=True)
-                    continue
-                yield used, path.name, sum(one.stat().st_blocks * 512 for one in path.iterdir())
+                if path.name.startswith(_HALF) and time.time() - used > _HALF_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                elif _ENTRY.fullmatch(path.name):
+                    yield used, path.name, sum(one.stat().st_blocks * 512 for one in path.iterdir())
 
 
 def _whole(folder: int, files: Iterable[str] = ()) -> bool:

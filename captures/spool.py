@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import time
 import weakref
@@ -28,11 +29,13 @@ MARGIN: Final = 16 << 20
 """Bytes of its file system that a spool leaves to others."""
 STEP: Final = 64 << 20
 """Bytes after which the room is looked at again."""
-KEPT: Final = "captures"
+KEPT: Final = "kproxy-kept"
 """The store, in the spools' directory."""
 _HELD: Final = "capture"
 _SUFFIX: Final = ".spool"
 _NEW: Final = "new-"
+_OURS: Final = re.compile(r"(?:new|capture)-[0-9a-f]{16}\.spool")
+"""Nothing else is removed from a directory that may be anything."""
 _NEW_SECONDS: Final = 60.0
 
 
@@ -233,6 +236,8 @@ def _remove(descriptor: int, path: str) -> None:
 def _remove_stale(place: Path) -> None:
     """Remove this user's spools that nobody holds any more."""
     for path in place.glob(f"*{_SUFFIX}"):
+        if not _OURS.fullmatch(path.name):
+            continue
         with suppress(OSError):
             status = path.stat()
             if status.st_uid != os.getuid():

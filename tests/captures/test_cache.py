@@ -12,16 +12,21 @@ from captures.cache import SIZES, Store
 from captures.ring import RING_FILE
 
 
+def called(letter: str) -> str:
+    """The name of an entry."""
+    return letter * 40
+
+
 def kept(store: Store, directory: Path, entry: str, size: int = 1000) -> None:
     path = directory / f"{entry}-made"
     path.write_bytes(entry.encode()[:1] * size)
-    store.keep(entry, {"data": path})
+    store.keep(called(entry), {"data": path})
     path.unlink()
 
 
 def lent(store: Store, directory: Path, entry: str) -> bytes | None:
     path = directory / f"{entry}-lent"
-    if not store.lend(entry, {"data": path}):
+    if not store.lend(called(entry), {"data": path}):
         assert not path.exists()
         return None
     data = path.read_bytes()
@@ -40,14 +45,14 @@ def test_what_is_kept_is_lent_and_private(tmp_path: Path) -> None:
     assert lent(store, tmp_path, "a") == b"a" * 1000
     assert lent(store, tmp_path, "b") is None
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "store" / "a").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "store" / called("a")).stat().st_mode & 0o777 == 0o700
 
 
 def test_beyond_the_limit_goes_what_was_used_longest_ago(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", 120_000)
     for at, entry in enumerate("abc"):
         kept(store, tmp_path, entry, 30_000)
-        used(tmp_path / "store", entry, 1_000_000 + at)
+        used(tmp_path / "store", called(entry), 1_000_000 + at)
     assert lent(store, tmp_path, "a") is not None, "which is a use"
     kept(store, tmp_path, "d", 30_000)
     assert [entry for entry in "abcd" if lent(store, tmp_path, entry)] == ["a", "c", "d"]
@@ -64,7 +69,7 @@ def test_the_newest_stays_though_it_is_too_large(tmp_path: Path) -> None:
 def test_who_has_it_keeps_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", 1 << 30)
     kept(store, tmp_path, "a")
-    assert store.lend("a", {"data": tmp_path / "mine"})
+    assert store.lend(called("a"), {"data": tmp_path / "mine"})
     store.trim(0)
     assert lent(store, tmp_path, "a") is None
     assert (tmp_path / "mine").read_bytes() == b"a" * 1000
@@ -74,7 +79,7 @@ def test_who_has_it_keeps_it(tmp_path: Path) -> None:
 def test_what_lost_its_bytes_is_not_lent_and_made_anew(tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path / "store", 1 << 30)
     kept(store, tmp_path, "a")
-    entry = tmp_path / "store" / "a"
+    entry = tmp_path / "store" / called("a")
     if damage == "cut":
         os.truncate(entry / "data", 999)
     elif damage == "no sizes":
@@ -94,11 +99,11 @@ def test_what_lost_its_bytes_is_not_lent_and_made_anew(tmp_path: Path, damage: s
 def test_what_a_killed_process_left_half_goes(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", 1 << 30)
     kept(store, tmp_path, "a")
-    young, old = tmp_path / "store" / ".young", tmp_path / "store" / ".old"
+    young, old = tmp_path / "store" / ".half-young", tmp_path / "store" / ".half-old"
     for half in (young, old):
         half.mkdir()
         (half / "data").write_bytes(b"half")
-    used(tmp_path / "store", ".old", 1_000_000)
+    used(tmp_path / "store", ".half-old", 1_000_000)
     store.trim(1 << 30)
     assert young.exists(), "somebody may be at it"
     assert not old.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import seekable, spool
+from captures.compression import CompressionError
 from captures.index.indexer import run
 from captures.index.reader import IndexReader
 from captures.reader import read
@@ -67,6 +69,23 @@ def test_any_other_file_is_none(data: bytes, marked: bool) -> None:
     descriptor = os.memfd_create("other")
     os.write(descriptor, data + (struct.pack("<I", MAGIC) if marked else b""))
     assert frames(descriptor) is None
+    os.close(descriptor)
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), st.binary(min_size=1, max_size=4)), min_size=1, max_size=4))
+def test_damage_does_no_more_than_end_the_reading(changes: list[tuple[int, bytes]]) -> None:
+    data = random.Random(1).randbytes(400)
+    made = bytearray(packed(data, [100, 250]))
+    for place, new in changes:
+        at = place % len(made)
+        made[at : at + len(new)] = new
+    descriptor = os.memfd_create("damaged")
+    os.write(descriptor, made)
+    found = frames(descriptor)
+    if found is not None:
+        assert len(found.read(0, 1 << 30)) <= found.size
+        with suppress(CompressionError):
+            assert len(b"".join(found.pieces())) == found.size
     os.close(descriptor)
 
 

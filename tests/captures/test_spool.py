@@ -20,6 +20,8 @@ from captures.spool import Spool, Spooling, lent
 from tests.captures import traffic
 
 PIECE = b"x" * 100_000
+ABC, DEF = "abc0" * 10, "def0" * 10
+"""Names of entries."""
 
 
 def stream(pieces: int = 3) -> Iterator[bytes]:
@@ -33,10 +35,10 @@ def left(place: Path) -> list[str]:
 
 def test_what_can_be_made_again_is_kept(tmp_path: Path) -> None:
     spooling = Spooling(tmp_path)
-    first = Spool(stream(), "a.gz", spooling, entry="abc")
-    assert lent("abc", "a.gz", spooling) is None, "it is not whole yet"
+    first = Spool(stream(), "a.gz", spooling, entry=ABC)
+    assert lent(ABC, "a.gz", spooling) is None, "it is not whole yet"
     first.take(1 << 30)
-    second = Spool(stream(99), "a.gz", spooling, entry="abc")
+    second = Spool(stream(99), "a.gz", spooling, entry=ABC)
     assert second.lent
     assert second.ended
     assert second.path.read_bytes() == first.path.read_bytes() == PIECE * 3
@@ -45,7 +47,7 @@ def test_what_can_be_made_again_is_kept(tmp_path: Path) -> None:
     second.close()
     assert left(tmp_path) == ["capture", "sizes.json"]
     spooling.store.trim(0)
-    third = lent("abc", "a.gz", spooling)
+    third = lent(ABC, "a.gz", spooling)
     assert third is None
     assert left(tmp_path) == []
 
@@ -56,17 +58,17 @@ def test_what_ended_early_or_was_left_is_not_kept(tmp_path: Path) -> None:
         raise CaptureError("is damaged", "a.gz")
 
     spooling = Spooling(tmp_path)
-    damaged = Spool(broken(), "a.gz", spooling, entry="abc")
+    damaged = Spool(broken(), "a.gz", spooling, entry=ABC)
     damaged.take(1 << 30)
     assert damaged.error is not None
     damaged.close()
-    begun = Spool(stream(), "a.gz", spooling, entry="abc")
+    begun = Spool(stream(), "a.gz", spooling, entry=ABC)
     begun.take()
     begun.close()
     anonymous = Spool(stream(), "-", spooling)
     anonymous.take(1 << 30)
     anonymous.close()
-    assert lent("abc", "a.gz", spooling) is None
+    assert lent(ABC, "a.gz", spooling) is None
     assert left(tmp_path) == []
 
 
@@ -118,12 +120,12 @@ def test_no_more_than_was_allowed(tmp_path: Path) -> None:
 
 def test_what_is_kept_makes_room(tmp_path: Path) -> None:
     spooling = Spooling(tmp_path, most=500_000)
-    for entry in ("abc", "def"):
+    for entry in (ABC, DEF):
         one = Spool(stream(), entry, spooling, entry=entry, least=300_000)
         one.take(1 << 30)
         one.close()
-    assert lent("abc", "abc", spooling) is None
-    found = lent("def", "def", spooling)
+    assert lent(ABC, ABC, spooling) is None
+    found = lent(DEF, DEF, spooling)
     assert found is not None
     found.close()
 
@@ -132,7 +134,7 @@ def test_room_is_looked_for_first_and_while_it_fills(tmp_path: Path, monkeypatch
     free = 10 << 30
     monkeypatch.setattr(spool, "_free", lambda _: free)
     monkeypatch.setattr(spool, "STEP", 100_000)
-    kept = Spool(stream(), "a.gz", Spooling(tmp_path), entry="abc")
+    kept = Spool(stream(), "a.gz", Spooling(tmp_path), entry=ABC)
     kept.take(1 << 30)
     kept.close()
     filling = Spool(stream(), "-", Spooling(tmp_path))
@@ -183,6 +185,19 @@ def test_what_a_killed_process_left_goes_with_the_next_spool(tmp_path: Path) -> 
     mine.close()
     other.close()
     assert left(tmp_path) == []
+
+
+def test_what_others_have_there_stays(tmp_path: Path) -> None:
+    """The directory is one that the user chose."""
+    for name in ("mine.spool", "capture-mine.spool", "kproxy-kept/mine/capture", "kproxy-kept/.half/capture"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"mine")
+        os.utime((tmp_path / name).parent, (1_000_000, 1_000_000))
+    before = left(tmp_path)
+    one = Spool(stream(), "-", Spooling(tmp_path))
+    one.close()
+    Spooling(tmp_path).store.trim(0)
+    assert left(tmp_path) == before
 
 
 def test_where_there_can_be_no_spool(tmp_path: Path) -> None:

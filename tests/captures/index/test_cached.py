@@ -232,7 +232,7 @@ def test_a_compressed_capture_comes_back_with_its_bytes(tmp_path: Path, own_cach
     for spool in spools:
         spool.close()
     assert not list((own_cache / "spool").glob("*.spool"))
-    shutil.rmtree(own_cache / "spool" / "captures")
+    shutil.rmtree(own_cache / "spool" / "kproxy-kept")
     assert not lent(packed, tmp_path / "later"), "an index whose bytes are gone shows nothing"
     assert not (tmp_path / "later").exists()
 
