@@ -100,7 +100,7 @@ class Indexer:
         self._base = 0
         self._marks: deque[tuple[int, Mark]] = deque()
         """For each file of the recording that is still there: its base address, and what was written before it."""
-        self._meta_written = time.monotonic()
+        self._meta_written = 0.0  # whoever shows the first rows waits for them
 
     @property
     def finished(self) -> bool:

@@ -136,6 +136,15 @@ def test_a_growing_capture_gives_the_same_rows(tmp_path: Path) -> None:
             assert one.detail(one.row(number)) == two.detail(two.row(number))
 
 
+def test_the_first_rows_are_told_at_once(tmp_path: Path) -> None:
+    indexer = Indexer([DATA / "kafka-4.4.0-librdkafka.pcap"], tmp_path / "index")
+    indexer.step()
+    assert not indexer.finished
+    meta = json.loads((tmp_path / "index" / layout.META).read_text())
+    assert meta["rows"] > 10
+    indexer.close()
+
+
 def test_a_cut_capture_is_indexed_up_to_the_cut(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((DATA / "kafka-0.8.2.2.pcap").read_bytes()[:100_000])
