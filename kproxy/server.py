@@ -125,7 +125,15 @@ class Relay:
             self._servers.append(server)
 
     def _accept(self, node: Node | None) -> asyncio.Protocol:
-        return self.tls.towards_client(Link(self, node).client, self._client_failed)
+        return self.tls.towards_client(Link(self, node).client, self._client_failed, self._known_as)
+
+    def _known_as(self, transport: asyncio.Transport) -> str:
+        """The host to which a client has connected: an address of ours, or where it is taken, its broker's."""
+        if self.interception is not None:
+            with contextlib.suppress(RefusedError, OSError):  # whoever dials for it says why
+                return self.interception.target(transport)[0].partition("%")[0]
+        own = transport.get_extra_info("sockname")
+        return str(own[0]) if own else ""
 
     def _client_failed(self, layer: Layer, why: str) -> None:
         """A client with which TLS cannot be spoken: an attempt at our own address, as no broker was dialled."""

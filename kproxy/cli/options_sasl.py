@@ -67,8 +67,6 @@ def checked(chosen: Settings) -> Settings:
     for one in chosen.clusters():
         if not one.sasl.mechanism:
             continue
-        if one.transparent is not None:
-            raise Failure("--sasl and --transparent exclude each other", Exit.USAGE)
         try:
             credentials.load(one.sasl)
         except credentials.CredentialsError as error:
@@ -76,7 +74,8 @@ def checked(chosen: Settings) -> Settings:
         if not one.tls.out and one.sasl.mechanism in {PLAIN, OAUTHBEARER}:
             cli.warn(f"--sasl without --tls-out: {one.sasl.mechanism} sends the secret itself, unencrypted")
         if one.listen_host not in LOOPBACK and not one.tls.in_ca:
-            cli.warn(f"--sasl: whoever reaches {one.listen_host} acts on the cluster as kproxy's user")
+            who = f"reaches {one.listen_host}" if one.transparent is None else "has its connections taken"
+            cli.warn(f"--sasl: whoever {who} acts on the cluster as kproxy's user")
     return chosen
 
 

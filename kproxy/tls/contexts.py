@@ -78,9 +78,9 @@ class ClientSide:
     def minted(self) -> bool:
         return self._fixed is None
 
-    def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, own_host: str) -> Session:
-        """A connection that came to one of our addresses. Raises AuthorityError where the CA has expired."""
-        context = self._fixed or self._for_host(own_host)
+    def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
+        """A connection of a client that knows us by this host. Raises AuthorityError where the CA has expired."""
+        context = self._fixed or self._for_host(host)
         session = context.wrap_bio(incoming, outgoing, server_side=True)
         assert isinstance(session, Session)  # noqa: S101 (asked for in `_context`)
         return session

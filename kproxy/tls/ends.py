@@ -46,12 +46,20 @@ class Ends:
         """As the settings say. Raises TlsError, AuthorityError."""
         return cls(contexts.client_side(settings.tls, own_hosts(settings)), contexts.broker_side(settings.tls))
 
-    def towards_client(self, inner: asyncio.Protocol, failed: Callable[[Layer, str], None]) -> asyncio.Protocol:
-        """The protocol for a client's transport; `failed` hears of a handshake that fails, and why."""
+    def towards_client(
+        self,
+        inner: asyncio.Protocol,
+        failed: Callable[[Layer, str], None],
+        known_as: Callable[[asyncio.Transport], str],
+    ) -> asyncio.Protocol:
+        """The protocol for a client's transport.
+
+        `failed` hears of a handshake that fails, and why; `known_as` says which host the client has connected to.
+        """
         side = self.clients
         if side is None:
             return inner
-        layer = Layer(inner, side.session)
+        layer = Layer(inner, lambda incoming, outgoing, outer: side.session(incoming, outgoing, known_as(outer)))
         self.greeting.add(layer)
 
         def done(ready: asyncio.Future[None]) -> None:

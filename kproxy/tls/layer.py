@@ -25,8 +25,8 @@ _RECORD = 16384
 """The longest plaintext of a TLS record: more is never read at once."""
 
 Address = tuple[str, int]
-MakeSession = Callable[[ssl.MemoryBIO, ssl.MemoryBIO, str], Session]
-"""Takes what comes in, what goes out, and the address of ours that the connection has."""
+MakeSession = Callable[[ssl.MemoryBIO, ssl.MemoryBIO, asyncio.Transport], Session]
+"""Takes what comes in, what goes out, and the outer transport."""
 
 
 def _address(transport: asyncio.BaseTransport, which: str) -> Address | None:
@@ -77,7 +77,7 @@ class Layer(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._too_late)
         self.peer, self.own = _address(transport, "peername"), _address(transport, "sockname")
         try:
-            self._session = self._make(self._incoming, self._outgoing, self.own[0] if self.own else "")
+            self._session = self._make(self._incoming, self._outgoing, transport)
         except Exception as error:  # noqa: BLE001 (whoever awaits `ready` judges it)
             self._fail(error)
             return

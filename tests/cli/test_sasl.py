@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from kproxy import credentials
 from kproxy.cli import settings as cli
 from kproxy.cli.clusters import clusters
-from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exits import Failure
 from kproxy.cli.options_sasl import checked
 from kproxy.cli.options_sasl import settings as sasl_settings
 from kproxy.cli.run import command as run
@@ -122,27 +123,31 @@ def test_what_is_refused(arguments: list[str], why: str) -> None:
     assert why in result.output + str(result.exception)
 
 
-def test_transparent_mode_is_refused(tmp_path: Path) -> None:
-    told = Settings(upstream=(), transparent="redirect", sasl=written(tmp_path, "username=a\npassword=b"))
-    with pytest.raises(Failure) as raised:
-        checked(told)
-    assert raised.value.exit_code == Exit.USAGE
-
-
 @pytest.mark.parametrize(
-    ("tls", "host", "mechanism", "said"),
+    ("tls", "listen", "mechanism", "said"),
     [
-        (False, "127.0.0.1", "PLAIN", ["unencrypted"]),
-        (True, "127.0.0.1", "PLAIN", []),
-        (False, "127.0.0.1", "SCRAM-SHA-256", []),
-        (True, "*", "SCRAM-SHA-256", ["acts on the cluster"]),
+        (False, {}, "PLAIN", ["unencrypted"]),
+        (True, {}, "PLAIN", []),
+        (False, {}, "SCRAM-SHA-256", []),
+        (True, {"listen_host": "*"}, "SCRAM-SHA-256", ["whoever reaches * acts on the cluster"]),
+        (
+            True,
+            {"listen_host": "*", "transparent": "redirect"},
+            "SCRAM-SHA-256",
+            ["whoever has its connections taken acts on the cluster"],
+        ),
     ],
 )
 def test_warnings(
-    tls: bool, host: str, mechanism: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tls: bool,
+    listen: dict[str, Any],
+    mechanism: str,
+    said: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = SaslSettings(mechanism, written(tmp_path, "username=a\npassword=b").credentials)
-    checked(Settings(upstream("kafka:9092"), listen_host=host, sasl=told, tls=TlsSettings(out=tls)))
+    checked(Settings(upstream("kafka:9092"), sasl=told, tls=TlsSettings(out=tls), **listen))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(said)
     assert all(part in line for part, line in zip(said, lines, strict=True))

@@ -86,6 +86,25 @@ def machines(count: int) -> Iterator[list[Machine]]:
             subprocess.run(["ip", "netns", "del", machine.name], check=False, timeout=60)
 
 
+@contextlib.contextmanager
+def routed() -> Iterator[tuple[Machine, Machine, Machine]]:
+    """A client, a gateway that forwards, and a host, on the nets 1 and 2.
+
+    None has a way to anywhere else: a look for a host's name, as SASL makes it, fails at once.
+    """
+    with machines(3) as (client, gateway, host):
+        join(1, client, gateway)
+        join(2, gateway, host)
+        gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        for ip, nets, near, far in (
+            ("-4", "10.9.0.0/16", "10.9.1.2", "10.9.2.1"),
+            ("-6", "fd09::/16", "fd09:1::2", "fd09:2::1"),
+        ):
+            client.run("ip", ip, "route", "add", nets, "via", near)
+            host.run("ip", ip, "route", "add", nets, "via", far)
+        yield client, gateway, host
+
+
 def join(net: int, left: Machine, right: Machine) -> None:
     """A cable between two machines: 10.9.NET.1 and fd09:NET::1 on the left, .2 and ::2 on the right."""
     names = (f"to-right-{net}", f"to-left-{net}")

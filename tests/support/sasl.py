@@ -34,23 +34,23 @@ class SaslCluster(Cluster):
     """Brokers of Kafka 4.4.0 with the listeners above beside the plaintext one; all know USER. Tokens need no
     signature."""
 
-    def __init__(self, nodes: int, directory: Path) -> None:
-        super().__init__("4.4.0", nodes, directory, self._listeners)
+    def __init__(self, nodes: int, directory: Path, host: str = "127.0.0.1") -> None:
+        super().__init__("4.4.0", nodes, directory, self._listeners, host=host)
         self.own_ca = TestCa(directory, "sasl-ca")
-        self._ports = {name: free_ports(nodes) for name in _PROTOCOLS}
+        self._ports = {name: free_ports(nodes, host) for name in _PROTOCOLS}
 
     def bootstrap_of(self, listener: str) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports[listener])
+        return ",".join(f"{self.host}:{port}" for port in self._ports[listener])
 
     def _listeners(self, node: int) -> dict[str, object]:
         clients = {
             "PLAINTEXT": self.ports[node - 1],
             **{name.upper(): all_[node - 1] for name, all_ in self._ports.items()},
         }
-        shown = [f"{name}://127.0.0.1:{port}" for name, port in clients.items()]
+        shown = [f"{name}://{self.host}:{port}" for name, port in clients.items()]
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         protocols |= {name.upper(): protocol for name, protocol in _PROTOCOLS.items()}
-        certificate, key = self.own_ca.leaf(f"broker-{node}", "localhost", "127.0.0.1")
+        certificate, key = self.own_ca.leaf(f"broker-{node}", "localhost", self.host)
         both = self.directory / f"sasl-{node}.pem"
         both.write_bytes(key.read_bytes() + certificate.read_bytes())
         found: dict[str, object] = {

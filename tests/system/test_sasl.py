@@ -107,7 +107,7 @@ def test_a_session_is_renewed_before_it_ends(brokers: SaslCluster, tmp_path: Pat
 
 def test_clients_renew_their_sessions_themselves(brokers: SaslCluster, tmp_path: Path) -> None:
     with Proxy(brokers.bootstrap_of(BRIEF), tmp_path / "proxy") as proxy:
-        keep_producing(proxy, client_settings(proxy, "SCRAM-SHA-256"), tmp_path)
+        keep_producing(proxy, client_settings(proxy.bootstrap, "SCRAM-SHA-256"), tmp_path)
     unread(export(proxy.recording, tmp_path))
 
 
@@ -149,15 +149,15 @@ def test_a_wrong_password_is_told(brokers: SaslCluster, mechanism: str, tmp_path
 def test_a_client_that_wants_to_authenticate_itself_is_told(brokers: SaslCluster, tmp_path: Path) -> None:
     with on_behalf(brokers, OPEN, "SCRAM-SHA-256", tmp_path / "proxy") as proxy:
         with pytest.raises(KafkaException):
-            AdminClient(client_settings(proxy, "PLAIN")).list_topics(timeout=5)
+            AdminClient(client_settings(proxy.bootstrap, "PLAIN")).list_topics(timeout=5)
         assert proxy.stop() in {0, 130}, proxy.said()
         assert "configure the client without SASL" in proxy.err.read_text()
     assert PASSWORD.encode() not in proxy.recording.read_bytes()
 
 
-def client_settings(proxy: Proxy, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
+def client_settings(bootstrap: str, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "bootstrap.servers": proxy.bootstrap,
+        "bootstrap.servers": bootstrap,
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": mechanism,
         "log_level": 0,
@@ -170,12 +170,12 @@ def client_settings(proxy: Proxy, mechanism: str, password: str = PASSWORD) -> d
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_what_clients_show_passes_and_is_decoded(brokers: SaslCluster, mechanism: str, tmp_path: Path) -> None:
     with Proxy(brokers.bootstrap_of(OPEN), tmp_path / "proxy") as proxy:
-        admin = AdminClient(client_settings(proxy, mechanism))
+        admin = AdminClient(client_settings(proxy.bootstrap, mechanism))
         admin.poll(1)
         assert len(admin.list_topics(timeout=30).brokers) == brokers.nodes
         if mechanism != "OAUTHBEARER":
             with pytest.raises(KafkaException):
-                AdminClient(client_settings(proxy, mechanism, "another")).list_topics(timeout=5)
+                AdminClient(client_settings(proxy.bootstrap, mechanism, "another")).list_topics(timeout=5)
         assert proxy.stop() in {0, 130}, proxy.said()
     lines = export(proxy.recording, tmp_path)
     found = list(sessions(lines).values())

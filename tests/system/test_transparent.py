@@ -21,7 +21,7 @@ import pytest
 from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import exactly
-from tests.support.namespaces import Machine, join, machines, require_namespaces
+from tests.support.namespaces import Machine, require_namespaces, routed
 from tests.support.proxy import environment, export
 from tests.support.relay import COMMAND, SECONDS, Relay, eventually
 from tests.support.require import require
@@ -86,13 +86,7 @@ class Net:
 def net() -> Iterator[Net]:
     require_namespaces()
     require("iptables", "ip6tables")
-    with machines(3) as (client, gateway, host):
-        join(1, client, gateway)
-        join(2, gateway, host)
-        gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        for ip, near, far in (("-4", "10.9.1.2", "10.9.2.1"), ("-6", "fd09:1::2", "fd09:2::1")):
-            client.run("ip", ip, "route", "add", "default", "via", near)
-            host.run("ip", ip, "route", "add", "default", "via", far)
+    with routed() as (client, gateway, host):
         brokers = {family: Broker(host, address) for family, address in BROKER.items()}
         try:
             yield Net(client, gateway, host, brokers)

@@ -44,9 +44,13 @@ def side(tmp_path_factory: pytest.TempPathFactory) -> ClientSide:
     return ClientSide(TlsSettings(in_certificate=",".join(map(str, files))), [], None)
 
 
+def layered(side: ClientSide) -> tuple[Layer, Outer]:
+    return Layer(asyncio.Protocol(), lambda incoming, outgoing, _: side.session(incoming, outgoing, "")), Outer()
+
+
 async def greeted(side: ClientSide, pieces: list[bytes]) -> tuple[HandshakeError, Outer]:
     """How a handshake ends in which the client sends these bytes and no more."""
-    layer, outer = Layer(asyncio.Protocol(), side.session), Outer()
+    layer, outer = layered(side)
     layer.connection_made(outer)
     for piece in pieces:
         layer.data_received(piece)
@@ -73,7 +77,7 @@ def test_any_bytes_end_in_a_failure_with_a_name(side: ClientSide, pieces: list[b
 
 async def test_whoever_is_silent_is_left(side: ClientSide, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "HANDSHAKE_SECONDS", 0.0)
-    layer, outer = Layer(asyncio.Protocol(), side.session), Outer()
+    layer, outer = layered(side)
     layer.connection_made(outer)
     with pytest.raises(HandshakeError) as raised:
         await layer.ready

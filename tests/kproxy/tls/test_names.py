@@ -92,6 +92,29 @@ def test_a_broker_that_was_dialled_by_address_is_asked_for_the_client_s_name(
     assert broker.asked == [NAME]
 
 
+def test_kproxy_has_a_certificate_of_the_address_that_a_client_meant(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that knows its broker by address asks for no name; redirected, it comes to another address."""
+    meant = "127.0.0.9"
+    monkeypatch.setattr(Interception, "target", lambda *_: (meant, broker.port))
+    tls = TlsSettings(in_certificate=TlsSettings.AUTO)
+    settings = Settings(upstream=(), listen_port=0, transparent="redirect", clients="remote", tls=tls)
+
+    def shake_hands(bootstrap: str) -> None:
+        TlsPeer(connect(bootstrap), client_context(Authority.open(default_directory()).path), name=meant).socket.close()
+
+    async def with_a_relay() -> None:
+        relay = Relay(settings, None, lambda _: None, Budget())
+        await relay.start()
+        try:
+            await asyncio.to_thread(shake_hands, relay.bootstrap)
+        finally:
+            await relay.drain()
+
+    asyncio.run(with_a_relay())
+
+
 @pytest.mark.parametrize("kind", [Socks5, Connect])
 def test_a_broker_behind_a_proxy_is_asked_for_its_own_name(
     broker: Broker, kind: type[Socks5 | Connect], tmp_path: Path
