@@ -6,15 +6,22 @@ They are read anew for each authentication, so that a changed password and a tok
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from kproxy.core.login import OAUTHBEARER, Credentials
 from kproxy.settings import SaslSettings
 
 USERNAME, PASSWORD, TOKEN = "KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN"
+EXTENSIONS = "KPROXY_SASL_EXTENSIONS"
 LARGEST = 1 << 18
 """Bytes of a file; a token has some thousand."""
+_BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""A token as brokers read it (RFC 6750, 2.1)."""
+_EXTENSION = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t]+)")
+"""As brokers read them (RFC 7628, 3.1)."""
 
 
 class CredentialsError(Exception):
@@ -24,8 +31,8 @@ class CredentialsError(Exception):
 def load(settings: SaslSettings) -> Credentials:
     """The credentials that the mechanism wants. Raises CredentialsError.
 
-    A file holds the token alone, or lines "username=NAME" and "password=SECRET"; nobody but its owner and its group
-    may read it.
+    A file holds lines "username=NAME" and "password=SECRET", or the token, after which lines "NAME=VALUE" are
+    extensions; nobody but its owner and its group may read it.
     """
     wants_token = settings.mechanism == OAUTHBEARER
     if settings.credentials is None:
@@ -34,15 +41,15 @@ def load(settings: SaslSettings) -> Credentials:
         missing = [name for name, value in zip(names, found, strict=True) if not value]
         if missing:
             raise CredentialsError(f"no --sasl-credentials FILE, and {' and '.join(missing)} not set")
-        return Credentials(token=found[0]) if wants_token else Credentials(found[0], found[1])
+        if not wants_token:
+            return Credentials(found[0], found[1])
+        if not _BEARER.fullmatch(found[0]):
+            raise CredentialsError(f"{TOKEN} is no token: letters, digits and -._~+/")
+        given = [(EXTENSIONS, one.strip()) for one in os.environ.get(EXTENSIONS, "").split(",")]
+        return Credentials(token=found[0], extensions=_extensions(given))
     path = Path(settings.credentials)
     text = _text(path)
-    if not wants_token:
-        return _named(path, text)
-    token = text.strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise CredentialsError(f"{path} holds no token: one line without spaces")
-    return Credentials(token=token)
+    return _token(path, text) if wants_token else _named(path, text)
 
 
 def _text(path: Path) -> str:
@@ -60,6 +67,27 @@ def _text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise CredentialsError(f"{path} is not UTF-8") from None
+
+
+def _token(path: Path, text: str) -> Credentials:
+    token, *more = text.strip().splitlines() or [""]
+    if not _BEARER.fullmatch(token):
+        raise CredentialsError(f"{path} begins with no token: one line of letters, digits and -._~+/")
+    lines = ((f"{path}, line {number}", line.strip()) for number, line in enumerate(more, start=2))
+    return Credentials(token=token, extensions=_extensions(lines))
+
+
+def _extensions(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of (where it stands, text)."""
+    found: dict[str, str] = {}
+    for where, text in given:
+        if not text or text.startswith("#"):
+            continue
+        pair = _EXTENSION.fullmatch(text)
+        if pair is None or pair[1].lower() == "auth" or pair[1] in found:
+            raise CredentialsError(f"{where}: no extension NAME=VALUE, of letters and of printable ASCII, named once")
+        found[pair[1]] = pair[2]
+    return found
 
 
 def _named(path: Path, text: str) -> Credentials:

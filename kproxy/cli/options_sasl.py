@@ -39,8 +39,8 @@ def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
         "credentials",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="username=NAME and password=SECRET, or the token; without it KPROXY_SASL_USERNAME, KPROXY_SASL_PASSWORD "
-        "or KPROXY_SASL_TOKEN in the environment.",
+        help="username=NAME and password=SECRET, or the token with its extensions; without it KPROXY_SASL_USERNAME, "
+        "KPROXY_SASL_PASSWORD or KPROXY_SASL_TOKEN in the environment.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, mechanism: str | None, credentials: Path | None, **rest: Any) -> Any:

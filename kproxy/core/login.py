@@ -32,11 +32,12 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a mechanism asks for: a name with its password, or a token."""
+    """What a mechanism asks for: a name with its password, or a token with the extensions (KIP-342) sent beside it."""
 
     username: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,8 @@ def _plain(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Ans
 def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
     """RFC 7628. A broker that refuses says so in a message that wants an answer before the error comes."""
     del mechanism
-    said, lifetime = yield from _say(f"n,,\1auth=Bearer {who.token}\1\1".encode(), version)
+    pairs = {"auth": f"Bearer {who.token}", **who.extensions}
+    said, lifetime = yield from _say("\1".join(["n,,", *map("=".join, pairs.items()), "", ""]).encode(), version)
     if said:
         yield from _say(b"\1", version)
         found = read(said)

@@ -21,7 +21,7 @@ from kproxy.credentials import CredentialsError
 from kproxy.settings import Cluster, SaslSettings, Settings, TlsSettings, upstream
 from tests.support.sasl import token
 
-VARIABLES = ("KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN")
+VARIABLES = ("KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN", "KPROXY_SASL_EXTENSIONS")
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +47,33 @@ def test_a_file_with_name_and_password(tmp_path: Path) -> None:
     assert "a=b" not in repr(credentials.load(told))
 
 
+def bearer(directory: Path, text: str) -> SaslSettings:
+    return SaslSettings("OAUTHBEARER", written(directory, text).credentials)
+
+
 def test_a_file_with_a_token(tmp_path: Path) -> None:
-    told = SaslSettings("OAUTHBEARER", written(tmp_path, token() + "\n").credentials)
-    assert credentials.load(told).token.count(".") == 2
+    found = credentials.load(bearer(tmp_path, token() + "\n"))
+    assert found.token.count(".") == 2
+    assert found.extensions == {}
+
+
+def test_a_file_with_a_token_and_extensions(tmp_path: Path) -> None:
+    text = "\na.b.c\r\n# ours\n\ntraceId=4711\nlogicalCluster= lkc=1, second\n"
+    found = credentials.load(bearer(tmp_path, text))
+    assert found == Credentials(token="a.b.c", extensions={"traceId": "4711", "logicalCluster": " lkc=1, second"})
+
+
+@pytest.mark.parametrize(
+    "line", ["auth=x", "AUTH=x", "x-y=1", "x1=1", "x", "x=", "=1", "x=é", "x=\1y", "traceId=2", "secret token"]
+)
+def test_what_is_no_extension(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CredentialsError, match="line 3: no extension") as raised:
+        credentials.load(bearer(tmp_path, f"a.b.c\ntraceId=1\n{line}\n"))
+    assert "secret" not in str(raised.value)
+    monkeypatch.setenv("KPROXY_SASL_TOKEN", "a.b.c")
+    monkeypatch.setenv("KPROXY_SASL_EXTENSIONS", f"traceId=1,{line}")
+    with pytest.raises(CredentialsError, match="KPROXY_SASL_EXTENSIONS: no extension"):
+        credentials.load(SaslSettings("OAUTHBEARER"))
 
 
 @pytest.mark.parametrize(
@@ -72,10 +96,14 @@ def test_what_is_no_file_of_credentials(text: str, why: str, tmp_path: Path) -> 
     assert "secret" not in str(raised.value)
 
 
-def test_what_is_no_token(tmp_path: Path) -> None:
-    told = SaslSettings("OAUTHBEARER", written(tmp_path, "username=alice\npassword=secret").credentials)
-    with pytest.raises(CredentialsError, match="no token"):
-        credentials.load(told)
+@pytest.mark.parametrize("text", ["username=alice\npassword=secret", "a b", "\1", "é", "=="])
+def test_what_is_no_token(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What names its parts is for other mechanisms: the password must not be taken for an extension."""
+    with pytest.raises(CredentialsError, match="begins with no token"):
+        credentials.load(bearer(tmp_path, text))
+    monkeypatch.setenv("KPROXY_SASL_TOKEN", text)
+    with pytest.raises(CredentialsError, match="KPROXY_SASL_TOKEN is no token"):
+        credentials.load(SaslSettings("OAUTHBEARER"))
 
 
 @pytest.mark.parametrize(("mode", "taken"), [(0o600, True), (0o640, True), (0o644, False), (0o604, False)])
@@ -101,6 +129,9 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KPROXY_SASL_TOKEN", "token")
     assert credentials.load(SaslSettings("PLAIN")) == Credentials("alice", "secret")
     assert credentials.load(SaslSettings("OAUTHBEARER")) == Credentials(token="token")
+    monkeypatch.setenv("KPROXY_SASL_EXTENSIONS", "traceId=4711, zone=east 1,")
+    extensions = {"traceId": "4711", "zone": "east 1"}
+    assert credentials.load(SaslSettings("OAUTHBEARER")) == Credentials(token="token", extensions=extensions)
 
 
 def test_options(tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def judge_records(asked: list[tuple[str, bytes | None, bytes | None]]) -> list[A
     return _answers("4.4.0", "RecordJudge", lines)
 
 
+def judge_bearer(release: str, messages: list[bytes]) -> list[Any]:
+    """What Kafka's broker reads in first messages of OAUTHBEARER, or a string that says what is wrong.
+
+    {"token", "authorizationId", "extensions"}.
+    """
+    return _answers(release, "BearerJudge", [_base64(data) for data in messages])
+
+
 def as_formatter(record: dict[str, Any]) -> dict[str, Any]:
     """What our JSON of a record of an internal topic says, in the form of `judge_records`."""
     said: dict[str, Any] = {}

@@ -92,9 +92,13 @@ def token(subject: str = USER, seconds: int = 3600) -> str:
     return ".".join(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
+EXTENSIONS: Final = {"traceId": "4711", "logicalCluster": "lkc=1, second"}
+
+
 def credentials(directory: Path, mechanism: str, password: str = PASSWORD) -> Path:
-    """A file for --sasl-credentials."""
+    """A file for --sasl-credentials; a token comes with EXTENSIONS."""
     path = directory / f"{mechanism}.login"
-    path.write_text(token() if mechanism == "OAUTHBEARER" else f"username={USER}\npassword={password}\n")
+    bearer = "\n".join([token(), *(f"{name}={value}" for name, value in EXTENSIONS.items())])
+    path.write_text(bearer if mechanism == "OAUTHBEARER" else f"username={USER}\npassword={password}\n")
     path.chmod(0o600)
     return path

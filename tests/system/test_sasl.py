@@ -11,9 +11,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from kproxy.core.login import Credentials, login
 from tests.support import sasl
+from tests.support.judge import judge_bearer
 from tests.support.proxy import Proxy, export
-from tests.support.sasl import BRIEF, ENCRYPTED, MECHANISMS, OPEN, PASSWORD, USER, SaslCluster
+from tests.support.sasl import BRIEF, ENCRYPTED, EXTENSIONS, MECHANISMS, OPEN, PASSWORD, USER, SaslCluster
 from tests.system.test_run_real_brokers import CLIENT_SECONDS, Client, command
 from tests.system.test_tls import java
 
@@ -84,9 +86,31 @@ def test_clients_that_know_no_sasl(
     assert carried <= found.keys()
     assert all(found[one]["state"] == "authenticated" for one in carried)
     unread(lines)
-    if mechanism != "OAUTHBEARER":
+    if mechanism == "OAUTHBEARER":
+        said = [
+            line["request"]["body"]["authBytes"]["decoded"] for line in lines if line.get("api") == "SaslAuthenticate"
+        ]
+        expected = {f"extensions.{name}": value for name, value in EXTENSIONS.items()}
+        assert said
+        assert all(expected.items() <= one.items() for one in said), said[0]
+    else:
         assert {session["principal"] for session in found.values()} == {USER}
     no_secrets(proxy.recording)
+
+
+def test_kafka_reads_the_extensions_that_are_sent() -> None:
+    """Kafka's class for what a client says first, for all that may stand in a credentials file."""
+    values = ["x", " ", "=", "a=b,c;d", "".join(map(chr, range(0x20, 0x7F))), "\t" * 1000]
+    given = [{}, EXTENSIONS, *({"name": value, "Second": "2"} for value in values)]
+    steps = [login("OAUTHBEARER", Credentials(token="a.b.c", extensions=one), version=2) for one in given]
+    sent = []
+    for one in steps:
+        next(one)
+        sent.append(one.send({"errorCode": 0}).auth)
+    assert judge_bearer("4.4.0", sent) == [
+        {"token": "a.b.c", "authorizationId": "", "extensions": one} for one in given
+    ]
+    assert "a.b.c" not in str(judge_bearer("4.4.0", [sent[1].replace(b"traceId", b"trace-Id")]))
 
 
 def test_a_session_is_renewed_before_it_ends(brokers: SaslCluster, tmp_path: Path) -> None:
