@@ -12,11 +12,12 @@ FILE = Path(os.environ.get("SLOW_FILE", "slow.log"))
 
 class Slow(Observer):
     def __init__(self) -> None:
+        self.filter = f"latency >= {SECONDS:f}s"
         self._out = FILE.open("a", buffering=1)
 
     def exchange(self, observed: Observed) -> None:
         seconds = observed.seconds
-        if seconds is None or seconds < SECONDS or observed.long_poll:
+        if seconds is None or observed.long_poll:
             return
         client = observed.exchange.client_id or observed.client
         self._out.write(f"{time.strftime('%H:%M:%S')} {client} {observed.api} {observed.about} took {seconds:.3f} s\n")

@@ -31,6 +31,11 @@ class Observer:
 
     name: str = ""
     """What messages call it; the class's name unless given."""
+    filter: str = ""
+    """A display filter (docs/filters.md): of exchanges it sees those that match, all unless given.
+
+    It is read once, when the first exchanges come.
+    """
 
     def exchange(self, observed: Observed) -> None:
         """An exchange is complete: answered, or known never to be."""
@@ -66,16 +71,20 @@ class Actor:
         return None
 
 
-def name_of(addon: Observer | Actor) -> str:
-    return addon.name or type(addon).__name__
+def name_of(addon: Observer | Actor | type[Observer]) -> str:
+    return addon.name or (addon if isinstance(addon, type) else type(addon)).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`behind` is how many recorded bytes have not been read yet, `health` what could not be read, counted so far."""
+    """`behind` is how many recorded bytes have not been read yet, `health` what could not be read, counted so far.
+
+    `unknown` are exchanges that the observer did not see because its filter cannot tell.
+    """
 
     behind: int
     health: Health
+    unknown: int = 0
 
 
 @dataclass(slots=True)

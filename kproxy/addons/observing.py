@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from decoders.filters import Expression, Matcher, parse
 from kproxy.addons.api import Observed, Observer, Progress, name_of
 
 if TYPE_CHECKING:
@@ -17,36 +20,87 @@ Warn = Callable[[str, str], None]
 """Tells the user a line, and the log the details."""
 
 
+@dataclass(slots=True)
+class _Place:
+    """An observer, with what chooses the exchanges that it sees."""
+
+    observer: Observer
+    matcher: Matcher | None = None
+    unknown: int = 0
+
+    def sees(self, exchange: Exchange) -> bool:
+        if self.matcher is None:
+            return True
+        matches = self.matcher.matches(exchange)
+        self.unknown += matches is None
+        return bool(matches)
+
+
 class Observers:
     """Several observers as the one that `captures.index.indexer` knows."""
 
     def __init__(self, observers: Iterable[Observer], warn: Warn) -> None:
-        self._observers = list(observers)
+        self._places = [_Place(one) for one in observers]
         self._warn = warn
+        self._begun = False
 
     def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
         """What became complete since the last call, and how far the reading is."""
+        if not self._begun:
+            self._begin(reader)
         for exchange, summary in done:
-            if not self._observers:
+            if not self._places:
                 return
-            observed = Observed.of(exchange, summary, reader)
-            self._each(lambda observer, seen=observed: observer.exchange(seen))  # type: ignore[misc]  # bound early
-        progress = Progress(max(0, reader.source.written() - reader.position), reader.health)
-        self._each(lambda observer: observer.progress(progress))
+            self._show(exchange, summary, reader)
+        behind = max(0, reader.source.written() - reader.position)
+        for place in tuple(self._places):
+            self._guard(place, partial(place.observer.progress, Progress(behind, reader.health, place.unknown)))
 
     def close(self) -> None:
-        self._each(lambda observer: observer.close())
+        for place in tuple(self._places):
+            self._guard(place, place.observer.close)
 
-    def _each(self, call: Callable[[Observer], None]) -> None:
-        for observer in tuple(self._observers):
+    def _begin(self, reader: Reader) -> None:
+        """Reads the filters, once the reader knows all names that may stand in them."""
+        self._begun = True
+        for place in tuple(self._places):
             try:
-                call(observer)
-            except Exception as error:  # noqa: BLE001 (anybody's code)
-                self._observers.remove(observer)
-                self._warn(
-                    f"observer {name_of(observer)} has failed and sees nothing more: {type(error).__name__}: {error}",
-                    traceback.format_exc(),
-                )
+                expression = filter_of(place.observer)
+            except ValueError as error:
+                self._places.remove(place)
+                self._warn(f"{error}; it is left out", "")
+                continue
+            if expression is not None:
+                place.matcher = Matcher(expression, reader.source, reader.definitions)
+
+    def _show(self, exchange: Exchange, summary: Summary, reader: Reader) -> None:
+        observed = None
+        for place in tuple(self._places):
+            if place.sees(exchange):
+                observed = observed or Observed.of(exchange, summary, reader)
+                self._guard(place, partial(place.observer.exchange, observed))
+
+    def _guard(self, place: _Place, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 (anybody's code)
+            self._places.remove(place)
+            self._warn(
+                f"observer {name_of(place.observer)} has failed and sees nothing more: {type(error).__name__}: {error}",
+                traceback.format_exc(),
+            )
+
+
+def filter_of(observer: Observer | type[Observer]) -> Expression | None:
+    """Which exchanges it wants to see; None is all. Raises ValueError, which names the observer."""
+    text = observer.filter
+    if not isinstance(text, str) or not text:
+        return None
+    result = parse(text)
+    if result.expression is None:
+        why = result.message or "it is empty"
+        raise ValueError(f"observer {name_of(observer)}: its filter: {why} (column {result.span[0] + 1} of {text!r})")
+    return result.expression
 
 
 def made(classes: Iterable[type[Observer]], warn: Warn) -> list[Observer]:

@@ -86,13 +86,17 @@ class Addons:
 
 @cache
 def _observe(specs: tuple[str, ...]) -> bool:
-    """Whether there are observers among the addons. Raises Failure where one cannot be loaded."""
+    """Whether there are observers among the addons. Raises Failure where one, or its filter, cannot be read."""
     from kproxy.addons import loading
+    from kproxy.addons.observing import filter_of
 
     try:
-        return bool(loading.load(specs).observers)
-    except loading.LoadError as error:
+        observers = loading.load(specs).observers
+        for one in observers:
+            filter_of(one)
+    except (loading.LoadError, ValueError) as error:
         raise Failure(str(error), Exit.USAGE) from error
+    return bool(observers)
 
 
 class _Metrics(click.ParamType[Any]):

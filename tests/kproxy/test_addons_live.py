@@ -289,9 +289,12 @@ def test_observers_beside_an_index_survive_their_process(cluster: str, tmp_path:
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("1 / 0")
+    chooser = tmp_path / "chooser.py"
+    chooser.write_text("from kproxy.addons import Observer\nclass Chooses(Observer):\n    filter = 'api =='\n")
     slow = str(EXAMPLES / "slow.py")
     cases = [
         (["--addon", str(broken)], 2, "ZeroDivisionError"),
+        (["--addon", str(chooser)], 2, "observer Chooses: its filter: "),
         (["--addon", "no.such.module"], 2, "addon no.such.module: "),
         (["--addon", slow, "--no-record"], 2, "--no-record excludes them"),
         (["--metrics", "x"], 2, "no port"),

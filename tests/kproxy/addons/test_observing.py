@@ -61,6 +61,51 @@ def test_what_is_observed_is_what_is_exported(capture: Path) -> None:
     assert keeps.closed == 1
 
 
+class Chooses(Keeps):
+    """In `__init__`, as one does that is told its filter from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.filter = text
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
+def test_a_filter_chooses_what_is_seen(capture: Path) -> None:
+    """Of what an observer without one sees; a filter on what other exchanges tell hears of those that do not match."""
+    everything = Keeps()
+    api, error, broker = Chooses("api == Produce"), Chooses("error"), Chooses("broker in (0, 1, 2, 3) and api == Fetch")
+    observe(capture, everything, api, error, broker)
+    lines = everything.lines
+    assert {line["api"] for line in lines} > {"Produce", "Fetch"}
+    assert api.lines == [line for line in lines if line["api"] == "Produce"]
+    assert error.lines == [line for line in lines if line["error_codes"]]
+    assert broker.lines == [line for line in lines if line["api"] == "Fetch"]
+    assert error.progresses[-1].unknown == 0
+
+
+def test_what_a_filter_cannot_tell_is_counted() -> None:
+    """Nothing before the first Metadata names the broker."""
+    first = Chooses("broker in (0, 1, 2, 3)")
+    everything = Keeps()
+    observe(CAPTURES[-1], everything, first)
+    unknown = first.progresses[-1].unknown
+    assert unknown > 0
+    assert len(first.lines) == len(everything.lines) - unknown
+    assert everything.progresses[-1].unknown == 0
+
+
+def test_a_mistake_in_a_filter_names_its_observer() -> None:
+    said: list[str] = []
+    keeps, wrong = Keeps(), Chooses("latency > soon")
+    wrong.name = "mine"
+    observe(CAPTURES[0], wrong, keeps, warn=lambda message, _: said.append(message))
+    assert said == [f"observer mine: its filter: {said[0].partition('filter: ')[2]}"]
+    assert said[0].endswith("(column 11 of 'latency > soon'); it is left out")
+    assert not wrong.seen
+    assert not wrong.progresses
+    assert keeps.lines
+
+
 @pytest.mark.parametrize("method", ["exchange", "progress", "close"])
 def test_one_that_fails_is_named_and_the_others_go_on(method: str) -> None:
     calls = []
