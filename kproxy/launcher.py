@@ -245,7 +245,7 @@ class RelayProcess:
 
 
 class SnifferProcess(RelayProcess):
-    """A running sniffer, which ends with us; its `bootstrap` is the device."""
+    """A running sniffer; its `bootstrap` is the device."""
 
     module = "kproxy.sniffer"
     called = "sniffer"

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from captures.errors import CaptureError
-from kproxy import scratch
+from kproxy import runs, scratch
 from kproxy.addons.loading import LoadError
 from kproxy.clusters import Relays
 from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
-from kproxy.runs import CONTROL, RUN_FILE
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
 from kproxy.tls.contexts import AuthorityError, TlsError
@@ -77,25 +76,18 @@ class Process:
         if self._run_dir is None or self._relays is None:
             return
         relays, settings = self._relays, self._settings
-        state = {
-            "format": 1,
-            "pid": os.getpid(),
-            "name": settings.run_name,
-            "launcher": os.getppid(),
-            "started": self._started,
-            "listen": shown(settings.listen_host, relays.first.port),
-            "bootstrap": self.bootstrap,
-            "clusters": relays.bootstrap,
-            "upstream": [shown(host, port) for host, port in settings.upstream],
-            "recording": self.recording,
-            "scratch": settings.scratch_dir,
-            "brokers": relays.status()["brokers"],
-            "warnings": self._warnings,
-        }
-        beside = self._run_dir / f"{RUN_FILE}.new"
-        with contextlib.suppress(OSError):
-            beside.write_text(json.dumps(state, indent=1))
-            beside.replace(self._run_dir / RUN_FILE)
+        runs.save(
+            self._run_dir,
+            settings,
+            self._started,
+            listen=shown(settings.listen_host, relays.first.port),
+            bootstrap=self.bootstrap,
+            clusters=relays.bootstrap,
+            upstream=[shown(host, port) for host, port in settings.upstream],
+            recording=self.recording,
+            brokers=relays.status()["brokers"],
+            warnings=self._warnings,
+        )
 
     @property
     def recording(self) -> str | None:
@@ -235,7 +227,7 @@ class Process:
     def _clean_up(self) -> None:
         settings = self._settings
         if self._run_dir is not None:
-            (self._run_dir / RUN_FILE).unlink(missing_ok=True)
+            (self._run_dir / runs.RUN_FILE).unlink(missing_ok=True)
         if not self._alone:
             return
         for directory in (settings.scratch_dir, settings.index_dir, settings.run_dir):
@@ -248,37 +240,31 @@ class Process:
         """Answers one JSON line with another: {"command": "status"} or {"command": "stop"}."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
-        path = self._run_dir / CONTROL
-        path.unlink(missing_ok=True)
-        old = os.umask(0o177)
         try:
-            return await asyncio.start_unix_server(self._answer, path, limit=1 << 16)
+            listener = runs.control_socket(self._run_dir)
         except OSError as error:
-            raise FailedError(
-                f"cannot open the control socket {path}: {error.strerror or error}", EXIT_PERMISSION
-            ) from None
-        finally:
-            os.umask(old)
+            raise no_control(self._run_dir, error) from None
+        return await asyncio.start_unix_server(self._answer, sock=listener, limit=runs.LONGEST_COMMAND)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
             async for line in reader:
-                writer.write(json.dumps(self._command(line)).encode() + b"\n")
+                writer.write(runs.answer(line, {"status": self._status, "stop": self._told_to_stop}))
                 await writer.drain()
         writer.close()
 
-    def _command(self, line: bytes) -> dict[str, Any]:
-        try:
-            asked = json.loads(line)
-            command = asked.get("command")
-        except (ValueError, AttributeError):
-            return {"error": "a command is a JSON object"}
-        if command == "status" and self._relays is not None:
-            return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
-        if command == "stop":
-            self._asked_to_stop()
-            return {"stopping": True}
-        return {"error": f"unknown command {command!r}"}
+    def _status(self) -> dict[str, Any]:
+        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
+        return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
+
+    def _told_to_stop(self) -> dict[str, Any]:
+        self._asked_to_stop()
+        return {"stopping": True}
+
+
+def no_control(run_dir: Path, error: OSError) -> FailedError:
+    where = run_dir / runs.CONTROL
+    return FailedError(f"cannot open the control socket {where}: {error.strerror or error}", EXIT_PERMISSION)
 
 
 def _cannot_listen(settings: Settings, error: OSError) -> FailedError:

@@ -1,4 +1,4 @@
-"""The runs of this user: which there are, what they say of themselves, and how they are told to end."""
+"""The runs of this user, relays and sniffers: what they say of themselves, who there are, how they are told to end."""
 
 from __future__ import annotations
 
@@ -6,19 +6,92 @@ import contextlib
 import json
 import os
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kproxy import scratch
+from kproxy.settings import Settings
 
 RUN_FILE = "run.json"
 CONTROL = "control.sock"
 POLL_SECONDS = 0.05
+ASKING_SECONDS = 5.0
+LONGEST_COMMAND = 1 << 16
 
 Answer = dict[str, Any]
+Commands = Mapping[str, Callable[[], Answer]]
+
+
+# --- what a run says of itself ---------------------------------------------------------------------------------------
+
+
+def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None:
+    """Writes the run.json of this process; `more` is what a relay or a sniffer knows of itself."""
+    state = {
+        "format": 1,
+        "pid": os.getpid(),
+        "name": settings.run_name,
+        "launcher": os.getppid(),
+        "started": started,
+        "device": settings.device,
+        "bpf": settings.bpf,
+        "scratch": settings.scratch_dir,
+        **more,
+    }
+    beside = run_dir / f"{RUN_FILE}.new"
+    with contextlib.suppress(OSError):
+        beside.write_text(json.dumps(state, indent=1))
+        beside.replace(run_dir / RUN_FILE)
+
+
+def control_socket(run_dir: Path) -> socket.socket:
+    """A listener for `ask`, which this user alone can reach. Raises OSError."""
+    path = run_dir / CONTROL
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(old)
+    return listener
+
+
+def answer(line: bytes, commands: Commands) -> bytes:
+    """The line that answers a line with a command."""
+    try:
+        asked = json.loads(line).get("command")
+    except (ValueError, AttributeError):
+        said: Answer = {"error": "a command is a JSON object"}
+    else:
+        command = commands.get(asked) if isinstance(asked, str) else None
+        said = {"error": f"unknown command {asked!r}"} if command is None else command()
+    return json.dumps(said).encode() + b"\n"
+
+
+def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
+    """Answers whoever asks, as long as the process lives: for one without an event loop."""
+
+    def serve() -> None:
+        while True:
+            asking, _ = listener.accept()
+            with contextlib.suppress(OSError), asking:
+                asking.settimeout(ASKING_SECONDS)
+                with asking.makefile("rb") as lines:
+                    asking.sendall(answer(lines.readline(LONGEST_COMMAND), commands))
+
+    threading.Thread(target=serve, name="control", daemon=True).start()
+
+
+# --- who there are, for others ---------------------------------------------------------------------------------------
 
 
 class NoRunError(Exception):
@@ -27,7 +100,7 @@ class NoRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A relay that was started by somebody; `state` is its run.json.
+    """A relay or a sniffer that was started by somebody; `state` is its run.json.
 
     It can be followed like a relay of our own (`kproxy.following`), only that this does not end it.
     """
@@ -50,7 +123,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether the relay is there; one that has ended properly has taken its run.json away."""
+        """Whether it is there; one that has ended properly has taken its run.json away."""
         if not (self.run_dir / RUN_FILE).exists():
             return False
         try:
@@ -62,14 +135,14 @@ class Run:
         return True
 
     def status(self) -> Answer | None:
-        """The relay's counters; None where it does not answer."""
+        """Its counters; None where it does not answer."""
         try:
             return ask(self.run_dir, "status")
         except (OSError, ValueError):
             return None
 
     def end(self, seconds: float) -> bool:
-        """Has the relay drain and end; whether it did so in time. Raises OSError where it does not answer."""
+        """Has it drain and end; whether it did so in time. Raises OSError where it does not answer."""
         ask(self.run_dir, "stop")
         deadline = time.monotonic() + seconds
         while self.alive:
@@ -79,7 +152,7 @@ class Run:
         return True
 
     def stop(self) -> None:
-        """Following has ended; the relay goes on."""
+        """Following has ended; the run goes on."""
 
 
 def runs() -> Iterator[Run]:
@@ -109,7 +182,7 @@ def find(wanted: str | None) -> Run:
     raise NoRunError(f"no run {wanted!r}" + (f"; there are {named}" if there else "; nothing is running"))
 
 
-def ask(run_dir: Path, command: str, seconds: float = 5.0) -> Answer:
+def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS) -> Answer:
     """One command to the control socket of a run. Raises OSError where nobody answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         control.settimeout(seconds)
@@ -119,7 +192,7 @@ def ask(run_dir: Path, command: str, seconds: float = 5.0) -> Answer:
         while not answer.endswith(b"\n"):
             piece = control.recv(1 << 16)
             if not piece:
-                raise ConnectionError("the relay closed the control socket")
+                raise ConnectionError("the control socket was closed")
             answer += piece
     event: Answer = json.loads(answer)
     return event

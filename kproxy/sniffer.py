@@ -1,8 +1,8 @@
 """The sniffer's process: python -m kproxy.sniffer, with its settings as one line of JSON on standard input.
 
-It appends the packets of a network device to a recording, as the relay does with what it forwards, and writes events as
-JSON lines to standard output as the relay does ("listening", "failed", "warning", "stopped"; `kproxy.relay`). It ends
-with whoever started it, or with SIGTERM.
+It appends the packets of a network device to a recording, as the relay does with what it forwards, and it writes events
+as JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` and answers on
+`control.sock` as the relay does (`kproxy.relay`). It ends with SIGTERM, and an attached one with whoever started it.
 
 Packets are written in place: while a disk lets it wait, they gather in the kernel's buffer for them, and what finds no
 room there is counted in the recording as dropped.
@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ from typing import Any
 from captures.errors import CaptureError
 from captures.formats.pcapng_writer import packet
 from captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
-from kproxy import scratch
+from kproxy import runs, scratch
+from kproxy.recorder import Counters
 from kproxy.recording import Opened, open_recording
-from kproxy.relay import EXIT_PERMISSION, EXIT_USAGE, FailedError
+from kproxy.relay import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
 from kproxy.settings import Settings
 from kproxy.sinks import Batch
 
@@ -64,22 +66,29 @@ class Sniffer:
             why = error.strerror if isinstance(error, OSError) else error.message
             code = EXIT_PERMISSION if isinstance(error, PermissionError) else EXIT_USAGE
             raise FailedError(f"cannot record to {self.recording}: {why}", code) from None
+        self._attached = settings.attached
         self._missed = 0
         self._counted = 0.0
+        self.counters = Counters()
+        self.alone = False
+        """Whoever started it is gone."""
 
-    def run(self, stop: int) -> bool:
-        """Until the descriptor `stop` can be read or standard input ends; whether standard input ended.
+    def run(self, stop: int) -> None:
+        """Until the descriptor `stop` can be read; where it is attached, until standard input ends.
 
         Raises SniffError where the device goes away, OSError where the recording cannot be written.
         """
         try:
             ready: list[int] = []
-            while stop not in ready and 0 not in ready:
-                ready, _, _ = select.select([self._device.fileno(), stop, 0], [], [], WAIT_SECONDS)
+            watched = [self._device.fileno(), stop, 0]
+            while stop not in ready and not (self.alone and self._attached):
+                ready, _, _ = select.select(watched, [], [], WAIT_SECONDS)
+                if 0 in ready:
+                    self.alone = True
+                    watched.remove(0)
                 self._take()
             time.sleep(GATHERED_SECONDS)
             self._take(last=True)
-            return 0 in ready
         finally:
             self._opened.sink.close()
             self._device.close()
@@ -95,7 +104,7 @@ class Sniffer:
                 batch.size += len(before) + len(data) + len(after)
                 batch.packets += 1
                 if batch.size >= self._opened.batch_bytes:
-                    self._opened.sink.write(batch)
+                    self._write(batch)
                     batch = Batch()
         except SniffError as error:
             gone = error
@@ -105,9 +114,19 @@ class Sniffer:
             missed = self._device.missed
             batch.dropped, self._missed = missed - self._missed, missed
         if batch.packets or batch.dropped:
-            self._opened.sink.write(batch)
+            self._write(batch)
         if gone is not None:
             raise gone
+
+    def _write(self, batch: Batch) -> None:
+        self._opened.sink.write(batch)
+        self.counters.packets += batch.packets
+        self.counters.bytes += batch.size
+        self.counters.dropped += batch.dropped
+
+    def status(self) -> dict[str, Any]:
+        """For `kproxy ps`: as far as a relay's status goes without connections of its own."""
+        return {"recorder": asdict(self.counters), "recording": self.recording}
 
 
 def _permitting() -> str:
@@ -141,6 +160,7 @@ def main() -> int:
     holds = [scratch.hold(directory) for directory in own]
     try:
         sniffer = Sniffer(settings)
+        _make_known(sniffer, settings)
     except FailedError as failure:
         tell({"event": "failed", "message": str(failure), "exit": failure.code})
         return failure.code
@@ -153,20 +173,51 @@ def main() -> int:
             "pid": os.getpid(),
         }
     )
-    alone = False
+    code = 0
     try:
-        alone = sniffer.run(stop)
+        sniffer.run(stop)
+        tell({"event": "stopped"})
     except (SniffError, OSError) as error:
         why = str(error) if isinstance(error, SniffError) else f"{sniffer.recording}: {error.strerror}"
         tell({"event": "warning", "topic": "sniffer", "message": f"nothing more is recorded: {why}", "stopped": why})
-        return EXIT_USAGE
-    tell({"event": "stopped"})
-    if alone:
+        code = EXIT_USAGE
+    if settings.run_dir is not None:
+        (Path(settings.run_dir) / runs.RUN_FILE).unlink(missing_ok=True)
+    if sniffer.alone:
         for directory in own:
             scratch.remove(directory)
     for hold in holds:
         os.close(hold)
-    return 0
+    return code
+
+
+def _make_known(sniffer: Sniffer, settings: Settings) -> None:
+    """Lets others find the run and ask it. Raises FailedError."""
+    if settings.run_dir is None:
+        return
+    run_dir = Path(settings.run_dir)
+    try:
+        listener = runs.control_socket(run_dir)
+    except OSError as error:
+        raise no_control(run_dir, error) from None
+    runs.answer_in_thread(listener, {"status": sniffer.status, "stop": _told_to_stop})
+    runs.save(
+        run_dir,
+        settings,
+        time.time(),
+        listen=settings.device,
+        bootstrap=settings.device,
+        clusters={"": settings.device},
+        upstream=[],
+        recording=sniffer.recording,
+        brokers={},
+        warnings=[],
+    )
+
+
+def _told_to_stop() -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return {"stopping": True}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`kproxy attach`: watches a proxy that is running."""
+"""`kproxy attach`: watches a proxy or a sniffer that is running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, Viewing, defining, releasing, revealing, viewing
+from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
-@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
+@headless
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
 @revealing
 @releasing
@@ -36,9 +36,9 @@ def command(
     given: tuple[str, ...],
     viewing: Viewing,
 ) -> None:
-    """Watch a proxy that is running, from the start of its recording; leaving does not end it.
+    """Watch a proxy, or a kproxy sniff, that is running, from the start of its recording; leaving does not end it.
 
-    Without PID or NAME it is the only one. Several may watch the same proxy.
+    Without PID or NAME it is the only one. Several may watch the same.
 
     \b
     kproxy attach
@@ -94,9 +94,11 @@ def _show(
     """The terminal UI on an index of its own, which another process writes and which goes when the UI is left."""
     import tui
     from kproxy import scratch
+    from kproxy.cli.sniff import listening
     from kproxy.launcher import Indexer, arguments
 
     assert run.recording is not None  # noqa: S101 (the caller asked)
+    device = run.state.get("device")
     arrived = threading.Event()
     warnings: list[str] = []
     viewers = viewing.chooser(warn=warnings.append, arrived=arrived.set)
@@ -108,10 +110,11 @@ def _show(
                 directory / "index",
                 live=tui.RunInfo(
                     bootstrap=run.state["bootstrap"],
-                    upstream=",".join(run.state["upstream"]) or "their brokers",
+                    upstream="" if device else ",".join(run.state["upstream"]) or "their brokers",
                     recording=None if run.state["scratch"] else run.recording,
                     notes=tuple(run.state["warnings"]),
                     ours=False,
+                    taken=listening(device, run.state["bpf"]) if device else "",
                 ),
                 filter_text=filter_text,
                 release=release,

@@ -213,6 +213,9 @@ captured = click.argument(
 porting = click.option(
     "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
 )
+headless = click.option(
+    "--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json)."
+)
 releasing = click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )

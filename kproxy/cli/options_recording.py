@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -10,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER
+from kproxy.cli.options import FILTER, SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEAST_SNAP = 64
 """Bytes that hold a request's header with a client id of 50 characters."""
+LEAST_SCRATCH = 16 << 20
 
 
 class _RingType(click.ParamType["tuple[int, int, int | None]"]):
@@ -50,7 +52,15 @@ class _RecordType(click.ParamType[str]):
         return FILTER.shell_complete(ctx, param, incomplete)
 
 
-_RING = [
+_KEPT = [
+    click.option(
+        "-w",
+        "--write",
+        "record_to",
+        type=click.Path(path_type=pathlib.Path),
+        metavar="FILE",
+        help="Record to this pcapng file (with --ring: into this directory).",
+    ),
     click.option(
         "--ring",
         type=_RingType(),
@@ -60,8 +70,23 @@ _RING = [
     click.option(
         "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
     ),
+    click.option(
+        "--scratch",
+        default="256M",
+        show_default=True,
+        type=SIZE,
+        metavar="SIZE",
+        help="Size of the recording that is kept without -w (at least 16M).",
+    ),
+    click.option(
+        "--spool-dir",
+        type=click.Path(path_type=pathlib.Path, file_okay=False),
+        metavar="DIR",
+        help="Where recording and index go when shared memory has no room.",
+    ),
 ]
 _CHOICE = [
+    click.option("--no-record", is_flag=True, help="Record nothing; there is no list then."),
     click.option(
         "--snap",
         type=click.IntRange(min=LEAST_SNAP),
@@ -84,7 +109,9 @@ def _with(command: Any, options: list[Any]) -> Any:
     return command
 
 
-def _kept(record_to: Path | None, ring: tuple[int, int, int | None] | None, *, no_ring_zstd: bool) -> dict[str, Any]:
+def _kept(
+    record_to: Path | None, ring: tuple[int, int, int | None] | None, scratch: int, *, no_ring_zstd: bool
+) -> dict[str, Any]:
     """Raises Failure (exit 2) where they do not fit together."""
     if ring is not None and record_to is None:
         raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
@@ -95,13 +122,14 @@ def _kept(record_to: Path | None, ring: tuple[int, int, int | None] | None, *, n
         "ring_bytes": each,
         "ring_seconds": seconds,
         "ring_zstd": not no_ring_zstd,
+        "scratch": max(scratch, LEAST_SCRATCH),
     }
 
 
 def keeping(command: Command) -> Command:
-    """Add --ring and --no-ring-zstd; the command, which has `record_to` (-w), gets fields of `Settings` as `recording`.
+    """Add -w, --ring, --no-ring-zstd, --scratch and --spool-dir; the command gets fields of `Settings` as `recording`.
 
-    Raises Failure (exit 2) where they do not fit together.
+    It gets `spool_dir` as well. Raises Failure (exit 2) where they do not fit together.
     """
 
     @functools.wraps(command)
@@ -110,15 +138,16 @@ def keeping(command: Command) -> Command:
         record_to: Path | None,
         ring: tuple[int, int, int | None] | None,
         no_ring_zstd: bool,
+        scratch: int,
         **rest: Any,
     ) -> Any:
-        return command(*args, recording=_kept(record_to, ring, no_ring_zstd=no_ring_zstd), **rest)
+        return command(*args, recording=_kept(record_to, ring, scratch, no_ring_zstd=no_ring_zstd), **rest)
 
-    return cast("Command", _with(kept, _RING))
+    return cast("Command", _with(kept, _KEPT))
 
 
 def recording(command: Command) -> Command:
-    """As `keeping`, with --snap and --record; the command has `no_record` as well."""
+    """As `keeping`, with --no-record, --snap and --record."""
 
     @functools.wraps(command)
     def recorded(
@@ -127,6 +156,7 @@ def recording(command: Command) -> Command:
         no_record: bool,
         ring: tuple[int, int, int | None] | None,
         no_ring_zstd: bool,
+        scratch: int,
         snap: int | None,
         record_filter: str | None,
         **rest: Any,
@@ -135,10 +165,10 @@ def recording(command: Command) -> Command:
             raise Failure("--no-record excludes -w, --ring, --snap and --record", Exit.USAGE)
         settings = {
             "record": not no_record,
-            **_kept(record_to, ring, no_ring_zstd=no_ring_zstd),
+            **_kept(record_to, ring, scratch, no_ring_zstd=no_ring_zstd),
             "snap": snap,
             "record_filter": record_filter or "",
         }
         return command(*args, recording=settings, **rest)
 
-    return cast("Command", _with(recorded, [*_RING, *_CHOICE]))
+    return cast("Command", _with(recorded, [*_KEPT, *_CHOICE]))

@@ -1,17 +1,22 @@
-"""Options of `kproxy run` about its life: in the background, under a name, after a hang-up, within limits."""
+"""Options about the life of a run: in the background, under a name, after a hang-up, within limits."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import SIZE
+
+if TYPE_CHECKING:
+    from kproxy.launcher import RelayProcess
+    from kproxy.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,16 +33,26 @@ class Running:
 def _name(ctx: click.Context, param: click.Parameter, given: str) -> str:
     if given and not re.fullmatch(r"[A-Za-z][\w.-]{0,63}", given):
         raise click.BadParameter("a name is a letter, then letters, digits, dots, dashes or underscores", ctx, param)
+    if given and not ctx.resilient_parsing:
+        _refuse_taken(given)
     return given
+
+
+def backing(command: Command) -> Command:
+    """Add --detach and --name; the command gets `detach` and `name`. Raises Failure where a name is taken."""
+    name = click.option(
+        "--name", default="", metavar="NAME", callback=_name, help="What kproxy ps, attach and stop know it by."
+    )
+    detach = click.option(
+        "--detach", is_flag=True, help="Start in the background and return; kproxy attach shows what passes."
+    )
+    return detach(name(command))
 
 
 def running(command: Command) -> Command:
     """Add the options; the command gets `running`. Raises Failure where they exclude each other or a name is taken."""
 
-    @click.option("--detach", is_flag=True, help="Start in the background and return; kproxy attach shows what passes.")
-    @click.option(
-        "--name", default="", metavar="NAME", callback=_name, help="What kproxy ps, attach and stop know it by."
-    )
+    @backing
     @click.option(
         "--on-hangup",
         type=click.Choice(["keep", "exit"]),
@@ -74,7 +89,6 @@ def running(command: Command) -> Command:
     ) -> Any:
         if detach and on_hangup == "exit":
             raise Failure("--detach and --on-hangup exit exclude each other", Exit.USAGE)
-        _refuse_taken(name)
         settings = {
             "run_name": name,
             "attached": on_hangup == "exit",
@@ -86,9 +100,16 @@ def running(command: Command) -> Command:
     return cast("Command", wrapped)
 
 
+def leave(relay: RelayProcess, chosen: Settings) -> None:
+    """The relay, or the sniffer, goes on without us; says how to come back to it."""
+    relay.leave()
+    known = chosen.run_name or relay.pid
+    ways = f"kproxy attach {known} shows it, kproxy stop {known} ends it"
+    with contextlib.suppress(OSError):
+        click.echo(f"process {relay.pid} goes on: {ways}", err=True)
+
+
 def _refuse_taken(name: str) -> None:
-    if not name:
-        return
     from kproxy.runs import NoRunError, find
 
     try:

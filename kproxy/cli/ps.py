@@ -1,4 +1,4 @@
-"""`kproxy ps`: the proxies that are running."""
+"""`kproxy ps`: the proxies and sniffers that are running."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LEFT = 6
 
 @click.command()
 def command() -> None:
-    """List the proxies that you have running.
+    """List the proxies, and each kproxy sniff, that you have running.
 
-    One line each, with its process, what it listens on and forwards to, and what it has recorded; with --json one
-    object each, warnings included. The columns of a proxy that does not answer are -.
+    One line each, with its process, what it listens on (a sniffer: the device) and forwards to, and what it has
+    recorded; with --json one object each, warnings included. Columns of one that does not answer are -.
 
     \b
     kproxy ps

@@ -16,11 +16,11 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
-from kproxy.cli.options import FILTER, Viewing, defining, releasing, revealing, viewing
+from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_addons import Addons, addons
 from kproxy.cli.options_addresses import Addresses, addressing
 from kproxy.cli.options_recording import recording
-from kproxy.cli.options_running import Running, running
+from kproxy.cli.options_running import Running, leave, running
 from kproxy.cli.options_sasl import authenticating, checked
 from kproxy.cli.options_tls import client_lines, speaking_tls
 from kproxy.cli.options_transparent import intercepting, taken, transparent_options
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from kproxy.launcher import Indexer, RelayProcess
     from kproxy.settings import SaslSettings, Settings, TlsSettings
 
-
-LEAST_SCRATCH = 16 << 20
 
 PROBE_SECONDS = 0.3
 """How long the UI waits for the first word on upstream; it often says at once what is wrong."""
@@ -82,15 +80,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     help="Where clients connect; * as host is every address.",
 )
 @transparent_options
-@click.option(
-    "-w",
-    "--write",
-    "record_to",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Record to this pcapng file (with --ring: into this directory).",
-)
-@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
+@headless
 @click.option(
     "--port-base",
     type=click.IntRange(1, 65535),
@@ -113,23 +103,8 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     metavar="SIZE",
     help="Longer Produce and Fetch responses are rewritten as they stream.",
 )
-@click.option(
-    "--scratch",
-    default="256M",
-    show_default=True,
-    type=_Parsed("size", "size"),
-    metavar="SIZE",
-    help="Size of the recording that is kept without -w (at least 16M).",
-)
-@click.option(
-    "--spool-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where recording and index go when shared memory has no room.",
-)
 @speaking_tls
 @authenticating
-@click.option("--no-record", is_flag=True, help="Record nothing; there is no list then.")
 @click.option("--check", is_flag=True, help="First ask upstream whether it is a Kafka broker; exit 4 if not.")
 @click.option(
     "-Y", "--filter", "filter_text", default="", metavar="EXPR", help="Show only exchanges that match.",
@@ -149,7 +124,6 @@ def command(
     port_base: int | None,
     advertise: str,
     hold_max: int,
-    scratch: int,
     spool_dir: Path | None,
     check: bool,
     filter_text: str,
@@ -199,7 +173,6 @@ def command(
         port_base=port_base,
         advertise=advertise,
         hold_max=hold_max,
-        scratch=max(scratch, LEAST_SCRATCH),
         release=release,
         probe=not check,
         **recording,
@@ -259,7 +232,7 @@ def command(
             if goes_on:
                 if observers is None:
                     addons.observers(relay, follow, messages.take)
-                _leave(relay, chosen)
+                leave(relay, chosen)
             else:
                 relay.stop()
                 if observers is not None:
@@ -277,15 +250,6 @@ def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
         for name, bootstrap in relay.clusters.items():
             yield f"{name}: bootstrap.servers={bootstrap}" if name else f"bootstrap.servers={bootstrap}"
     yield from client_lines(chosen.tls)
-
-
-def _leave(relay: RelayProcess, chosen: Settings) -> None:
-    """The relay goes on without us."""
-    relay.leave()
-    known = chosen.run_name or relay.pid
-    ways = f"kproxy attach {known} shows it, kproxy stop {known} ends it"
-    with contextlib.suppress(OSError):
-        click.echo(f"process {relay.pid} goes on: {ways}", err=True)
 
 
 def _check(chosen: Settings) -> None:

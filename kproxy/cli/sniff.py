@@ -13,8 +13,9 @@ import click
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.messages import Messages
-from kproxy.cli.options import FILTER, PORTS, SIZE, Viewing, defining, releasing, revealing, viewing
+from kproxy.cli.options import FILTER, PORTS, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_recording import keeping
+from kproxy.cli.options_running import backing, leave
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kproxy.launcher import SnifferProcess
 
 BROKER_PORTS = "9092"
-LEAST_SCRATCH = 16 << 20
 
 
 @click.command()
@@ -37,32 +37,11 @@ LEAST_SCRATCH = 16 << 20
     help=f"Only connections to these ports (9092,19092-19095); without -f {BROKER_PORTS}.",
 )
 @click.option("--promiscuous", is_flag=True, help="Also packets that are for other machines.")
-@click.option(
-    "-w",
-    "--write",
-    "record_to",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Record to this pcapng file (with --ring: into this directory).",
-)
-@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json).")
-@click.option(
-    "--scratch",
-    default="256M",
-    show_default=True,
-    type=SIZE,
-    metavar="SIZE",
-    help="Size of the recording that is kept without -w (at least 16M).",
-)
-@click.option(
-    "--spool-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where recording and index go when shared memory has no room.",
-)
+@headless
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
 @revealing
 @releasing
+@backing
 @defining
 @viewing
 @keeping
@@ -72,7 +51,8 @@ def command(
     ports: Ports | None,
     promiscuous: bool,
     headless: bool,
-    scratch: int,
+    detach: bool,
+    name: str,
     spool_dir: Path | None,
     expression: Expression | None,
     show_secrets: bool,
@@ -85,12 +65,14 @@ def command(
 
     IFACE is eth0, lo, or any for all of them. Listening needs root or the capability cap_net_raw, and libpcap. What
     cannot be recorded in time is counted as dropped, in the recording and on the screen. Connections in TLS stay
-    closed. Quitting, ctrl+c and SIGTERM end it. On another machine: tcpdump there, kproxy replay here.
+    closed. Quitting, ctrl+c, SIGTERM and kproxy stop end it; with --detach it goes on in the background. On another
+    machine: tcpdump there, kproxy replay here.
 
     \b
     sudo kproxy sniff eth0
     sudo kproxy sniff any --port 9092,19092-19095 -w traffic.pcapng
     sudo kproxy sniff lo -f 'tcp port 9092 and host 10.0.0.7' --headless --json
+    sudo kproxy sniff eth0 --detach --name night -w night --ring 10x100MB
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.following import leaving_on
@@ -103,8 +85,8 @@ def command(
         ports = Ports.parse(BROKER_PORTS)
     chosen = Settings(
         upstream=(),
-        scratch=max(scratch, LEAST_SCRATCH),
-        attached=True,
+        attached=not detach,
+        run_name=name,
         device=device,
         bpf=packet_filter(bpf, ports),
         promiscuous=promiscuous,
@@ -116,8 +98,12 @@ def command(
             sniffer = SnifferProcess(chosen, spool=spool_dir)
         except StartError as error:
             raise Failure(str(error), Exit(error.exit_code)) from None
+        greeting = listening(device, chosen.bpf)
+        if detach:
+            click.echo(greeting, err=True)
+            leave(sniffer, chosen)
+            return Exit.OK
         with sniffer:
-            greeting = f"listening on {device} for {chosen.bpf}"
             click.echo(greeting, err=True)
             sniffer.on_event(messages.take)
             read_with: dict[str, Any] = {"release": release, "given": given}
@@ -126,6 +112,11 @@ def command(
             else:
                 _show(sniffer, messages, greeting, expression, ports, viewing, show_secrets=show_secrets, **read_with)
     return Exit.OK
+
+
+def listening(device: str, bpf: str) -> str:
+    """What is watched, in words."""
+    return f"listening on {device} for {bpf}"
 
 
 def packet_filter(bpf: str, ports: Ports | None) -> str:

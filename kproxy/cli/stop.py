@@ -1,4 +1,4 @@
-"""`kproxy stop`: ends a proxy that is running."""
+"""`kproxy stop`: ends a proxy or a sniffer that is running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 20.0
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
 @click.option("--all", "every", is_flag=True, help="End each of them.")
 def command(wanted: str | None, every: bool) -> None:
-    """End a proxy: it takes no more connections, lets the answers that are due pass, and ends.
+    """End a proxy: it takes no more connections, lets the answers that are due pass, and ends; or a kproxy sniff.
 
     Without PID or NAME it ends the only one. The exit code is 2 where it is not clear which is meant, 4 where one does
     not answer or does not end.

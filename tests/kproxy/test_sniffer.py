@@ -124,6 +124,22 @@ def test_what_the_kernel_still_gathers_when_it_is_stopped_is_recorded(sniff: Cal
     assert one.response is not None
 
 
+def test_what_is_recorded_and_what_is_not_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sniffer, "Device", lambda *_, **__: Scripted(exchange(RAW), missed=7))
+    path = tmp_path / "w.pcapng"
+    one = Sniffer(Settings(upstream=(), device="eth7", record_to=str(path)))
+    header = path.stat().st_size
+    stop, writing = os.pipe()
+    os.write(writing, b"x")
+    one.run(stop)
+    os.close(stop)
+    os.close(writing)
+    told = one.status()
+    assert told["recording"] == str(path)
+    assert (told["recorder"]["packets"], told["recorder"]["dropped"]) == (4, 7)
+    assert 0 < told["recorder"]["bytes"] <= path.stat().st_size - header
+
+
 def test_what_the_kernel_had_no_room_for_is_counted(sniff: Callable[[Scripted], Path]) -> None:
     reader = read(sniff(Scripted(exchange(RAW), missed=7)))
     for _ in reader.batches():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -183,6 +184,73 @@ def test_a_device_that_goes_away_ends_it(tmp_path: Path) -> None:
     finally:
         subprocess.run(["ip", "link", "del", name], check=False, stderr=subprocess.DEVNULL)
     assert f"nothing more is recorded: {name}: " in (tmp_path / "said").read_text()
+
+
+def known(directory: Path, name: str) -> dict[str, Any]:
+    """What `kproxy ps` says of the run of this name."""
+    (found,) = (
+        one for one in map(json.loads, kproxy(directory, "ps", "--json").stdout.splitlines()) if one["name"] == name
+    )
+    return cast("dict[str, Any]", found)
+
+
+def test_it_goes_on_in_the_background_where_it_is_found_watched_and_ended(tmp_path: Path) -> None:
+    recording = tmp_path / "w.pcapng"
+    with workload() as (ports, work):
+        options = ("--port", ",".join(ports), "-w", recording, "--detach", "--name", "night")
+        started = kproxy(tmp_path, "sniff", "lo", *options)
+        assert started.returncode == 0, started.stderr
+        run = known(tmp_path, "night")
+        sniffer = psutil.Process(run["pid"])
+        try:
+            assert (
+                f"process {sniffer.pid} goes on: kproxy attach night shows it, kproxy stop night ends it"
+                in started.stderr
+            )
+            assert (run["listen"], run["upstream"], run["recording"]) == ("lo", [], str(recording))
+            assert run["answers"]
+            work()
+            eventually(lambda: known(tmp_path, "night")["recordedBytes"] > 10_000, "packets are counted")
+            with attached(tmp_path / "a", "night") as out:
+                eventually(lambda: '"JoinGroup"' in out.read_text(), "it is shown from its start")
+                taken = kproxy(tmp_path, "sniff", "lo", "--detach", "--name", "night")
+                assert taken.returncode == 2
+                assert f"a run of that name is process {sniffer.pid}" in taken.stderr
+                stopped = kproxy(tmp_path, "stop", "night")
+                assert (stopped.returncode, stopped.stderr) == (0, f"{sniffer.pid} night has ended\n")
+            eventually(lambda: not sniffer.is_running(), "the sniffer ends")
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                sniffer.kill()
+    assert {"Produce", "Fetch"} <= {line.get("api") for line in export(recording, tmp_path)}
+    assert not [path for path in tmp_path.rglob("kproxy-*") if path.is_dir()]
+
+
+@contextlib.contextmanager
+def attached(directory: Path, name: str) -> Iterator[Path]:
+    """A `kproxy attach`, which ends by itself when the run does; the file of what it prints."""
+    directory.mkdir()
+    out = directory / "out"
+    with out.open("wb") as printed:
+        process = subprocess.Popen(
+            [KPROXY, "attach", name, "--headless", "--json"],
+            env=environment(directory.parent),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+        )
+    try:
+        yield out
+        assert process.wait(SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_one_that_somebody_watches_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with listening(tmp_path, KPROXY, "sniff", "lo", "--headless", "--name", "watched") as process:
+        stopped = kproxy(tmp_path, "stop", "watched")
+        assert stopped.returncode == 0, stopped.stderr
+        assert process.wait(SECONDS) == 0, (tmp_path / "said").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
