@@ -16,11 +16,11 @@ from decoders.message import decode_request, decode_response
 from decoders.problems import Code
 from decoders.schema import definitions
 from kproxy.launcher import Indexer, RelayProcess, wait_until
-from tests.kproxy.support import SECONDS, places, relay
+from tests.kproxy.support import SECONDS, relay
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_places")]
 
 LOCKSTEP = 60
 VALUE = 50_000
@@ -34,11 +34,6 @@ def cluster() -> Iterator[str]:
     keeper, bootstrap = start_cluster()
     yield bootstrap
     del keeper
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
 
 
 def config(process: RelayProcess, **more: object) -> dict[str, object]:

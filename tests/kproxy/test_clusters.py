@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,29 +14,10 @@ from decoders.problems import Code
 from kproxy.launcher import RelayProcess, StartError
 from kproxy.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
-from tests.kproxy.support import FakeBroker, connect, exactly, places
+from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
-
-
-@pytest.fixture
-def other() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 
 def metadata(bootstrap: str, broker: FakeBroker, nodes: list[tuple[int, str, int]]) -> dict[int, int]:
@@ -54,7 +34,7 @@ def metadata(bootstrap: str, broker: FakeBroker, nodes: list[tuple[int, str, int
     return {one["nodeId"]: one["port"] for one in body["brokers"]}
 
 
-def two(broker: FakeBroker, other: FakeBroker, record_to: Path | None = None) -> Settings:
+def two(broker: FakeBroker, second: FakeBroker, record_to: Path | None = None) -> Settings:
     return Settings(
         upstream=upstream(broker.address),
         listen_port=free_ports(1)[0],
@@ -62,22 +42,22 @@ def two(broker: FakeBroker, other: FakeBroker, record_to: Path | None = None) ->
         scratch=16 << 20,
         record_to=None if record_to is None else str(record_to),
         name="east",
-        more=(Cluster("west", upstream(other.address), "127.0.0.1", free_ports(1)[0]),),
+        more=(Cluster("west", upstream(second.address), "127.0.0.1", free_ports(1)[0]),),
     )
 
 
 def test_two_clusters_have_books_of_their_own_and_one_recording(
-    broker: FakeBroker, other: FakeBroker, tmp_path: Path
+    broker: FakeBroker, second: FakeBroker, tmp_path: Path
 ) -> None:
     recording = tmp_path / "r.pcapng"
-    with RelayProcess(two(broker, other, recording)) as process:
+    with RelayProcess(two(broker, second, recording)) as process:
         assert process.bootstrap == process.clusters["east"]
         told: dict[str, int] = {}
-        for name, fake in (("east", broker), ("west", other)):
+        for name, fake in (("east", broker), ("west", second)):
             ports = metadata(process.clusters[name], fake, [(1, "127.0.0.1", fake.port)])
             assert ports == {1: int(process.clusters[name].rpartition(":")[2]) + 2}
             told[name] = ports[1]
-        for name, fake in (("east", broker), ("west", other)):
+        for name, fake in (("east", broker), ("west", second)):
             with connect(f"127.0.0.1:{told[name]}") as client, fake.accept() as side:
                 client.sendall(b"\0\0\0\x08")
                 assert exactly(side, 4) == b"\0\0\0\x08"
@@ -86,7 +66,7 @@ def test_two_clusters_have_books_of_their_own_and_one_recording(
         assert status["responses"]["rewritten"] == 2
         assert status["brokers"] == {
             "east/1": {"upstream": broker.address, "port": told["east"]},
-            "west/1": {"upstream": other.address, "port": told["west"]},
+            "west/1": {"upstream": second.address, "port": told["west"]},
         }
         assert status["clusters"]["west"]["connections_total"] == 2
         state = json.loads((process.run_dir / "run.json").read_text())
@@ -95,34 +75,34 @@ def test_two_clusters_have_books_of_their_own_and_one_recording(
     reader = read(recording)
     found = {item.connection.broker for item in reader if isinstance(item, Exchange)}
     reader.close()
-    assert found == {broker.address, other.address}
+    assert found == {broker.address, second.address}
     held = recording.read_bytes()
     for name in ("east", "west"):
         assert f"the bootstrap listener of cluster {name}".encode() in held
         assert f"the listener of broker 1 of cluster {name}".encode() in held
 
 
-def test_a_cluster_that_cannot_listen_is_named(broker: FakeBroker, other: FakeBroker) -> None:
-    settings = two(broker, other)
+def test_a_cluster_that_cannot_listen_is_named(broker: FakeBroker, second: FakeBroker) -> None:
+    settings = two(broker, second)
     more = dataclasses.replace(settings.more[0], listen_port=broker.port)
     with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{broker.port}: "):
         RelayProcess(dataclasses.replace(settings, more=(more,)))
 
 
-def test_settings_of_several_travel_as_json(broker: FakeBroker, other: FakeBroker) -> None:
-    settings = two(broker, other)
+def test_settings_of_several_travel_as_json(broker: FakeBroker, second: FakeBroker) -> None:
+    settings = two(broker, second)
     assert Settings.from_json(settings.to_json()) == settings
     assert [one.name for one in settings.clusters()] == ["east", "west"]
 
 
-def test_a_broker_that_changes_its_address_is_dialled_at_the_new_one(broker: FakeBroker, other: FakeBroker) -> None:
+def test_a_broker_that_changes_its_address_is_dialled_at_the_new_one(broker: FakeBroker, second: FakeBroker) -> None:
     with RelayProcess(Settings(upstream(broker.address), listen_port=0, probe=False, scratch=16 << 20)) as process:
         (port,) = metadata(process.bootstrap, broker, [(7, "127.0.0.1", broker.port)]).values()
         with connect(f"127.0.0.1:{port}") as old, broker.accept() as before:
             old.sendall(b"\0\0\0\x08")
             assert exactly(before, 4) == b"\0\0\0\x08"
-            assert metadata(process.bootstrap, broker, [(7, "127.0.0.1", other.port)]) == {7: port}
-            with connect(f"127.0.0.1:{port}") as new, other.accept() as after:
+            assert metadata(process.bootstrap, broker, [(7, "127.0.0.1", second.port)]) == {7: port}
+            with connect(f"127.0.0.1:{port}") as new, second.accept() as after:
                 new.sendall(b"\0\0\0\x09")
                 assert exactly(after, 4) == b"\0\0\0\x09"
             # What stood before still stands.

@@ -13,16 +13,10 @@ import pytest
 from captures.reader import read
 from decoders.exchange import Exchange
 from kproxy.launcher import wait_until
-from tests.kproxy.support import places
 from tests.support import faults
 from tests.support.ends import SECONDS, both_see, direct, joined, through_kproxy
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 
 @pytest.mark.parametrize("name", faults.QUICK)

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from kproxy import limits
 from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, upstream
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 
 def test_a_client_too_many_is_reset_and_the_reason_told(broker: FakeBroker) -> None:

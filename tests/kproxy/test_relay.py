@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,28 +19,9 @@ from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs import ask
 from kproxy.settings import Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay, reset, to_the_end
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, relay, reset, to_the_end
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
-
-
-@pytest.fixture
-def second() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 
 def exchanges(recording: Path) -> tuple[list[Exchange], Health, list[bytes]]:

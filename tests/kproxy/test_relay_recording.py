@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,11 @@ from decoders.exchange import Exchange, Health, Status
 from decoders.writer import write
 from kproxy.launcher import StartError, wait_until
 from tests.kproxy.core.frames import DEFINITIONS, request, response
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, relay
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 FETCH, HEARTBEAT, SYNC_GROUP = 1, 12, 14
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path / "home")
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
 
 
 def talk(broker: FakeBroker, bootstrap: str, requests: list[bytes], answers: list[bytes]) -> None:

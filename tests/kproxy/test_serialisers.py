@@ -28,11 +28,11 @@ from confluent_kafka.serialization import (
 
 from kproxy.cli.export import command
 from kproxy.demo import start_cluster
-from tests.kproxy.support import SECONDS, places, relay
+from tests.kproxy.support import SECONDS, relay
 from tests.support.proto import classes, compiled
 from tests.support.registry import Running, registry
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 ADDRESS = {
     "type": "record", "name": "Address", "namespace": "shop",
@@ -84,11 +84,6 @@ def cluster() -> Iterator[str]:
     keeper, bootstrap = start_cluster()
     yield bootstrap
     del keeper
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
 
 
 @pytest.fixture

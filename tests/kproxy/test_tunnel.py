@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,10 @@ from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, proxy, upstream
 from kproxy.tunnel import PASSWORD, USER, Tunnel
 from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.support.proxies import Connect, Socks5
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 KINDS = [Socks5, Connect]
 NAMES = {"kafka-1.inside": "127.0.0.1"}
@@ -29,17 +28,9 @@ Kind = type[Socks5] | type[Connect]
 
 
 @pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
+def _no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(USER, raising=False)
     monkeypatch.delenv(PASSWORD, raising=False)
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    yield fake
-    fake.close()
 
 
 def settings(brokers: str, through: str, record_to: Path | None = None) -> Settings:

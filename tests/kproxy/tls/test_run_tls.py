@@ -14,17 +14,12 @@ from click.testing import CliRunner
 
 from kproxy.cli.main import main
 from kproxy.tls.authority import Authority, default_directory
-from tests.kproxy.support import FakeBroker, places
+from tests.kproxy.support import FakeBroker
 from tests.support.certificates import TestCa
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("own_places")]
 
 SCRIPT = "from kproxy.cli.main import main; main()"
-
-
-@pytest.fixture(autouse=True)
-def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places(monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize(
