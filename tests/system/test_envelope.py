@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from captures.export.jsonl import JsonLines
 from captures.reader import read
 from decoders.exchange import Exchange
 from tests.support.brokers import cluster
-from tests.support.require import require
+from tests.support.tcpdump import captured
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -30,27 +28,14 @@ TOPIC = "forwarded"
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require("tcpdump")
     path = tmp_path_factory.mktemp("envelope") / "envelope.pcap"
-    with cluster("4.4.0", 1) as broker:
-        dump = subprocess.Popen(
-            ["tcpdump", "-i", "lo", "-s", "0", "-U", "-w", str(path), "tcp"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            while not path.exists() or not path.stat().st_size:
-                assert dump.poll() is None, "tcpdump needs to be root"
-                time.sleep(0.05)
-            admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)
-            entry = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
-            config = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
-            for future in admin.incremental_alter_configs([config]).values():
-                future.result(60)
-            time.sleep(1)
-        finally:
-            dump.terminate()
-            dump.wait(30)
+    with cluster("4.4.0", 1) as broker, captured(path, f"tcp port {broker.controllers[0]}"):
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)
+        entry = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
+        config = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([config]).values():
+            future.result(60)
     return path
 
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.brokers import Cluster, cluster
+from tests.support.brokers import Cluster
 from tests.support.proxy import export, kproxy
+from tests.support.require import require
+from tests.support.tcpdump import captured
 from tests.system.test_run_real_brokers import CLIENT_SECONDS, Client
 from tests.system.test_tls import java, proxied, truststore
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Cluster]:
-    with cluster("4.4.0", 2, protocols=("SSL",)) as running:
-        yield running
 
 
 def facts(lines: list[dict[str, Any]], ports: set[int] | None = None) -> Counter[tuple[Any, ...]]:
@@ -43,17 +34,12 @@ def facts(lines: list[dict[str, Any]], ports: set[int] | None = None) -> Counter
 
 @pytest.mark.parametrize("client", ["librdkafka", "java-TLSv1.2", "java-TLSv1.3"])
 def test_the_key_log_opens_what_was_captured(secured: Cluster, client: str, tmp_path: Path) -> None:
-    if not shutil.which("tshark") or not shutil.which("tcpdump") or os.geteuid():
-        pytest.skip("needs tshark, tcpdump and root")
+    require("tshark")
     log, capture = tmp_path / "keys.log", tmp_path / "encrypted.pcap"
-    with proxied(secured, tmp_path / "proxy", "--tls-keylog", str(log)) as (proxy, ca):
-        dump = subprocess.Popen(
-            ["tcpdump", "-i", "lo", "-U", "-B", "65536", "-w", capture, "-Z", "root", "tcp and portrange 19000-33000"],
-            stderr=subprocess.PIPE,
-        )
-        assert dump.stderr is not None
-        while b"listening" not in (said := dump.stderr.readline()):
-            assert said
+    with (
+        proxied(secured, tmp_path / "proxy", "--tls-keylog", str(log)) as (proxy, ca),
+        captured(capture, "tcp and portrange 19000-33000"),
+    ):
         topic = f"keylog-{client}"
         if client == "librdkafka":
             module = "tests.system.clients.secure"
@@ -65,9 +51,6 @@ def test_the_key_log_opens_what_was_captured(secured: Cluster, client: str, tmp_
         Client(arguments, tmp_path).run(CLIENT_SECONDS)
         listeners = proxy.listeners() | {proxy.port}
         assert proxy.stop() in {0, 130}, proxy.said()
-        time.sleep(1)
-        dump.send_signal(signal.SIGTERM)
-        dump.communicate(timeout=30)
     recorded = facts(export(proxy.recording, tmp_path))
     ports = ",".join(str(port) for port in {*listeners, *secured.ports})  # others may use the loopback device too
     run = kproxy(tmp_path, "export", capture, "--keylog", log, "--port", ports)

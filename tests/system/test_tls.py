@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import Cluster, cluster
+from tests.support.brokers import Cluster
 from tests.support.java import oracle_classpath
 from tests.support.proxy import KPROXY, Proxy, environment, export, kproxy
+from tests.support.require import require
+from tests.support.tcpdump import captured
 from tests.system.test_run_real_brokers import CLIENT_SECONDS, Client, check_recording
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 PASSWORD = "changeit"
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Cluster]:
-    with cluster("4.4.0", 2, protocols=("SSL",)) as running:
-        yield running
 
 
 def out_options(brokers: Cluster) -> list[str]:
@@ -97,17 +89,12 @@ def test_real_clients_and_brokers_speak_tls(secured: Cluster, client: str, tmp_p
 
 
 def test_tshark_reads_the_encrypted_side_with_the_key_log(secured: Cluster, tmp_path: Path) -> None:
-    if not shutil.which("tshark") or not shutil.which("tcpdump") or os.geteuid():
-        pytest.skip("needs tshark, tcpdump and root")
+    require("tshark")
     log, capture = tmp_path / "keys.log", tmp_path / "encrypted.pcap"
-    with proxied(secured, tmp_path / "proxy", "--tls-keylog", str(log)) as (proxy, ca):
-        dump = subprocess.Popen(
-            ["tcpdump", "-i", "lo", "-U", "-B", "65536", "-w", capture, "-Z", "root", "tcp and portrange 19000-33000"],
-            stderr=subprocess.PIPE,
-        )
-        assert dump.stderr is not None
-        while b"listening" not in (said := dump.stderr.readline()):
-            assert said
+    with (
+        proxied(secured, tmp_path / "proxy", "--tls-keylog", str(log)) as (proxy, ca),
+        captured(capture, "tcp and portrange 19000-33000"),
+    ):
         arguments = [
             sys.executable,
             "-m",
@@ -120,9 +107,6 @@ def test_tshark_reads_the_encrypted_side_with_the_key_log(secured: Cluster, tmp_
         Client(arguments, tmp_path).run(CLIENT_SECONDS)
         listeners = proxy.listeners()
         proxy.stop()
-        time.sleep(1)
-        dump.send_signal(signal.SIGTERM)
-        dump.communicate(timeout=30)
     assert log.stat().st_mode & 0o077 == 0
     for ports in (listeners, set(secured.ports)):
         decode = [part for port in ports for part in ("-d", f"tcp.port=={port},tls", "-d", f"tls.port=={port},kafka")]

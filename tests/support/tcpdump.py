@@ -1,0 +1,51 @@
+"""tcpdump beside what a test does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.require import require, unavailable
+
+SECONDS = 30.0
+MARKED = ("127.0.0.1", 9)
+"""Where the last packet goes, by UDP; nobody listens there."""
+
+
+@contextlib.contextmanager
+def captured(path: Path, bpf: str) -> Iterator[None]:
+    """All packets of the loopback device that match and pass within the block, in a file; skips without privilege."""
+    require("tcpdump")
+    if os.geteuid():
+        unavailable("listening on a device needs root")
+    options = ["-i", "lo", "--immediate-mode", "-U", "-B", "65536", "-Z", "root"]
+    packets = f"({bpf}) or udp port {MARKED[1]}"
+    with subprocess.Popen(["tcpdump", *options, "-w", path, packets], stderr=subprocess.PIPE) as dump:
+        try:
+            assert dump.stderr is not None
+            while b"listening" not in (said := dump.stderr.readline()):
+                assert said, "tcpdump does not listen"
+            yield
+            _await_all(path)
+        finally:
+            dump.terminate()
+
+
+def _await_all(path: Path) -> None:
+    """Sends a packet, and waits until it is in the file: all before it are by then."""
+    marker, before = os.urandom(16), path.stat().st_size
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(marker, MARKED)
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with path.open("rb") as file:
+            file.seek(before)
+            if marker in file.read():
+                return
+        assert time.monotonic() < deadline, "tcpdump writes nothing more"
+        time.sleep(0.05)
