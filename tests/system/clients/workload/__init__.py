@@ -22,8 +22,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
@@ -31,7 +32,10 @@ COPIES = 3
 PATIENCE = 180
 """Seconds."""
 
+T = TypeVar("T")
 Header = tuple[str, bytes | None]
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,26 @@ def stage(word: str) -> None:
     if not answer:
         raise EOFError("nobody goes on")
     print("---", answer.strip(), file=sys.stderr, flush=True)
+
+
+def until_committed(
+    members: Iterable[T], commit: Callable[[T], object], moving: Callable[[Exception], bool], poll: Callable[[], None]
+) -> None:
+    """Commits where each member is. What it raises may say that the group is `moving`: polling ends that."""
+
+    def committed(member: T) -> bool:
+        try:
+            commit(member)
+        except Exception as error:
+            if not moving(error):
+                raise
+            LOG.warning("rebalance: %r", error)
+            poll()
+            return False
+        return True
+
+    for member in members:
+        until(partial(committed, member), "positions are committed")
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.system.clients.workload import CODECS, COPIES, PARTITIONS, Header, Record, Run, stage, until
+from tests.system.clients.workload import CODECS, COPIES, PARTITIONS, Header, Record, Run, stage, until, until_committed
 
 LOG = logging.getLogger(__name__)
 
@@ -122,22 +122,14 @@ class Program:
                 self.run.take(reader, topic, partition, offset, message.key(), message.value(), headers)
 
     def commit(self, reader: str, *members: Consumer) -> None:
-        """Where each of them is; polling ends what moves the group."""
+        """Where each of them is."""
 
-        def committed(member: Consumer) -> bool:
-            try:
-                member.commit(asynchronous=False)
-            except KafkaException as raised:
-                error = raised.args[0]
-                if error.code() not in MOVING:
-                    raise
-                LOG.warning("rebalance: %s", error.str())
-                self.poll(reader, *members)
-                return False
-            return True
+        def moving(error: Exception) -> bool:
+            return isinstance(error, KafkaException) and error.args[0].code() in MOVING
 
-        for member in members:
-            until(partial(committed, member), "positions are committed")
+        until_committed(
+            members, lambda member: member.commit(asynchronous=False), moving, lambda: self.poll(reader, *members)
+        )
 
     def until_all(self, reader: str, topic: str, *members: Consumer) -> None:
         def found() -> bool:

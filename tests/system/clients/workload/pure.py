@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from functools import partial
 from typing import Any
 
 with warnings.catch_warnings():
@@ -20,7 +19,7 @@ with warnings.catch_warnings():
         UnknownMemberIdError,
     )
 
-from tests.system.clients.workload import CODECS, COPIES, PARTITIONS, Record, Run, stage, until
+from tests.system.clients.workload import CODECS, COPIES, PARTITIONS, Record, Run, stage, until, until_committed
 
 LOG = logging.getLogger(__name__)
 
@@ -102,19 +101,13 @@ class Program:
                     self.run.take(reader, one.topic, one.partition, one.offset, one.key, one.value, one.headers)
 
     def commit(self, reader: str, *members: Any) -> None:
-        """Where each of them is; polling ends what moves the group."""
-
-        def committed(member: Any) -> bool:
-            try:
-                member.commit()
-            except MOVING as error:
-                LOG.warning("rebalance: %r", error)
-                self.poll(reader, *members)
-                return False
-            return True
-
-        for member in members:
-            until(partial(committed, member), "positions are committed")
+        """Where each of them is."""
+        until_committed(
+            members,
+            lambda member: member.commit(),
+            lambda error: isinstance(error, MOVING),
+            lambda: self.poll(reader, *members),
+        )
 
     def until_all(self, reader: str, topic: str, *members: Any) -> None:
         def found() -> bool:
