@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.definitions import definitions
 from captures.formats.pcapng_writer import LINKTYPE_RAW
 from decoders.filters import parse
-from decoders.schema import definitions
 from kproxy import scratch
 from kproxy.compressing import Compressor
 from kproxy.core.selection import Choice
@@ -57,7 +57,8 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
 def _choice(settings: Settings) -> Choice | None:
     if settings.snap is None and not settings.record_filter:
         return None
-    return Choice(settings.snap, parse(settings.record_filter).expression, definitions(settings.release))
+    known = definitions(settings.release, settings.given)  # first: the filter may have names that are given
+    return Choice(settings.snap, parse(settings.record_filter).expression, known)
 
 
 def _comments(settings: Settings) -> list[str]:

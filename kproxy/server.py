@@ -101,10 +101,12 @@ class Relay:
     def _load_actors(self) -> Actors | None:
         if not self.settings.addons:
             return None
+        from captures.definitions import definitions as given_definitions
         from kproxy.addons import acting, loading
 
         classes = loading.load(self.settings.addons).actors
-        return acting.table(classes, definitions(self.settings.release), self.warn) if classes else None
+        known = given_definitions(self.settings.release, self.settings.given)
+        return acting.table(classes, known, self.warn) if classes else None
 
     # --- listeners ---------------------------------------------------------------------------------------------------
 

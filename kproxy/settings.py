@@ -85,6 +85,8 @@ class Settings:
     "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
     of these only `upstream`, where to listen, what clients are told and how we authenticate is their own.
 
+    `given` are definitions beside Kafka's (`captures.definitions`), which `record_filter` and actors may name.
+
     `addons` are what `kproxy.addons.loading` finds; in the relay the actors in them.
 
     `max_connections` None is what file descriptors allow; `run_name` is what `kproxy ps` and others know the run by.
@@ -106,6 +108,7 @@ class Settings:
     run_dir: str | None = None
     index_dir: str | None = None
     release: str | None = None
+    given: tuple[str, ...] = ()
     probe: bool = True
     attached: bool = False
     ring_files: int = 0
@@ -158,6 +161,7 @@ class Settings:
         values["sasl"] = SaslSettings(**values["sasl"])
         values["tls"] = TlsSettings(**values["tls"])
         values["addons"] = tuple(values["addons"])
+        values["given"] = tuple(values["given"])
         return cls(**values)
 
 

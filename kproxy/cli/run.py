@@ -174,6 +174,7 @@ def command(
         advertise=advertise,
         hold_max=hold_max,
         release=release,
+        given=given,
         probe=not check,
         **recording,
         tls=tls,

@@ -54,12 +54,12 @@ class Run:
         asked, answer = request(api_key, version, 1, write(message, version, {})), response(api_key, version, 1, {})
         with connect(f"127.0.0.1:{self.port}") as client:
             client.sendall(asked)
-            with self._served(asked) as side:
+            with self.served(asked) as side:
                 side.sendall(answer)
                 assert exactly(client, len(answer)) == answer
 
     @contextlib.contextmanager
-    def _served(self, asked: bytes) -> Iterator[socket.socket]:
+    def served(self, asked: bytes) -> Iterator[socket.socket]:
         """The connection on which `asked` comes; the relay's own question about the upstream is left alone."""
         while True:
             with self.broker.accept() as side:
