@@ -10,7 +10,7 @@ from captures.bodies import Bodies
 from captures.index.labels import topic_name
 from decoders.conversation.stream import Source
 from decoders.embedded import Scope
-from decoders.exchange import Exchange
+from decoders.exchange import Exchange, Health
 from decoders.frames import codes
 from decoders.jsonform import body_json
 from decoders.knowledge import Knowledge
@@ -98,10 +98,11 @@ def _shown(decoded: Decoded | None, view: View, asked: Values | None) -> Values:
 class Decoder:
     """Decodes the exchanges of one reading, in order, and remembers who its clients are."""
 
-    def __init__(self, source: Source, definitions: Definitions, knowledge: Knowledge | None = None) -> None:
+    def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
         self._source = source
         self._definitions = definitions
-        self.knowledge = knowledge or Knowledge()
+        self._health = health or Health()
+        self.knowledge = Knowledge()
         self._clients: dict[tuple[str, str], Client] = {}
 
     def of(self, exchange: Exchange) -> Seen | None:
@@ -109,6 +110,7 @@ class Decoder:
         if exchange.api_key is None or exchange.token or exchange.protocol is not None:
             return None
         bodies = Bodies(exchange, self._source, self._definitions)
+        self._health.undecoded += bodies.undecoded
         asked, answered = bodies.request, bodies.response
         learn_both(asked, answered, self.knowledge)
         client = self._client(exchange)

@@ -15,7 +15,7 @@ from captures.analysis.histogram import Histogram
 from captures.bodies import Bodies
 from captures.tables.places import named
 from decoders.conversation.stream import Side, Source
-from decoders.exchange import Exchange, Status
+from decoders.exchange import Exchange, Health, Status
 from decoders.frames import codes, error_name
 from decoders.jsonform import uuid_json
 from decoders.knowledge import Knowledge
@@ -81,8 +81,9 @@ def _milliseconds(value: int | None) -> float | None:
 class Stats:
     """Adds exchanges up; memory depends on the number of names alone."""
 
-    def __init__(self, definitions: Definitions, by: str = "api") -> None:
-        """`by` is one of BY."""
+    def __init__(self, definitions: Definitions, by: str = "api", health: Health | None = None) -> None:
+        """`by` is one of BY; `health`, where given, counts frames that could not be decoded."""
+        self._health = health or Health()
         self._definitions = definitions
         self._names = BY[by]
         self._knowledge = Knowledge()
@@ -91,6 +92,7 @@ class Stats:
     def add(self, exchange: Exchange, source: Source) -> None:
         """Count one exchange that is over."""
         bodies = Bodies(exchange, source, self._definitions)
+        self._health.undecoded += bodies.undecoded
         if exchange.protocol is None:
             learn_both(bodies.request, bodies.response, self._knowledge)
         asked, answered = bodies.asked or {}, bodies.answered or {}

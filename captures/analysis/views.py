@@ -12,7 +12,7 @@ from captures.analysis.seen import Decoder, Seen
 from captures.analysis.topics import Topics
 from captures.analysis.transactions import Transactions
 from decoders.conversation.stream import Source
-from decoders.exchange import Exchange
+from decoders.exchange import Exchange, Health
 from decoders.schema import Definitions
 
 
@@ -26,13 +26,14 @@ class Counted(Protocol):
 class Views:
     """All views of one reading, each exchange decoded once for all of them."""
 
-    def __init__(self, source: Source, definitions: Definitions) -> None:
+    def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
+        """`health`, where given, counts frames that could not be decoded."""
         self.topics = Topics()
         self.groups = Groups()
         self.transactions = Transactions()
         self.connections = Connections()
         self.cluster = Cluster()
-        self._decoder = Decoder(source, definitions)
+        self._decoder = Decoder(source, definitions, health)
 
     def add(self, exchange: Exchange) -> None:
         """Take in one exchange that is over. Never raises on bad bytes."""

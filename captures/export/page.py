@@ -7,7 +7,7 @@ from html import escape as html_escape
 
 from captures.export import Reading
 from captures.export.nodes import Style, hex_lines, title
-from captures.export.oneline import RESULTS, api_text
+from captures.export.oneline import RESULTS, api_text, health_note
 from captures.export.text import escape, latency_text
 from decoders import secrets
 from decoders.conversation.stream import Side
@@ -36,7 +36,7 @@ _MOST_BYTES = 1 << 16
 
 
 class Page:
-    """Writes a page for each exchange that it is given, one after the other (captures.export.Lines)."""
+    """Writes exchanges one after the other, and the reading's health (captures.export.Lines)."""
 
     problems = 0
 
@@ -49,11 +49,17 @@ class Page:
         return f"{head}<style>{_STYLE}</style></head><body>\n".encode()
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        parts = [part for item in items if isinstance(item, Exchange) for part in self._exchange(item)]
+        parts = [part for item in items for part in self._parts(item)]
         return "".join(f"{part}\n" for part in parts).encode("utf-8", "replace")
 
     def end(self) -> bytes:
         return b"</body></html>\n"
+
+    def _parts(self, item: Exchange | StreamProblem | Health) -> Iterator[str]:
+        if isinstance(item, Exchange):
+            yield from self._exchange(item)
+        elif isinstance(item, Health):
+            yield f"<h2>Capture health</h2>\n<p>{_text(health_note(item) or 'nothing is missing')}</p>"
 
     def _exchange(self, exchange: Exchange) -> Iterator[str]:
         reader = self._reader

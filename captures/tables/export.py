@@ -51,7 +51,8 @@ class TableExport:
         written.
         """
         self._names = str if redaction is None else redaction.text
-        maker = Maker(self._capture, reader.source, reader.definitions, self._where, tables, view.knowledge)
+        known, health = view.knowledge, reader.health
+        maker = Maker(self._capture, reader.source, reader.definitions, self._where, tables, known, health)
         records = RecordLines(reader, view) if RECORDS.name in tables else None
         with ParquetTables(directory, self._capture, tables) as out:
             for batch in batches:

@@ -14,7 +14,7 @@ from captures.bodies import Bodies
 from captures.tables.keys import Flow, Flows, Key, key
 from captures.tables.places import Named, named
 from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Frame, Status, StreamProblem
+from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
 from decoders.frames import codes
 from decoders.jsonform import uuid_json
@@ -162,7 +162,7 @@ class Maker:
     """The rows of a reading's items, by table, in the order of the items.
 
     `rows` is what has been made since it was taken (`take`). `where` says which file an address lies in; `tables` are
-    the names of those wanted.
+    the names of those wanted. `health`, where given, counts frames that could not be decoded.
     """
 
     def __init__(
@@ -173,7 +173,9 @@ class Maker:
         where: Where,
         tables: Sequence[str],
         knowledge: Knowledge | None = None,
+        health: Health | None = None,
     ) -> None:
+        self._health = health or Health()
         self.rows: dict[str, list[Row]] = {name: [] for name in tables}
         self.flows = Flows()
         self.knowledge = knowledge or Knowledge()
@@ -197,6 +199,7 @@ class Maker:
             return None
         of = key(self._capture, flow, item)
         bodies = Bodies(item, self._source, self._definitions)
+        self._health.undecoded += bodies.undecoded
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
             self._learn(item, bodies)

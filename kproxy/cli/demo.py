@@ -78,7 +78,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
     """Print exchanges as they pass, then what they come to per API."""
     from captures.analysis.stats import Stats
     from decoders.schema import definitions
-    from kproxy.cli.stats import show
+    from kproxy.cli.stats import text
     from kproxy.following import Follower, Stopping
 
     stats = Stats(definitions())
@@ -100,7 +100,8 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
             timer.cancel()
     if not cli.current().json:
         click.echo()
-        show(stats)
+        for line in text(line.to_json("api") for line in stats.lines()):
+            click.echo(line)
 
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:

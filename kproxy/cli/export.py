@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kproxy.cli import progress, settings
+from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import (
     SIZE,
@@ -153,7 +153,6 @@ def command(
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from captures.definitions import definitions
-    from captures.export.oneline import health_note
     from captures.garbage import few_collections
     from captures.reader import Reader
     from captures.segments import SegmentReader, holds_segments, partition_files
@@ -195,16 +194,11 @@ def command(
                         if lines.problems:
                             problems = f"{lines.problems} problems in messages with records"
                             settings.warn(f"{problems}; --format jsonl names them")
-        if selection.note:
-            settings.warn(selection.note)
         if number is not None and not selection.taken:
             settings.warn(f"there is no exchange {number}" + ("" if expression is None else " that matches"))
         if redact and redaction is not None:
             settings.warn(f"taken out: {redaction.removed}")
-        if form not in WITH_HEALTH and (note := health_note(reader.health)):
-            settings.warn(note)
-        if reader.error is not None:
-            raise reader.error
+        readings.conclude(reader, selection, health=form not in WITH_HEALTH)
     finally:
         source.close()
 
@@ -286,6 +280,7 @@ def _write_slice(
     out: BinaryIO,
     redact: tuple[str, ...],
 ) -> None:
+    from captures.export.oneline import health_note
     from captures.export.slicing import Slice
     from decoders.exchange import Exchange
 
@@ -299,12 +294,14 @@ def _write_slice(
             if isinstance(item, Exchange):
                 chosen.add(item)
     presets = sorted({"secrets", *redact}) if redaction is not None else []
+    health = health_note(reader.health)
+    comments = [f"slice of a capture: {len(chosen)} exchanges", *(f"{preset} taken out" for preset in presets)]
     chosen.write(
         out,
         reader.source,
         application="kproxy",
         change=None if redaction is None else redaction.exchange,
-        comments=[f"slice of a capture: {len(chosen)} exchanges", *(f"{preset} taken out" for preset in presets)],
+        comments=comments if health is None else [*comments, f"of the capture: {health}"],
         ending=lambda: [] if redaction is None else [f"taken out: {redaction.removed}"],
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli import settings
+from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import (
     Selection,
@@ -163,7 +163,7 @@ def _print(
     follow: bool,
 ) -> None:
     from captures.export.jsonl import JsonLines
-    from captures.export.oneline import OneLine, health_note
+    from captures.export.oneline import OneLine
     from captures.reader import read
     from decoders.view import View
     from kproxy.following import Stopping
@@ -180,13 +180,7 @@ def _print(
                 _write(reader, _followed(reader, stopping.event), lines, selection, view.knowledge, health=as_json)
         else:
             _write(reader, reader.batches(), lines, selection, view.knowledge, health=as_json)
-        if selection.note:
-            settings.warn(selection.note)
-        note = health_note(reader.health)
-        if note and not as_json:
-            settings.warn(note)
-        if reader.error is not None:
-            raise reader.error
+        readings.conclude(reader, selection, health=not as_json)
     finally:
         reader.close()
 

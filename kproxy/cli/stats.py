@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli import progress, settings
+from kproxy.cli import readings
 from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
-    from captures.analysis.stats import Stats
     from captures.ports import Ports
     from captures.spool import Spooling
     from decoders.filters import Expression
@@ -56,7 +57,8 @@ def command(
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
     A latency is the time from a request's last byte to its response's, as the capture saw it. A Fetch that the broker
-    held until its max wait was over is a long poll, and counted on a line of its own. With --json one object a line.
+    held until its max wait was over is a long poll, and counted on a line of its own. With --json one object a line,
+    the capture's health last.
 
     Of Kafka's log segments, or a partition's directory, batches and records are counted.
 
@@ -67,17 +69,12 @@ def command(
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.analysis.stats import Stats
-    from captures.definitions import definitions
-    from captures.export.oneline import health_note
     from captures.reader import read
     from captures.segments import SegmentReader, holds_segments, partition_files
     from captures.tls.opening import open_capture
-    from decoders.exchange import Exchange
     from decoders.view import View
     from kproxy.cli import segments
 
-    known = definitions(release, given)
-    stats = Stats(known, by)
     selection = Selection(expression, count, since, until)
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     if holds_segments(source):
@@ -86,49 +83,27 @@ def command(
             segments.stats(SegmentReader(source, View()))
         return
     reader = read(source, ports=ports, release=release, given=given)
-    try:
-        for batch in progress.batches(reader):
-            for item in selection.of(batch, reader.source, known):
-                if isinstance(item, Exchange):
-                    stats.add(item, reader.source)
-            if selection.done:
-                break
-    finally:
-        reader.close()
-    show(stats, by)
-    if note := health_note(reader.health):
-        settings.warn(note)
-    if not stats.lines() and reader.error is None:
-        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
-    if selection.note:
-        settings.warn(selection.note)
-    if reader.error is not None:
-        raise reader.error
+    stats = Stats(reader.definitions, by, reader.health)
+    with closing(reader):
+        for exchange in readings.exchanges(reader, selection):
+            stats.add(exchange, reader.source)
+    readings.tell(reader, selection, (line.to_json(by) for line in stats.lines()), partial(text, by=by))
 
 
-def show(stats: Stats, by: str = "api") -> None:
-    """Print statistics as a table, or with --json as one object a line."""
-    if settings.current().json:
-        import json
-
-        for line in stats.lines():
-            click.echo(json.dumps(line.to_json(by)))
-        return
+def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:
+    """Objects "kproxy.stats/1" as the lines of a table."""
     from captures.export.text import escape, size_text
 
-    rows = []
-    for line in stats.lines():
-        shown = line.to_json(by)
-        rows.append(
-            (
-                escape(line.name) + (LONG_POLL if line.long_poll else ""),
-                str(line.count),
-                str(line.errors),
-                *(milliseconds(shown[name]) for name in ("p50_ms", "p90_ms", "p99_ms", "max_ms")),
-                size_text(line.request_bytes),
-                size_text(line.response_bytes),
-                str(line.throttle_ms),
-            )
+    rows = [
+        (
+            escape(line[by]) + (LONG_POLL if line["long_poll"] else ""),
+            str(line["count"]),
+            str(line["errors"]),
+            *(milliseconds(line[name]) for name in ("p50_ms", "p90_ms", "p99_ms", "max_ms")),
+            size_text(line["request_bytes"]),
+            size_text(line["response_bytes"]),
+            str(line["throttle_ms"]),
         )
-    for text in table((by if by != "api" else "API", *HEAD), rows):
-        click.echo(text)
+        for line in lines
+    ]
+    return table((by if by != "api" else "API", *HEAD), rows)

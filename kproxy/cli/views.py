@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kproxy.cli import settings
+from kproxy.cli import readings
 from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
 
 if TYPE_CHECKING:
@@ -119,37 +121,13 @@ def _show(
     spooling: Spooling,
 ) -> None:
     from captures.analysis.views import Views
-    from captures.definitions import definitions
-    from captures.errors import CaptureError
     from captures.export.views import view_text
     from captures.reader import read
-    from decoders.exchange import Exchange
 
-    known = definitions(release, given)
     selection = Selection(expression, count, since, until)
     reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)
-    views = Views(reader.source, known)
-    failure: CaptureError | None = None
-    try:
-        for item in selection.of(reader, reader.source, known):
-            if isinstance(item, Exchange):
-                views.add(item)
-    except CaptureError as error:
-        failure = error
-    finally:
-        reader.close()
-    lines = getattr(views, view).lines()
-    if settings.current().json:
-        import json
-
-        for line in lines:
-            click.echo(json.dumps(line))
-    else:
-        for text in view_text(view, lines):
-            click.echo(text)
-    if not selection.taken and failure is None:
-        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
-    if selection.note:
-        settings.warn(selection.note)
-    if failure is not None:
-        raise failure
+    views = Views(reader.source, reader.definitions, reader.health)
+    with closing(reader):
+        for exchange in readings.exchanges(reader, selection):
+            views.add(exchange)
+    readings.tell(reader, selection, getattr(views, view).lines(), partial(view_text, view))

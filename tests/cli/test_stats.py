@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -33,8 +34,15 @@ def test_a_table_with_the_most_frequent_api_first() -> None:
     assert sum(int(row.split()[-9]) for row in rows if row.startswith("Fetch ")) == 99
 
 
+def objects(*args: str | Path) -> list[dict[str, Any]]:
+    """What --json prints, without the health that ends it."""
+    *lines, health = (json.loads(line) for line in run("--json", CAPTURE, *args).stdout.splitlines())
+    assert health["schema"] == "kproxy.health/1"
+    return lines
+
+
 def test_json() -> None:
-    lines = [json.loads(line) for line in run("--json", CAPTURE).stdout.splitlines()]
+    lines = objects()
     assert {line["schema"] for line in lines} == {"kproxy.stats/1"}
     assert [line["count"] for line in lines if line["api"] == "Fetch"] == sorted(
         [line["count"] for line in lines if line["api"] == "Fetch"], reverse=True
@@ -49,13 +57,13 @@ def test_json() -> None:
 
 
 def test_by_topic() -> None:
-    names = {json.loads(line)["topic"] for line in run("--json", "--by", "topic", CAPTURE).stdout.splitlines()}
+    names = {line["topic"] for line in objects("--by", "topic")}
     assert {"t-gzip", "(none)"} <= names
     assert run("--by", "topic", CAPTURE).stdout.startswith("topic ")
 
 
 def total(*args: str | Path) -> int:
-    return sum(json.loads(line)["count"] for line in run("--json", CAPTURE, *args).stdout.splitlines())
+    return sum(line["count"] for line in objects(*args))
 
 
 def test_selection() -> None:
@@ -69,8 +77,7 @@ def test_selection() -> None:
     assert total(CAPTURE.with_name("kafka-0.8.2.2.pcap")) == everything + 154
     assert total("--since", "2020-01-01") == everything
     assert total("--until", "2020-01-01") == 0
-    middle = json.loads(run("--json", "-c", "1", CAPTURE).stdout)
-    assert middle["count"] == 1
+    assert [line["count"] for line in objects("-c", "1")] == [1]
 
 
 def test_nothing_to_count_is_said() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from captures.reader import read
+from decoders.exchange import Exchange
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 
@@ -68,3 +70,41 @@ def test_a_capture_that_ends_early(tmp_path: Path) -> None:
     result = run("topics", cut)
     assert result.exit_code in {Exit.OK, Exit.INPUT}
     assert "shop-orders" in result.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "stats"])
+def test_what_the_capture_lacks_is_said(command: str, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(OLD.read_bytes()[:100_000])
+    result = run(command, cut)
+    assert result.exit_code == Exit.INPUT
+    assert "kproxy: warning: 1 frames cut" in result.stderr.splitlines()
+    result = run(command, "--json", cut)
+    assert result.exit_code == Exit.INPUT
+    health = json.loads(result.stdout.splitlines()[-1])
+    assert (health["schema"], health["cut"]) == ("kproxy.health/1", 1)
+    assert "frames cut" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["topics", "stats"])
+def test_frames_that_no_definition_reads_are_counted(command: str, tmp_path: Path) -> None:
+    data = bytearray(NEW.read_bytes())
+    for at, size in bodies(NEW):
+        data[at : at + size] = b"\x7f" * size
+    bad = tmp_path / "bad.pcap"
+    bad.write_bytes(data)
+    exported = json.loads(run("export", bad).stdout.splitlines()[-1])
+    told = json.loads(run(command, "--json", bad).stdout.splitlines()[-1])
+    assert told["undecoded"] == exported["undecoded"] > 0
+
+
+def bodies(path: Path) -> list[tuple[int, int]]:
+    """Where the bodies of some Metadata responses lie in the file."""
+    reader = read(path)
+    found = []
+    for item in reader:
+        if isinstance(item, Exchange) and item.api_key == 3 and item.response is not None:
+            ((at, size),) = item.response.spans
+            found.append((at + 16, size - 16))
+    reader.close()
+    return found[:3]

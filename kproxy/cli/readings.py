@@ -1,0 +1,63 @@
+"""What the commands share that say what a reading's exchanges come to: the exchanges, and the words at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import progress, settings
+
+if TYPE_CHECKING:
+    from captures.reader import Reader
+    from decoders.exchange import Exchange
+    from kproxy.cli.options import Selection
+
+Objects = Iterable[dict[str, Any]]
+
+
+def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
+    """The selected exchanges of a reading, a progress bar shown meanwhile."""
+    from decoders.exchange import Exchange
+
+    for batch in progress.batches(reader):
+        for item in selection.of(batch, reader.source, reader.definitions):
+            if isinstance(item, Exchange):
+                yield item
+        if selection.done:
+            return
+
+
+def tell(reader: Reader, selection: Selection, objects: Objects, text: Callable[[Objects], Iterable[str]]) -> None:
+    """Print what the exchanges of a reading came to as `text`, or with --json as one object a line, its health last.
+
+    Raises CaptureError after that where the capture could not be read to its end.
+    """
+    if settings.current().json:
+        from decoders.exchange_json import health_json
+
+        for line in (*objects, health_json(reader.health)):
+            click.echo(json.dumps(line))
+    else:
+        for shown in text(objects):
+            click.echo(shown)
+    if not selection.taken and reader.error is None:
+        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
+    conclude(reader, selection, health=not settings.current().json)
+
+
+def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
+    """Say on standard error what a filter could not tell and, with `health`, what the reading could not give.
+
+    Raises CaptureError after that where the capture could not be read to its end.
+    """
+    from captures.export.oneline import health_note
+
+    if selection.note:
+        settings.warn(selection.note)
+    if health and (note := health_note(reader.health)):
+        settings.warn(note)
+    if reader.error is not None:
+        raise reader.error
