@@ -6,7 +6,8 @@ one to another is little: where frames lie, facts (`Knowledge`) and counts.
 
 The text of a chunk depends on what was learnt before it. The reading process learns what it can without making text,
 and what it knows comes with a chunk and is taken for the truth. What is true comes with the turn; where it is something
-else, the text is made again.
+else, the text is made again. With it comes how far the output is complete (`Stage`), which the work is told now and
+then, so that another run may go on from there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, NoReturn, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
@@ -32,6 +33,8 @@ CHUNK_BYTES: Final = 2 << 20
 """A chunk ends with the item that reaches either: items, or bytes of their frames."""
 WAITING: Final = 2
 """Chunks whose text a process holds while it waits for its turn."""
+STAGE: Final = 32
+"""Chunks after which the work is told how far the output is complete."""
 MOST_JOBS: Final = 8
 """Reading is one process's, so that more do not help."""
 PIPE: Final = 1 << 20
@@ -46,6 +49,18 @@ _END: Final = b""
 
 class WorkerError(Exception):
     """A process that makes text failed or was killed; what was written is a beginning of the whole."""
+
+
+class Stage(NamedTuple):
+    """How far a work has come: items whose text is made, what was counted meanwhile, and what is known after them."""
+
+    items: int
+    counts: list[int]
+    facts: Facts
+
+    def after(self, items: int, counts: Sequence[int], facts: Facts) -> Stage:
+        """The stage when `items` more are done, which counted `counts` and left `facts`."""
+        return Stage(self.items + items, [a + b for a, b in zip(self.counts, counts, strict=True)], facts)
 
 
 class Work(Protocol):
@@ -78,6 +93,10 @@ class Work(Protocol):
 
     def unpack(self, packed: bytes) -> Sequence[Item]: ...
 
+    def reached(self, stage: Stage) -> None:
+        """The output holds the text of all items up to there, counted from where this run began, and nothing else."""
+        ...
+
 
 def usable_cores() -> int:
     """Cores that this process may use, 1 where a process cannot be forked safely."""
@@ -91,11 +110,13 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
     afterwards. Raises what writing raises, and WorkerError.
     """
     every = (items for batch in batches for items in chunks(batch))
+    stage = Stage(0, work.counts, facts(work))
     for items in every:  # What is compiled for the first ones, all processes inherit.
         out.writelines(work.texts(items))
+        stage = Stage(len(items), work.counts, facts(work))
         break
     out.flush()  # else the text would be there twice
-    crew = _Crew(work, out, jobs)
+    crew = _Crew(work, out, jobs, stage)
     try:
         with contextlib.suppress(BrokenPipeError):  # then `finish` says why
             for items in every:
@@ -123,7 +144,8 @@ class _Lost(Exception):  # noqa: N818
     """The process before, or the one that reads, is gone."""
 
 
-def _facts(work: Work) -> Facts:
+def facts(work: Work) -> Facts:
+    """What the text of the next items depends on."""
     return {} if work.knowledge is None else {str(fact): known for fact, known in work.knowledge.facts.items()}
 
 
@@ -141,7 +163,7 @@ class _Member:
 class _Crew:
     """The forked processes, as the process that reads sees them."""
 
-    def __init__(self, work: Work, out: BinaryIO, jobs: int) -> None:
+    def __init__(self, work: Work, out: BinaryIO, jobs: int, stage: Stage) -> None:
         self._work = work
         self._members: list[_Member] = []
         self._dealt = 0
@@ -152,7 +174,7 @@ class _Crew:
             turns, pass_on = turning[number][0], turning[(number + 1) % jobs][1]
             worker = _Worker(work, out, parent, dealing[number][0], reporting[number][1], turns, pass_on)
             if not number:
-                worker.truth = _facts(work)
+                worker.turn = _Turn(1, stage)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             pid = os.fork()
             if not pid:
@@ -171,9 +193,9 @@ class _Crew:
         """Give the next items to the process that is next. Raises BrokenPipeError where that one has ended."""
         member = self._members[self._dealt % len(self._members)]
         self._dealt += 1
-        facts = _facts(self._work)
-        told = None if facts == member.told else facts
-        member.told = facts
+        known = facts(self._work)
+        told = None if known == member.told else known
+        member.told = known
         _send(member.chunks, marshal.dumps((self._work.pack(items), told)))
 
     def finish(self) -> None:
@@ -219,8 +241,16 @@ class _Made:
     facts: Facts
     texts: list[bytes]
     counts: list[int]
+    items: int = 0
     failure: Exception | None = None
     """Why there is none."""
+
+
+class _Turn(NamedTuple):
+    """The number of chunks that are written, and what is true after them."""
+
+    written: int
+    stage: Stage
 
 
 @dataclass(slots=True)
@@ -235,8 +265,8 @@ class _Worker:
     turns: int
     pass_on: int
     held: deque[_Made] = field(default_factory=deque)
-    truth: Facts | None = None
-    """What is known before the first chunk that is held, or that comes next, where it is this process's turn."""
+    turn: _Turn | None = None
+    """What is so before the first chunk that is held, or that comes next, where it is this process's turn."""
     alone: bool = False
     """No further turn will come."""
     told: Facts = field(default_factory=dict)
@@ -272,13 +302,13 @@ class _Worker:
     def _run(self) -> None:
         more = True
         while more or self.held:
-            if self.truth is not None and self.held:
-                self._write()
+            if self.turn is not None and self.held:
+                self._write(self.turn)
                 continue
             if self.alone and self.held:
                 raise _Lost
             # A turn is taken even where nothing is held, because who passes it on may wait for that.
-            wanted = [self.turns] if self.truth is None and not self.alone else []
+            wanted = [self.turns] if self.turn is None and not self.alone else []
             if more and len(self.held) < WAITING:
                 wanted.append(self.chunks)
             if self.turns in select.select(wanted, [], [])[0]:
@@ -302,45 +332,52 @@ class _Worker:
             made.texts.append(text)
             if self.held:
                 self._write_if_true()
-        made.facts = _facts(work)
+        made.facts = facts(work)
         made.counts = [after - count for count, after in zip(before, work.counts, strict=True)]
         return made
 
     def _texts(self, made: _Made) -> Iterator[bytes]:
         """The text of a chunk, part by part; what goes wrong is kept until it is the chunk's turn."""
         try:
-            yield from self.job.texts(self.job.unpack(made.packed))
+            items = self.job.unpack(made.packed)
+            made.items = len(items)
+            yield from self.job.texts(items)
         except Exception as error:  # noqa: BLE001 (raised when it is the chunk's turn)
             made.failure = error
 
     def _write_if_true(self) -> None:
-        if self.truth is None and not self.alone and select.select([self.turns], [], [], 0)[0]:
+        if self.turn is None and not self.alone and select.select([self.turns], [], [], 0)[0]:
             self._take_turn()
-        if self.truth == self.held[0].assumed and self.held[0].failure is None:
-            self._write()
+        turn, made = self.turn, self.held[0]
+        if turn is not None and turn.stage.facts == made.assumed and made.failure is None:
+            self._write(turn)
 
     def _take_turn(self) -> None:
         try:
-            self.truth = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+            written, *stage = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+            self.turn = _Turn(written, Stage(*stage))
         except _Lost:
             self.alone = True
 
-    def _write(self) -> None:
+    def _write(self, turn: _Turn) -> None:
         """It is the first chunk's turn: write its text, if need be made again, and pass the turn on."""
-        made, truth = self.held[0], self.truth
-        if truth is not None and truth != made.assumed:
+        made = self.held[0]
+        if turn.stage.facts != made.assumed:
             self.job.counts = [count - less for count, less in zip(self.job.counts, made.counts, strict=True)]
-            made = self._make(made.packed, truth)
+            made = self._make(made.packed, turn.stage.facts)
         self.held.popleft()
-        self.truth = None
+        self.turn = None
         if made.failure is not None:
             raise made.failure
         if os.getppid() != self.parent:
             raise _Lost
         self.out.writelines(made.texts)
         self.out.flush()
+        written, stage = turn.written + 1, turn.stage.after(made.items, made.counts, made.facts)
+        if written % STAGE == 0:
+            self.job.reached(stage)
         with contextlib.suppress(BrokenPipeError):  # There is no next one.
-            _send(self.pass_on, marshal.dumps(made.facts))
+            _send(self.pass_on, marshal.dumps((written, *stage)))
         self.learnt = made.facts
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kproxy.cli import progress, readings, settings
+from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import (
     SIZE,
@@ -33,6 +33,8 @@ from kproxy.cli.terminal import output
 
 if TYPE_CHECKING:
     from captures.export import Lines
+    from captures.export.parallel import Stage
+    from captures.export.partial import Partial
     from captures.ports import Ports
     from captures.reader import Item, Reader
     from captures.redaction.exchanges import Redaction
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 TEXTS = ("jsonl", "json", "csv", "records", "html")
 """Forms that are made item by item (captures.export.Lines)."""
 FORMATS = (*TEXTS, "parquet", "pcapng")
+RESUMABLE = ("jsonl", "json", "csv", "records")
+"""Forms of any number of exchanges, which grow as these are read."""
 WITH_HEALTH = ("jsonl", "json")
 """Forms that end with what the reading could not give; of the others it is said on standard error."""
 AT_ONCE = 32
@@ -92,6 +96,11 @@ SMALL = 16 << 20
     metavar="N",
     help="Decode in N processes at once (for large files as many as there are cores, up to 8).",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Write OUT.part until all is written, and go on where an earlier run of the same command was ended.",
+)
 @porting
 @releasing
 @defining
@@ -100,7 +109,9 @@ SMALL = 16 << 20
 @selecting
 @spooling
 @viewing
+@click.pass_context
 def command(
+    ctx: click.Context,
     captures: tuple[Path, ...],
     target: Path | None,
     form: str,
@@ -110,6 +121,7 @@ def command(
     number: int | None,
     redact: tuple[str, ...],
     jobs: int | None,
+    resume: bool,
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
@@ -140,7 +152,7 @@ def command(
     kproxy export vendor.pcap --definitions vendor/ -Y 'api == VendorThing'
     kproxy export groups.pcap --dialect coordinator-draft-1
     kproxy export *.pcapng -Y 'error or latency > 1s' --format csv
-    kproxy export large.pcap -o exchanges.jsonl --jobs 2
+    kproxy export large.pcap -o exchanges.jsonl --jobs 2 --resume
     kproxy export capture.pcap --format records | jq -r .value
     kproxy export orders-0/00000000000000000000.log --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
@@ -166,7 +178,11 @@ def command(
     wanted = _tables(tables, form, target)
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
+    if resume:
+        _check_resumable(target, form, redact, viewing)
     payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
+    files = [Path(path) for path in (*given, keylog, viewing.schemas) if path is not None]
+    parts = resuming.made_of(ctx, captures, files) if resume else None
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     try:
         selection = Selection(expression, count, since, until, number)
@@ -174,6 +190,8 @@ def command(
         read = [*captures, *(part.path for part in source.parts)]
         if holds_segments(source):
             segments.check(form, narrowed=ports is not None or bool(redact) or not selection.everything)
+            if resume:
+                raise Failure("--resume is for exchanges, not for log segments", Exit.USAGE)
             with output(target, read) as out, few_collections():
                 segments.export(SegmentReader(source, view), form, out)
             return
@@ -184,12 +202,13 @@ def command(
                 reader = _write_tables(source, known, ports, selection, view, redaction, target, wanted)
             else:
                 reader = Reader(source, known, ports=ports)
-                with output(target, read) as out:
+                with resuming.destination(target, read, parts) as (out, partial):
                     if form == "pcapng":
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
                         lines = _lines(reader, form, chosen, view)
-                        export = _Export(reader, lines, selection, None if form == "csv" else view.knowledge, redaction)
+                        known_facts = None if form == "csv" else view.knowledge
+                        export = _Export(reader, lines, selection, known_facts, redaction, partial)
                         export.write(out, _jobs(jobs, source, out, selection, viewing, redaction))
                         if lines.problems:
                             problems = f"{lines.problems} problems in messages with records"
@@ -201,6 +220,18 @@ def command(
         readings.conclude(reader, selection, health=form not in WITH_HEALTH)
     finally:
         source.close()
+
+
+def _check_resumable(target: Path | None, form: str, redact: tuple[str, ...], viewing: Viewing) -> None:
+    """Raise Failure (exit 2) where --resume has no meaning."""
+    if target is None or str(target) == "-":
+        raise Failure("--resume needs a file to go on with: -o FILE", Exit.USAGE)
+    if form not in RESUMABLE:
+        raise Failure(f"--resume is for --format {', '.join(RESUMABLE)}: no other grows line by line", Exit.USAGE)
+    if redact:
+        raise Failure("--resume and --redact exclude each other: what stands for a host differs each time", Exit.USAGE)
+    if viewing.registry is not None:
+        raise Failure("--resume and --registry exclude each other: what a registry says may differ", Exit.USAGE)
 
 
 def _redaction(
@@ -360,26 +391,58 @@ class _Export:
     selection: Selection
     knowledge: Knowledge | None
     redaction: Redaction | None = None
+    partial: Partial | None = None
 
     def write(self, out: BinaryIO, jobs: int) -> None:
         from captures.export import parallel
 
-        out.write(self.lines.begin())
-        if jobs > 1:
-            parallel.write(self, progress.batches(self.reader, out), out, jobs)
+        batches = progress.batches(self.reader, out)
+        stage = None if self.partial is None else self.partial.stage
+        if stage is None:
+            out.write(self.lines.begin())
         else:
-            self._write(out)
+            self._resume(stage)
+            batches = self._after(stage.items, batches)
+        if jobs > 1:
+            parallel.write(self, batches, out, jobs)
+        else:
+            self._write(batches, out)
         out.write(self.lines.lines([self.reader.health]) + self.lines.end())
         out.flush()
 
-    def _write(self, out: BinaryIO) -> None:
+    def _resume(self, stage: Stage) -> None:
+        self.counts = stage.counts
+        if self.knowledge is not None:
+            self.knowledge.facts = stage.facts  # type: ignore[assignment]  # the names of facts are text
+
+    def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
+        """All but the first `done` items, which are read, as what is after them depends on it, but not decoded."""
+        for batch in batches:
+            if done:
+                self.selection.pass_over(batch[:done], self.reader.source, self.reader.definitions)
+            yield batch[done:]
+            done -= min(done, len(batch))
+
+    def _write(self, batches: Iterable[Sequence[Item]], out: BinaryIO) -> None:
         """Batch by batch, so that a reader of a live stream sees it at once."""
-        for batch in progress.batches(self.reader, out):
-            out.writelines(self.texts(batch))
+        from captures.export import parallel
+
+        items = written = 0
+        for batch in batches:
+            for chunk in parallel.chunks(batch):
+                out.writelines(self.texts(chunk))
+                items += len(chunk)
+                written += 1
+                if self.partial is not None and written % parallel.STAGE == 0:
+                    self.reached(parallel.Stage(items, self.counts, parallel.facts(self)))
             if batch:
                 out.flush()
             if self.selection.done:
                 return
+
+    def reached(self, stage: Stage) -> None:
+        if self.partial is not None:
+            self.partial.reached(stage)
 
     def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
         """The text of those that are selected."""
@@ -422,11 +485,11 @@ class _Export:
 
     @property
     def counts(self) -> list[int]:
-        return [self.reader.health.undecoded, self.selection.unknown, self.lines.problems]
+        return [self.reader.health.undecoded, self.selection.unknown, self.selection.taken, self.lines.problems]
 
     @counts.setter
     def counts(self, counts: list[int]) -> None:
-        self.reader.health.undecoded, self.selection.unknown, self.lines.problems = counts
+        self.reader.health.undecoded, self.selection.unknown, self.selection.taken, self.lines.problems = counts
 
 
 def _jobs(

@@ -428,12 +428,9 @@ class Selection:
         What is left out still teaches `knowledge`.
         """
         from decoders.exchange import Exchange
-        from decoders.filters import Matcher
         from decoders.learning import learn
 
-        if self.expression is not None and self._matcher is None:
-            self._matcher = Matcher(self.expression, source, definitions)
-        matcher = self._matcher
+        matcher = self._asked(source, definitions)
         for item in items:
             if self.done:
                 return
@@ -452,6 +449,24 @@ class Selection:
                 continue
             self.taken += 1
             yield item
+
+    def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
+        """Learn what the filter needs of items that another run selected from."""
+        from decoders.exchange import Exchange
+
+        matcher = self._asked(source, definitions)
+        if matcher is not None and matcher.learns:
+            for item in items:
+                if isinstance(item, Exchange):
+                    matcher.learn(item)
+
+    def _asked(self, source: Source, definitions: Definitions) -> Matcher | None:
+        """What the filter is asked by, None where there is none."""
+        if self.expression is not None and self._matcher is None:
+            from decoders.filters import Matcher
+
+            self._matcher = Matcher(self.expression, source, definitions)
+        return self._matcher
 
     def in_time(self, exchange: Exchange) -> bool:
         frame = exchange.request or exchange.response

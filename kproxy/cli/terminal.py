@@ -34,8 +34,7 @@ def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
     if path is None or str(path) == "-":
         yield standard_output()
         return
-    if any(path.exists() and part.exists() and path.samefile(part) for part in read):
-        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
+    refuse_capture(path, read)
     try:
         file = path.open("wb", buffering=1 << 20)
     except PermissionError:
@@ -44,6 +43,12 @@ def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
         raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
     with file:
         yield file
+
+
+def refuse_capture(path: Path, read: Sequence[Path]) -> None:
+    """Raise Failure (exit 2) where what is to be written is one of the files that are read."""
+    if any(path.exists() and part.exists() and path.samefile(part) for part in read):
+        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
 
 
 def end_with_terminal() -> None:

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from captures.export import packing, parallel
-from captures.export.parallel import Item, WorkerError, chunks, write
+from captures.export.parallel import Item, Stage, WorkerError, chunks, write
 from captures.source import open_source
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame
@@ -178,6 +178,9 @@ class Numbers:
 
     def unpack(self, packed: bytes) -> list[Item]:
         return packing.unpack(packed)[0]
+
+    def reached(self, stage: Stage) -> None:
+        pass
 
     def _learn(self, number: int) -> None:
         assert self.knowledge is not None
