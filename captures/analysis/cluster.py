@@ -21,6 +21,9 @@ EVENTS: Final = 100_000
 MOST: Final = 200_000
 """Partitions whose state is followed."""
 NOBODY: Final = -1
+DELETED: Final = -2
+"""What control requests between brokers name as the leader while a topic is being deleted."""
+_LEADERLESS: Final = {NOBODY: "has no leader", DELETED: "is being deleted"}
 
 
 @dataclass(slots=True, eq=False)
@@ -307,10 +310,10 @@ class Cluster:
         if leader is not None and leader != state.leader:
             before = state.leader
             state.leader = leader
-            if leader == NOBODY:
-                self._event(seen, "leader", about, "has no leader", source)
+            if leader in _LEADERLESS:
+                self._event(seen, "leader", about, _LEADERLESS[leader], source)
             elif before is not None:
-                was = "nobody" if before == NOBODY else before
+                was = "nobody" if before in _LEADERLESS else before
                 at = f" at epoch {epoch}" if epoch is not None and epoch >= 0 else ""
                 self._event(seen, "leader", about, f"leader {was} -> {leader}{at}", source)
         if isr is not None and set(isr) != set(state.isr or ()):

@@ -81,6 +81,20 @@ def test_leaders_and_replicas_are_those_that_were_told_last() -> None:
     assert any(line.get("text") == "broker 1 asks to shut down" for line in lines_of(OLDEST, "cluster"))
 
 
+def test_topics_that_are_being_deleted() -> None:
+    deleted = {
+        f"{one['topicName']}-{one['partitionIndex']}"
+        for body in judged(OLD, "request", 6)
+        for one in body["ungroupedPartitionStates"]
+        if one["leader"] == -2
+    }
+    assert deleted
+    head, *events = lines_of(OLD, "cluster")
+    assert {line["about"] for line in events if line["text"] == "is being deleted"} == deleted
+    assert not [line for line in events if "-2" in line["text"]]
+    assert {one["partition"] for one in head["partitions"] if one["leader"] == -2} == deleted
+
+
 def test_events_of_the_cluster_are_in_order() -> None:
     times = [line["time"] for line in lines_of(OLDEST, "cluster")[1:]]
     assert times == sorted(times)
