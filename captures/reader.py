@@ -33,7 +33,7 @@ from decoders.conversation.conversation import Conversation, Limits
 from decoders.conversation.numbering import Numbering
 from decoders.conversation.stream import Event, Run, Side
 from decoders.dialects.conversation import DialectConversation
-from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.exchange import Connection, Exchange, Health, StreamProblem
 from decoders.schema import Definitions
 
 Item: TypeAlias = Exchange | StreamProblem
@@ -73,8 +73,9 @@ class Reader:
         limits: Limits | None = None,
         batch: int = BATCH,
         watch: Callable[[Packets], None] | None = None,
+        began: Callable[[Connection, TcpConnection], None] | None = None,
     ) -> None:
-        """`watch` is given every batch of packets before anything is made of it."""
+        """`watch` is given every batch of packets before anything is made of it, `began` each conversation's TCP."""
         self.source = source
         self.definitions = definitions
         self.health = Health()
@@ -91,6 +92,7 @@ class Reader:
         self._follow = follow
         self._limits = limits
         self._watch = watch
+        self._began_talk = began
         self._batch_limit = batch
         self._batch = min(FIRST_BATCH, batch)
         self._part = 0
@@ -314,6 +316,8 @@ class Reader:
             limits=self._limits,
             health=self.health,
         )
+        if self._began_talk is not None:
+            self._began_talk(talk.conversation.connection, connection)
         return events
 
     def _tick(self, time: int) -> Done:

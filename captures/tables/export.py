@@ -22,7 +22,7 @@ from decoders.view import View
 class TableExport:
     """Writes what is read of a source into tables.
 
-    `packets` must be given every batch of packets (`Reader.watch`), for what they alone tell.
+    `packets` must be given every batch of packets and `began` every conversation (`Reader`), for what they alone tell.
     """
 
     def __init__(self, source: FileSource) -> None:
@@ -34,6 +34,7 @@ class TableExport:
         self._capture = capture_id(source, source.parts[0].base)
         self._counter = FlowCounter(self._capture, source.parts)
         self.packets = self._counter.packets
+        self.began = self._counter.began
 
     def write(
         self,

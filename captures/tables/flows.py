@@ -13,6 +13,7 @@ from captures.source import Part
 from captures.tables.keys import Flow, flow_id
 from captures.tables.rows import Row
 from captures.tcp.packets import FIN, RST, SYN, Ints, Packets, endpoints
+from captures.tcp.reassembly import Disorder, TcpConnection
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.problems import Code
 
@@ -53,6 +54,11 @@ class FlowCounter:
         self._files: dict[int, _File] = {}
         self._directions: dict[bytes, list[_Direction]] = {}
         self._talks: dict[int, _Talk] = {}
+        self._disorders: dict[int, Disorder] = {}
+
+    def began(self, connection: Connection, tcp: TcpConnection) -> None:
+        """Take notice of the TCP connection of a conversation (`Reader`), whose counts go on growing."""
+        self._disorders[id(connection)] = tcp.disorder
 
     def packets(self, packets: Packets) -> None:
         """Take a batch of packets, each once, in order."""
@@ -114,11 +120,13 @@ class FlowCounter:
         talk = self._talks.get(id(connection), _Talk())
         total = [sum(one.counts[i] for one in mine) for i in range(5)]
         sent = sum(one.counts[1] for one in mine if one.sender == connection.client)
+        disorder = self._disorders.get(id(connection), Disorder())
         return (
             self._capture, flow.id, flow.epoch, connection.number, *flow.client, *flow.broker,
             min((one.first for one in mine), default=connection.first_time),
             max((one.last for one in mine), default=connection.first_time),
-            talk.exchanges, total[0], sent, total[1] - sent, *total[2:], talk.gaps, talk.gap_bytes, talk.tls,
+            talk.exchanges, total[0], sent, total[1] - sent, *total[2:],
+            disorder.repeated, disorder.filled, talk.gaps, talk.gap_bytes, talk.tls,
         )  # fmt: skip
 
     def captures(self, error: tuple[str, str] | None, name: Callable[[str], str] = str) -> Iterator[Row]:

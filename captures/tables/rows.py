@@ -46,6 +46,8 @@ EVENTS: Final[Mapping[int, str]] = {
     88: "streams_heartbeat",
 }
 """API keys of what members of groups do."""
+_DESCRIBED: Final = frozenset({15, 69, 77, 89})
+"""API keys by which groups are described."""
 
 
 def status(exchange: Exchange, bodies: Bodies) -> str:
@@ -131,7 +133,15 @@ def _batch(batch: Batch) -> Row:
 
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
-    """Rows of group_events; a LeaveGroup has one a member."""
+    """Rows of group_events; a LeaveGroup has one a member, a description one a group."""
+    if exchange.api_key in _DESCRIBED:
+        for group in (bodies.answered or {}).get("groups") or ():
+            assignor = group.get("assignorName") or group.get("protocolData") or None
+            yield (
+                *key.head, "describe", group["groupId"], None, None, group.get("groupEpoch"),
+                group.get("groupState") or None, assignor, group.get("errorCode"),
+            )  # fmt: skip
+        return
     event = EVENTS.get(-1 if exchange.api_key is None else exchange.api_key)
     asked, answered = bodies.asked, bodies.answered or {}
     if event is None or asked is None or "groupId" not in asked:
@@ -146,7 +156,7 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
     for member in asked.get("members") or (asked,):
         name = answered.get("memberId") or member.get("memberId")
         instance = member.get("groupInstanceId", member.get("instanceId"))
-        yield (*key.head, event, asked["groupId"], name, instance, epoch, assignor, error)
+        yield (*key.head, event, asked["groupId"], name, instance, epoch, None, assignor, error)
 
 
 def problem_rows(key: Key, problems: Sequence[Problem]) -> Iterator[Row]:

@@ -186,15 +186,16 @@ RECORDS: Final = Table(
 
 GROUP_EVENTS: Final = Table(
     "group_events",
-    "One row for each step of a group's member: what it asked and how it was answered.",
+    "One row for each step of a group's member: what it asked and how it was answered; and one a group described.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
-        ("event", "string", "join, sync, heartbeat, leave, commit, or consumer_, share_ and streams_heartbeat"),
+        ("event", "string", "join, sync, heartbeat, leave, commit, describe, consumer_, share_ or streams_heartbeat"),
         ("group_id", "string", ""),
         ("member_id", "string", "as answered, where the answer gives one"),
         ("instance_id", "string", "of a static member"),
-        ("generation", "int", "or member epoch; as answered, where the answer gives one"),
+        ("generation", "int", "or member epoch; as answered, where the answer gives one; of a description the group's"),
+        ("state", "string", "of the group, as its coordinator describes it: members are told nothing of it"),
         ("assignor", "string", "protocol or server-side assignor"),
         ("error_code", "int", "null without a decoded response"),
     ),
@@ -222,6 +223,8 @@ FLOWS: Final = Table(
         ("syn", "int", "segments with SYN"),
         ("fin", "int", "segments with FIN"),
         ("rst", "int", "segments with RST"),
+        ("retransmissions", "int", "segments whose bytes were all there already: sent again, or captured twice"),
+        ("out_of_order", "int", "segments behind later ones, with bytes that were missing: late, or sent again"),
         ("gaps", "int", "places where bytes are missing between frames"),
         ("gap_bytes", "bigint", "bytes that are missing there"),
         ("tls", "boolean", ""),

@@ -43,6 +43,14 @@ MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"
 
 
+@dataclass(slots=True)
+class Disorder:
+    """Segments with data that did not follow: whose bytes were `repeated`, or `filled` a place that was passed over."""
+
+    repeated: int = 0
+    filled: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class TcpConnection:
     """One connection; `key` is the direction of side 0, which sent the SYN where `opened` says it was seen.
@@ -61,6 +69,7 @@ class TcpConnection:
     last_time: int = 0
     """What the reassembler's clock said at its last packet."""
     touched: bool = False
+    disorder: Disorder = field(default_factory=Disorder)
 
     @property
     def endpoints(self) -> tuple[str, str]:
@@ -388,8 +397,13 @@ class Reassembler:
             else:
                 piece.start, piece.end = start, start + length
                 held, kept_alive = side.held, length == 1 and start == side.next - 1
+                behind = bool(side.pending) and start < side.pending[-1].end
                 side.take(piece, now, self._same, connection.events)
-                self.repeated += side.held == held and not kept_alive
+                if side.held > held:
+                    connection.disorder.filled += behind
+                elif not kept_alive:
+                    self.repeated += 1
+                    connection.disorder.repeated += 1
         elif side.base is None and not flags & RST:
             side.begin(seq, soft=True)
         if flags & FIN and side.fin is None and side.base is not None:

@@ -290,7 +290,7 @@ def _write_tables(
     from captures.tables.export import TableExport
 
     export = TableExport(source)
-    reader = Reader(source, known, ports=ports, watch=export.packets)
+    reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
 
     def select(items: Iterable[Item]) -> Iterable[Item]:
         return selection.of(items, source, known, view.knowledge)

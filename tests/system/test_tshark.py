@@ -6,9 +6,10 @@ import csv
 import lzma
 import shutil
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
@@ -66,3 +67,22 @@ def test_the_same_frames_as_tshark(base: Path) -> None:
         name: frames for name, frames in theirs.items() if name[1]
     }
     assert len(rows) > 3000
+
+
+@pytest.mark.parametrize("capture", sorted((DATA / "captures").glob("*.pcap")), ids=lambda path: path.stem)
+def test_the_same_segments_came_again_as_in_tshark(capture: Path, tmp_path: Path) -> None:
+    shutil.copy(capture, tmp_path / "capture")
+    arguments = [str(tmp_path / "capture"), "--format", "parquet", "--tables", "flows", "-o", str(tmp_path / "tables")]
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    rows = ds.dataset(tmp_path / "tables" / "flows", format="parquet").to_table().to_pylist()
+    lines = subprocess.run(
+        ["tshark", "-r", str(capture), "-Y", "tcp.analysis.retransmission or tcp.analysis.out_of_order",
+         "-T", "fields", "-e", "tcp.srcport", "-e", "tcp.dstport"],
+        check=True, capture_output=True, text=True, timeout=300,
+    ).stdout.splitlines()  # fmt: skip
+    theirs = Counter(frozenset(map(int, line.split("\t"))) for line in lines)
+    ours = Counter[frozenset[int]]()
+    for row in rows:
+        ours[frozenset((row["client_port"], row["broker_port"]))] += row["retransmissions"] + row["out_of_order"]
+    assert theirs
+    assert +ours == theirs

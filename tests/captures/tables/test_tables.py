@@ -147,6 +147,55 @@ def test_flows_count_every_packet(tmp_path: Path) -> None:
     assert all(row["syn"] == 2 for row in flows)
 
 
+def test_flows_count_what_came_again_and_what_came_late(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    flows, again, late = (Counter[frozenset[bytes]]() for _ in range(3))
+    sent: set[bytes] = set()
+    packets: list[files.Packet] = []
+    for time, frame in taken:
+        flow = frozenset((frame[34:36], frame[36:38]))
+        data = traffic.payload(frame)
+        flows[flow] += data > 0
+        if data:
+            again[flow] += frame[34:42] in sent  # the capture has some of its own
+            sent.add(frame[34:42])
+        if data > 1 and flows[flow] % 10 == 3:
+            packets += [(time, frame), (time, frame)]
+            again[flow] += 1
+        elif data > 1 and flows[flow] % 10 == 6 and packets and packets[-1][1][34:38] == frame[34:38]:
+            # The one before of the same direction comes behind it.
+            before = packets.pop()
+            late[flow] += traffic.payload(before[1]) > 0
+            packets += [(before[0], frame), (time, before[1])]
+        else:
+            packets.append((time, frame))
+    assert sum(again.values()) > 10
+    assert sum(late.values()) > 3
+    path = files.write(tmp_path / "a.pcap", files.pcap(packets))
+    export(path, "--format", "parquet", "-o", tmp_path / "out")
+    found = {
+        frozenset(row[port].to_bytes(2) for port in ("client_port", "broker_port")): row
+        for row in table(tmp_path / "out", "flows")
+    }
+    assert {flow: row["retransmissions"] for flow, row in found.items()} == {flow: again[flow] for flow in found}
+    assert {flow: row["out_of_order"] for flow, row in found.items()} == {flow: late[flow] for flow in found}
+
+
+def test_groups_as_their_coordinator_describes_them(tmp_path: Path) -> None:
+    export(GOLDEN, "--format", "parquet", "-o", tmp_path)
+    expected = Counter(
+        (group["groupId"], group["groupState"] or None, group["errorCode"])
+        for line in traffic.exchanges(lines(GOLDEN))
+        if line["api"] in {"DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"}
+        for group in line["response"]["body"]["groups"]
+    )
+    rows = table(tmp_path, "group_events")
+    found = Counter((row["group_id"], row["state"], row["error_code"]) for row in rows if row["event"] == "describe")
+    assert len(found) > 10
+    assert found == expected
+    assert not any(row["state"] for row in rows if row["event"] != "describe")
+
+
 def test_a_flow_that_opens_again_is_another_epoch(tmp_path: Path) -> None:
     taken = traffic.packets(traffic.LIBRDKAFKA)
     hours = 3_600_000_000_000
