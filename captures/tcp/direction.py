@@ -241,10 +241,9 @@ class Direction:
                 i += 1
             first, last = max(piece.start, held.start), min(piece.end, held.end)
             comparable = min(last, held.start + held.stored, piece.start + piece.stored)
-            if comparable > first and not same(
-                held.at + first - held.start, piece.at + first - piece.start, comparable - first
-            ):
-                self.overlaps.append((first, last))
+            self.overlaps += _differing(
+                same, first, comparable, held.at + first - held.start, piece.at + first - piece.start
+            )
             if last >= piece.end:
                 return
             _trim(piece, last)
@@ -262,13 +261,32 @@ class Direction:
             if start >= end:
                 break
             first, last = max(start, piece.start), min(self.recent_held[i], end)
-            if last > first and not same(
-                self.recent_at[i] + first - start, piece.at + first - piece.start, last - first
-            ):
-                found.append((first, last))
+            found += _differing(same, first, last, self.recent_at[i] + first - start, piece.at + first - piece.start)
         if found:
-            out.append(Run(self.side, self.next, [], [], [], overlaps=found, released=now))
+            out.append(Run(self.side, self.next, [], [], [piece.time], overlaps=found, released=now))
             self.run = None
+
+
+def _differing(same: Same, start: int, end: int, a: int, b: int) -> list[tuple[int, int]]:
+    """From the first to the last offset in [start, end) whose bytes differ, which begin at addresses `a` and `b`."""
+    if end <= start or same(a, b, end - start):
+        return []
+    size = end - start
+    low, high = 0, size - 1  # the first that differs is among these, and so is the last
+    while low < high:
+        middle = (low + high) // 2
+        if same(a + low, b + low, middle + 1 - low):
+            low = middle + 1
+        else:
+            high = middle
+    first, high = low, size - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if same(a + middle, b + middle, high + 1 - middle):
+            high = middle - 1
+        else:
+            low = middle
+    return [(start + first, start + low + 1)]
 
 
 def _end_of(piece: Piece) -> int:

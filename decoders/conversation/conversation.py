@@ -17,6 +17,7 @@ from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
 from decoders.dialects.decoding import fits
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.frames import decode_frame
+from decoders.problems import Code
 from decoders.sasl import session
 from decoders.schema.lookup import Definitions
 
@@ -267,7 +268,10 @@ class Conversation:
     def _other(self, key: int, item: StreamProblem | End) -> None:
         """A problem, or the end of a direction."""
         if isinstance(item, StreamProblem):
-            self._pairing.done.append((key, item))
+            if item.code is Code.OVERLAP:
+                self._pairing.overlap(key, item)
+            else:
+                self._pairing.done.append((key, item))
             return
         if item.side is None:
             self._ended = [True, True]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
-from decoders.conversation import comments
+from decoders.conversation import comments, overlap
 from decoders.conversation.items import PROBLEM, Item
 from decoders.conversation.recognition import Known
 from decoders.conversation.resync import Search
@@ -92,9 +92,9 @@ class Framer:
                 self.overlaps.append((low, high))
                 self.attention = min(self.attention, low)
             else:
-                text = f"a retransmission carried other bytes among {high - low}; the first are shown"
                 key = max(self.floor, event.released, self.stretch.top)
-                self.report(out, key, low, high - low, Code.OVERLAP, text, self.stretch.times[-1])
+                time = (event.times or self.stretch.times)[-1]
+                self.report(out, key, low, high - low, Code.OVERLAP, overlap.text(high - low), time)
         self.stretch.extend(event)
 
     def report(self, out: list[Item], key: int, offset: int, size: int, code: Code, message: str, time: int) -> None:
@@ -163,9 +163,7 @@ class Framer:
         rest = []
         for low, high in self.overlaps:
             if high > start and low < end:
-                first, last = max(low, start), min(high, end)
-                text = f"a retransmission carried other bytes among {last - first}; the first are shown"
-                problems.append(Problem(self.where, first - start, "", text, Code.OVERLAP))
+                problems.append(overlap.problem(self.where, start, max(low, start), min(high, end)))
             if high > end:
                 rest.append((low, high))
         self.overlaps = rest

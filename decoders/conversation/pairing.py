@@ -21,6 +21,7 @@ from typing import Final
 
 from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, TOKEN
 from decoders.conversation.limits import Limits
+from decoders.conversation.overlap import told_by
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
 
@@ -229,6 +230,13 @@ class Pairing:
         if self.earlies > self.limits.early:
             oldest = next(iter(self.early))
             self._orphan(key, *self._take_early(oldest, 0), oldest)
+
+    def overlap(self, key: int, found: StreamProblem) -> None:
+        """Bytes of requests came again as others: those that wait say so, else it is the stream's."""
+        if found.time > self.deadline:
+            self.expire(key, found.time)
+        if not told_by((*self._waiting(), *self.tokens, *self.headless), found):
+            self.done.append((key, found))
 
     def _waiting_answer(self, correlation_id: int, time: int) -> Answer | None:
         """The response that came early for a request of `time`: the first after it, or else just before it."""

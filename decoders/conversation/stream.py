@@ -49,7 +49,7 @@ class Run:
     """Packet comments by stream offset of the segment's first byte."""
     overlaps: Sequence[tuple[int, int]] = ()
     """Stream ranges in which a retransmission carried other bytes than those first seen; a Run that only reports them
-    has no segments."""
+    has no segments, and in `times` when that was."""
     released: int = 0
     """Address of the packet whose arrival let the run be delivered, where segments were captured out of order: what
     happens in this run happened at `max(released, at[i])`. 0 where each segment could be delivered at once."""

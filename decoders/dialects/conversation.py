@@ -16,6 +16,7 @@ from operator import itemgetter
 from decoders.conversation.conversation import Done
 from decoders.conversation.items import END, FRAME, Item
 from decoders.conversation.limits import Limits
+from decoders.conversation.overlap import told_by
 from decoders.conversation.pairing import one_way
 from decoders.conversation.stream import End, Event, Side, Source
 from decoders.dialects.decoding import decode, fits
@@ -122,6 +123,10 @@ class DialectConversation:
         elif kind == END:
             self._expire(key, what.time)
             self._end(key, what)
+        elif what.code is Code.OVERLAP:
+            self._expire(key, what.time)
+            if not told_by(chain(*(waiting.values() for waiting in self._waiting)), what):
+                self._done.append((key, what))
         else:
             self._unsure = True
             self._done.append((key, what))

@@ -79,7 +79,7 @@ def test_duplication(capture: Path, seed: int, tmp_path: Path) -> None:
 
 
 def test_overlap_with_other_bytes(capture: Path, tmp_path: Path) -> None:
-    """The first bytes seen win, and a problem says so: the exchange's, or the stream's where that was read already."""
+    """The first bytes seen win, and a problem says so: the exchange's, or the stream's where that was complete."""
     dice = random.Random(1)
     packets: list[files.Packet] = []
     other = 0
@@ -94,7 +94,10 @@ def test_overlap_with_other_bytes(capture: Path, tmp_path: Path) -> None:
     path = tmp_path / "overlap.pcap"
     found, _ = scoring.reading(packets, path)
     whole = _undamaged(capture)
-    told = sum(line["code"] == "overlap" for line in traffic.problems(traffic.exported(path)))
+    complete = [line for line in traffic.problems(traffic.exported(path)) if line["code"] == "overlap"]
+    # What came again at once: nobody can have answered it.
+    assert {line["where"] for line in complete} == {"broker"}
+    told = len(complete)
     assert set(found) == set(whole)
     for name, one in found.items():
         assert scoring.said(one.line) == scoring.said(whole[name].line)

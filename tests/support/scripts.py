@@ -121,6 +121,14 @@ class Script:
         self.events.append(Gap(side, start, start + len(data), len(self.tape.data) - 1, self.time))
         return self
 
+    def again(self, side: Side, low: int, high: int) -> Script:
+        """Bytes [low, high) of a side come again as others."""
+        self.tape.data += bytes(PACKET_HEADER)
+        self.time += MILLISECOND
+        now = len(self.tape.data) - 1
+        self.events.append(Run(side, self.offsets[side], [], [], [self.time], overlaps=[(low, high)], released=now))
+        return self
+
     def wait(self, milliseconds: int) -> Script:
         self.time += milliseconds * MILLISECOND
         return self
@@ -141,9 +149,13 @@ def packets(events: list[Event]) -> Iterator[list[Event]]:
         yield [event]
 
 
+def _size(event: Event) -> int:
+    return event.ends[0] - event.start if isinstance(event, Run) and event.ends else 0
+
+
 def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
     """A run of one segment cut at offsets of its payload."""
-    if not isinstance(event, Run):
+    if not isinstance(event, Run) or not event.ends:
         yield event
         return
     start, end, address, time = event.start, event.ends[0], event.at[0], event.times[0]
@@ -163,7 +175,7 @@ def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
 def bytewise(events: list[Event]) -> Iterator[list[Event]]:
     """A batch a byte."""
     for event in events:
-        size = event.ends[0] - event.start if isinstance(event, Run) else 0
+        size = _size(event)
         for piece in _pieces(event, range(1, size)):
             yield [piece]
 
@@ -178,7 +190,7 @@ def joined(events: list[Event]) -> list[Event]:
                 continue
             if event.side is None and side is CLIENT:
                 continue
-            if isinstance(event, Run):
+            if isinstance(event, Run) and event.ends:
                 if last is None or (last.stored is None) != (event.stored is None) or last.released != event.released:
                     stored: list[int] | None = None if event.stored is None else []
                     last = Run(side, event.start, [], [], [], stored, {}, (), event.released)
@@ -207,7 +219,7 @@ def at_random(seed: int) -> Cut:
         dice = random.Random(seed)
         pieces: list[Event] = []
         for event in events:
-            size = event.ends[0] - event.start if isinstance(event, Run) else 0
+            size = _size(event)
             pieces += _pieces(event, [dice.randrange(1, size) for _ in range(dice.randrange(3)) if size > 1])
         at = 0
         while at < len(pieces):

@@ -101,7 +101,7 @@ class Script:
     def _segments(self, run: Run) -> list[Any]:
         found: list[Any] = []
         start = run.start
-        for i, (end, at, time) in enumerate(zip(run.ends, run.at, run.times, strict=True)):
+        for i, (end, at, time) in enumerate(zip(run.ends, run.at, run.times[: len(run.at)], strict=True)):
             stored = end - start if run.stored is None else run.stored[i]
             data = bytes(self.memory[at : at + stored])
             found.append((start, end, data, max(at, run.released), time, run.comments.get(start)))

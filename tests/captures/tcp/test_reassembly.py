@@ -117,14 +117,14 @@ def test_overlap_first_seen_wins_and_is_reported() -> None:
         [*opening(), Segment(CLIENT, 1001, b"abcdef"), Segment(CLIENT, 1003, b"cXYfgh"), Segment(CLIENT, 1009, b"i")]
     )
     assert stream(client) == b"abcdefghi"
-    assert overlaps(client) == [(2, 6)]
+    assert overlaps(client) == [(3, 5)]
 
 
 def test_overlap_of_what_waits_for_a_hole() -> None:
     late = [Segment(CLIENT, 1004, b"def"), Segment(CLIENT, 1002, b"bcdEfg"), Segment(CLIENT, 1001, b"a")]
     client, _ = one([*opening(), *late])
     assert stream(client) == b"abcdefg"
-    assert overlaps(client) == [(3, 6)]
+    assert overlaps(client) == [(4, 5)]
 
 
 def test_an_acknowledged_hole_is_lost_after_a_second() -> None:

@@ -288,3 +288,32 @@ def test_a_header_that_denies_itself_costs_no_effort() -> None:
     assert play(script, bytewise, opened=False).facts() == expected
     for seed in range(50):
         assert play(script, at_random(seed), opened=False).facts() == expected
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_an_overlap_is_the_exchanges_that_wait(answered: int) -> None:
+    """Whether it came before the response decides, not how the capture is cut into batches."""
+    border = len(metadata(1))
+    script = Script().client(metadata(1)).client(metadata(2))
+    for correlation_id in range(1, answered + 1):
+        script.broker(answer(correlation_id))
+    script.again(CLIENT, border - 2, border + 3).client(metadata(3))
+    for correlation_id in range(answered + 1, 4):
+        script.broker(answer(correlation_id))
+    played = play(script.end())
+    assert [[(one.code, one.where, one.offset) for one in exchange.problems] for exchange in played.exchanges] == [
+        [(Code.OVERLAP, "request", border - 2)] if answered < 1 else [],
+        [(Code.OVERLAP, "request", 0)] if answered < 2 else [],
+        [],
+    ]
+    assert [(one.code, one.offset, one.size) for one in played.problems] == [(Code.OVERLAP, border - 2, 5)][:answered]
+    for cut in (packets, bytewise, *map(at_random, range(20))):
+        assert play(script, cut).facts() == played.facts()
+
+
+def test_an_overlap_among_answers_is_the_streams() -> None:
+    script = Script().client(metadata(1)).broker(answer(1)).again(BROKER, 5, 9).end()
+    played = play(script)
+    assert played.lines() == ["1 Metadata v12 #1 ok", "! broker 5+4 overlap"]
+    for cut in (packets, bytewise, *map(at_random, range(20))):
+        assert play(script, cut).facts() == played.facts()

@@ -22,7 +22,7 @@ from decoders.tree import Node
 from tests.decoders.dialects.test_reading import GOOD
 from tests.fuzz import dialects as fuzz
 from tests.support.coordinator import framed, string
-from tests.support.scripts import Cut, Script, bytewise, packets, whole
+from tests.support.scripts import CLIENT, Cut, Script, bytewise, packets, whole
 
 
 def eyes(text: str = GOOD) -> Definitions:
@@ -115,6 +115,13 @@ def test_requests_from_before_the_roles_turned_are_still_answered() -> None:
         ("Ask", None, 1, "ok"),
         ("Ask", "broker", 1, "ok"),
     ]
+
+
+def test_bytes_that_come_again_as_others() -> None:
+    script = Script().client(ask(1, 0)).again(CLIENT, 5, 7).broker(answer(1)).again(CLIENT, 5, 7)
+    line, late = played(script.end())
+    assert [(one["code"], one["where"], one["offset"]) for one in line["problems"]] == [("overlap", "request", 5)]
+    assert late["code"] == "overlap"
 
 
 def test_both_sides_may_ask() -> None:
