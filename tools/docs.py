@@ -175,7 +175,8 @@ others. Control records are no records to `record.` fields. Bytes that are no UT
   of any day
 - brokers: a number is the node id that Metadata gave the address; where none did, the exchange cannot tell
 - APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case
-- regular expressions are Python's and match anywhere in the text
+- regular expressions are RE2's (no look-around, no references to groups) and match anywhere in the text; how long that
+  takes grows with the text alone
 
 ## Grammar
 

@@ -356,8 +356,9 @@ def _number(text: str) -> int | None:
 def _text_of(test: Compare) -> Fits:
     wanted = str(test.values[0])
     if test.operator == "~":
-        search = re.compile(wanted).search
-        return lambda text: search(text) is not None
+        from decoders.filters.regex import searcher
+
+        return searcher(wanted)
     return lambda text: wanted in text
 
 

@@ -387,12 +387,10 @@ LITERALS: dict[Type, Literal] = {
 
 def pattern(text: str) -> str:
     """A regular expression that compiles. Raises BadLiteral."""
-    import warnings
+    from decoders.filters.regex import BadRegex, searcher
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        searcher(text)
+    except BadRegex as error:
         raise BadLiteral(f"{text!r} is not a regular expression: {error}", partial=True) from error
     return text

@@ -246,7 +246,7 @@ def test_a_client_id_that_the_index_cuts(tmp_path: Path) -> None:
     heartbeat(builder)
     builder.finish()
     with IndexReader(builder.path) as index:
-        for text, found in ((f'client.id == "{long}"', [0]), ('client.id ~ "c{4999}"', [0]), ('client.id ~ "…"', [])):
+        for text, found in ((f'client.id == "{long}"', [0]), ('client.id ~ "^c+$"', [0]), ('client.id ~ "…"', [])):
             with closing(IndexFilter(index, expression(text), builder.definitions)) as wanted:
                 assert wanted.scan(0, index.count).matched == found
 
