@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from captures.ring import RING_FILE, number_of
-
-ENDS: Final = 65_536
-"""Bytes at the beginning and at the end of a file that are looked at."""
 SIZES: Final = "sizes.json"
 """In an entry: how long its files are, which a machine that lost power may have forgotten."""
 _HALF: Final = ".half-"
@@ -50,36 +45,6 @@ def directory() -> Path:
 def name(*made_of: Any) -> str:
     """The name of what these (JSON values) make, read by the code that is installed."""
     return hashlib.sha256(json.dumps([_code(), *made_of]).encode()).hexdigest()[:40]
-
-
-def stamp(path: Path) -> list[Any] | None:
-    """What changes when a file does, or one of a recording's segments; None for what cannot be read again (pipes)."""
-    try:
-        if path.is_dir():
-            parts = sorted(one for one in path.iterdir() if number_of(one.name) or one.name == RING_FILE)
-            return [[one.name, stamp(one)] for one in parts]
-        if not path.is_file():
-            return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return stamp_of(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def stamp_of(descriptor: int) -> list[Any] | None:
-    """As `stamp`, of an open file: device, inode, size, time of change (ns) and a hash of both ends."""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        ends = os.pread(descriptor, ENDS, 0) + os.pread(descriptor, ENDS, max(0, status.st_size - ENDS))
-    except OSError:
-        return None
-    digest = hashlib.sha256(ends).hexdigest()
-    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, digest]
 
 
 @cache

@@ -20,6 +20,7 @@ from captures.formats import detect, pcapng_writer
 from captures.formats.records import Records, Walker
 from captures.source import FileSource, Part
 from captures.spool import Spool, Spooling
+from captures.stamps import stamp
 from captures.tcp.packets import Ints
 from captures.tls import keylog
 
@@ -66,8 +67,8 @@ class JoinedSource(FileSource):
         self._bases.append(part.base)
 
     def _merge(self, parts: list[Part]) -> None:
-        stamps = [[part.name, cache.stamp(Path(part.name))] for part in parts]
-        entry = cache.name("merged", stamps) if all(stamp for _, stamp in stamps) else None
+        stamps = [[part.name, stamp(Path(part.name))] for part in parts]
+        entry = cache.name("merged", stamps) if all(found for _, found in stamps) else None
         name, size = " + ".join(part.name for part in parts), sum(part.size for part in parts)
         self._drain(self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size)))
         for part in parts:

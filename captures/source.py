@@ -26,6 +26,7 @@ from captures.packed import Unpacked, packed_size
 from captures.ring import PACKED, RING_FILE, number_of
 from captures.seekable import Frames, frames
 from captures.spool import Spool, Spooling
+from captures.stamps import stamp_of
 
 STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
@@ -179,7 +180,7 @@ class FileSource:
 
     def _spool(self, file: int, name: str) -> Spool:
         """What an open file holds, decompressed."""
-        stamp = cache.stamp_of(file)
+        stamp = stamp_of(file)
         entry = None if stamp is None else cache.name("decompressed", stamp)
         try:
             spool = Spool(_of_file(file), name, self.spooling, entry=entry, least=least_size(file))

@@ -13,24 +13,34 @@ ENDS: Final = 65_536
 
 
 def stamp(path: Path) -> list[Any] | None:
-    """What changes when a file does, or one in a folder; JSON values. None for what cannot be read again (a pipe).
+    """What changes when a file does, or one in a folder; JSON values. None for what cannot be read again (a pipe)."""
+    try:
+        if path.is_dir():
+            return [[str(one.relative_to(path)), stamp(one)] for one in sorted(path.rglob("*")) if one.is_file()]
+        if not path.is_file():
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return stamp_of(descriptor)
+    finally:
+        os.close(descriptor)
 
-    Raises OSError where it is not there.
-    """
-    if path.is_dir():
-        return [[str(one.relative_to(path)), stamp(one)] for one in sorted(path.rglob("*")) if one.is_file()]
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+def stamp_of(descriptor: int) -> list[Any] | None:
+    """As `stamp`, of an open file: device, inode, size, time of change (ns) and a digest of both ends."""
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
         return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, ends(descriptor, status.st_size)]
-    finally:
-        os.close(descriptor)
+    except OSError:
+        return None
 
 
 def ends(descriptor: int, size: int) -> str:
-    """A digest of the first and the last bytes of a file, taken as `size` bytes long."""
+    """A digest of the first and the last bytes of a file, taken as `size` bytes long. Raises OSError."""
     first = os.pread(descriptor, min(ENDS, size), 0)
     start = max(0, size - ENDS)
     return hashlib.sha256(first + os.pread(descriptor, size - start, start)).hexdigest()

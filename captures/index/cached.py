@@ -11,6 +11,7 @@ from captures import cache, spool
 from captures.index import format as layout
 from captures.source import STANDARD_INPUT
 from captures.spool import Spool, Spooling
+from captures.stamps import stamp
 
 MOST: Final = 2 << 30
 """Bytes of indexes that are kept; the one that was made last may be larger."""
@@ -39,10 +40,10 @@ def entry(
 ) -> str | None:
     """The name of the index that these captures, read so, have; None where they cannot be read again (a pipe)."""
     files = [str(Path(one).absolute()) for one in captures]
-    stamps = [None if str(one) == STANDARD_INPUT else cache.stamp(Path(one)) for one in captures]
+    stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
         return None
-    secrets = None if keylog is None else cache.stamp(Path(keylog))
+    secrets = None if keylog is None else stamp(Path(keylog))
     return cache.name("index", layout.VERSION, files, stamps, ports, release, [_defined(one) for one in given], secrets)
 
 
@@ -50,8 +51,8 @@ def _defined(given: str) -> list[Any]:
     """What changes when definitions do; the name of a dialect that comes with kproxy stands for itself."""
     path = Path(given)
     if path.is_dir():
-        return [given, *([one.name, cache.stamp(one)] for one in sorted(path.glob("*.json")))]
-    return [given, cache.stamp(path)]
+        return [given, *([one.name, stamp(one)] for one in sorted(path.glob("*.json")))]
+    return [given, stamp(path)]
 
 
 def keep(name: str, directory: Path) -> None:

@@ -26,7 +26,9 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
 
     Raises Failure (exit 2) where a capture cannot be read again.
     """
-    stamps = [_stamp(path) if str(path) != "-" else None for path in captures]
+    from captures.stamps import stamp
+
+    stamps = [stamp(path) if str(path) != "-" else None for path in captures]
     if None in stamps:
         raise Failure("--resume reads the capture again, which a pipe does not allow", Exit.USAGE)
     given = {
@@ -36,19 +38,10 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
     }
     return {
         "captures": stamps,
-        "files of options": [_stamp(path) for path in files],
+        "files of options": [stamp(path) for path in files],
         **given,
         "version of kproxy": version("kafka-kproxy"),
     }
-
-
-def _stamp(path: Path) -> list[Any] | None:
-    from captures.stamps import stamp
-
-    try:
-        return stamp(path)
-    except OSError:  # whoever reads it says what is wrong; a dialect that comes with kproxy has a name alone
-        return []
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import pytest
 from captures import cache
 from captures.cache import SIZES, Store
 from captures.ring import RING_FILE
+from captures.stamps import stamp
 
 
 def called(letter: str) -> str:
@@ -121,8 +122,8 @@ def test_a_stamp_tells_a_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(300_000))
     before = path.stat()
-    first = cache.stamp(path)
-    assert first == cache.stamp(path)
+    first = stamp(path)
+    assert first == stamp(path)
 
     def written(at: int) -> None:
         with path.open("r+b") as file:
@@ -131,38 +132,37 @@ def test_a_stamp_tells_a_change(tmp_path: Path) -> None:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     written(150_000)
-    assert cache.stamp(path) == first, "in the middle only the time tells"
+    assert stamp(path) == first, "in the middle only the time tells"
     written(70_000 - 65_536)
-    second = cache.stamp(path)
+    second = stamp(path)
     assert second != first
     written(299_999)
-    third = cache.stamp(path)
+    third = stamp(path)
     assert third != second
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    assert cache.stamp(path) != third
+    assert stamp(path) != third
     other = tmp_path / "other"
     other.write_bytes(path.read_bytes())
     path.rename(tmp_path / "away")
     other.rename(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    assert cache.stamp(path) != third, "another inode"
+    assert stamp(path) != third, "another inode"
 
 
 def test_a_pipe_has_no_stamp(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert cache.stamp(tmp_path / "pipe") is None
-    assert cache.stamp(tmp_path / "nothing") is None
+    assert stamp(tmp_path / "pipe") is None
+    assert stamp(tmp_path / "nothing") is None
 
 
-def test_a_directory_s_stamp_is_that_of_its_segments(tmp_path: Path) -> None:
-    assert not cache.stamp(tmp_path)
+def test_a_directory_s_stamp_is_that_of_its_files(tmp_path: Path) -> None:
+    assert not stamp(tmp_path)
     (tmp_path / "seg-00000001-20261121T183638Z.pcapng").write_bytes(b"1")
-    first = cache.stamp(tmp_path)
-    (tmp_path / "notes.txt").write_bytes(b"nothing to a reading")
+    first = stamp(tmp_path)
     assert first
-    assert cache.stamp(tmp_path) == first
+    assert stamp(tmp_path) == first
     (tmp_path / RING_FILE).write_text("{}")
-    assert cache.stamp(tmp_path) != first
+    assert stamp(tmp_path) != first
 
 
 def test_another_release_reads_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
