@@ -1,0 +1,260 @@
+"""What is done with a large capture, beside tshark on the same one in the same run: is it quick, and does memory stay?
+
+    python -m bench.offline [--megabytes 2000] [--large-megabytes 10000] [PART...]
+
+The capture is bench-base multiplied. Of each part first our command, then tshark's with what comes closest, each once
+and whole: start-up included, text into a pipe that only counts. The parts:
+
+    index   every exchange with its body's topic, group, errors and record count, as the list shows them
+    json    every field and record
+    filter  of every exchange what the body says decides; the few that are left as JSON
+    csv     a line an exchange from headers alone
+    open    a larger capture that was never seen, in a terminal: until its first rows are painted, and again
+
+Memory is the most that all processes of a command had together, what they map of files left out and what they share
+counted once (Pss_Anon and Pss_Shmem). What tshark manages are the frames that it finds and neither calls malformed nor
+marks with an expert's warning, counted in bench-base, of which every copy is the same but for addresses and times. We
+do all frames in our time, so that the ratio is at least that on the managed ones alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import lzma
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.export import WARNED, frames
+from bench.memory import Peak
+from bench.summary import BASE, COLUMNS, FIELDS, PORT, busy, kproxy
+from tests.support.multiply import multiply
+
+MEGABYTES = 2000
+LARGE_MEGABYTES = 10_000
+MEMORY_GOAL = 150
+"""Megabytes, at any size."""
+OPEN_GOAL = 1.0
+"""Seconds until the first rows of a capture that was never seen."""
+REOPEN_GOAL = 0.3
+OPENINGS = 3
+PATIENCE = 60.0
+SCREEN = struct.pack("HHHH", 40, 140, 0, 0)
+ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
+"""The time of day that a row begins with."""
+TOPIC = "b-gzip"
+"""One in several hundred messages of bench-base names it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A comparison: our command and tshark's options, both made of the capture and a folder."""
+
+    about: str
+    goal: float | None
+    """How many times quicker than tshark, by wall clock on 4 cores."""
+    ours: Callable[[Path, Path], list[str]]
+    theirs: Sequence[str]
+
+
+def fields(*names: str) -> list[str]:
+    return ["-T", "fields", *(word for name in names for word in ("-e", name))]
+
+
+INDEXED = (
+    *FIELDS, "kafka.api_version", "kafka.client_id", "kafka.topic_name", "kafka.partition_id", "kafka.consumer_group",
+    "kafka.error",
+)  # fmt: skip
+"""What a row of the index has and tshark knows; it has no record counts, no latency and no pairs."""
+
+PARTS = {
+    "index": Part(
+        "index of every exchange",
+        10,
+        lambda capture, place: [sys.executable, "-m", "captures.index.indexer", str(capture), str(place / "index")],
+        ["-Y", "kafka", *fields(*INDEXED)],
+    ),
+    "json": Part(
+        "full JSON", 15, lambda capture, _: [*kproxy(), "export", str(capture)], ["-Y", "kafka", "-T", "json"]
+    ),
+    "filter": Part(
+        "a filter that asks bodies",
+        None,
+        lambda capture, _: [
+            *kproxy(), "export", str(capture), "-Y", f'request.body.topicData[].name == "{TOPIC}"',
+        ],
+        ["-Y", f'kafka.topic_name == "{TOPIC}"', "-T", "json"],
+    ),
+    "csv": Part(
+        "CSV",
+        None,
+        lambda capture, _: [
+            *kproxy(), "export", str(capture), "--format", "csv", "--columns", ",".join(COLUMNS),
+        ],
+        ["-Y", "kafka", *fields(*FIELDS), "-E", "separator=,", "-E", "quote=d", "-E", "header=y"],
+    ),
+}  # fmt: skip
+OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Seconds of wall clock and CPU, cores that all else on the machine took, bytes of memory, and what was written."""
+
+    wall: float
+    cpu: float
+    others: float
+    memory: int
+    processes: int
+    lines: int
+    size: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.wall:7.2f} s wall {self.cpu:7.2f} s CPU ({self.cpu / self.wall:.2f} cores, others "
+            f"{self.others:.2f}), {self.memory / 1e6:.0f} MB of memory in {self.processes} processes"
+            + (f", {self.size / 1e6:.0f} MB in {self.lines} lines" if self.size else "")
+        )
+
+
+def measured(command: list[str]) -> Run:
+    """Run a command to its end. Raises CalledProcessError where it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    machine, start = busy(), time.perf_counter()
+    with subprocess.Popen(["wc", "-lc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sink:
+        assert sink.stdin is not None
+        with subprocess.Popen(command, stdout=sink.stdin, stderr=subprocess.DEVNULL) as process:
+            sink.stdin.close()
+            with Peak(process.pid) as peak:
+                code = process.wait()
+        wall = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        others = busy() - machine
+        assert sink.stdout is not None
+        lines, size = map(int, sink.stdout.read().split())
+    if code:
+        raise subprocess.CalledProcessError(code, command)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Run(wall, cpu, max(0.0, others - cpu) / wall, peak.bytes, peak.processes, lines, size)
+
+
+def compared(part: Part, capture: Path, place: Path, tshark: list[str] | None) -> None:
+    command = part.ours(capture, place)
+    our = measured(command)
+    print(f"-- {part.about}\nkproxy  {our}\n        {' '.join(command)}", flush=True)
+    print(f"        memory: goal {MEMORY_GOAL} MB")
+    if tshark is None:
+        return
+    peer = [*tshark, "-r", str(capture), *part.theirs]
+    their = measured(peer)
+    goal = "" if part.goal is None else f"; goal {part.goal:g}x by wall clock on 4 cores"
+    print(f"tshark  {their}\n        {' '.join(peer)}")
+    print(f"ratio   {their.wall / our.wall:.1f}x by wall clock, {their.cpu / our.cpu:.1f}x by CPU{goal}", flush=True)
+
+
+def made(place: Path, name: str, megabytes: int) -> tuple[Path, int]:
+    """A capture of about that size, and how many copies of bench-base it is."""
+    copies = max(1, round(megabytes * 1e6 / len(lzma.decompress(BASE.read_bytes()))))
+    capture = place / name
+    multiply(BASE, copies, capture)
+    print(f"{capture.stat().st_size / 1e6:.0f} MB: bench-base x {copies}", flush=True)
+    return capture, copies
+
+
+def peer() -> list[str] | None:
+    """The beginning of tshark's commands; None where it is not installed."""
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        print("tshark is not installed: nothing to compare with")
+        return None
+    version = subprocess.run([tshark, "--version"], check=True, capture_output=True, text=True).stdout
+    print(version.splitlines()[0])
+    return [tshark, "-d", f"tcp.port=={PORT},kafka"]
+
+
+def managed(tshark: list[str], place: Path, copies: int) -> None:
+    base = place / "base.pcap"
+    multiply(BASE, 1, base)
+    total, warned = frames(tshark, base, "kafka"), frames(tshark, base, WARNED)
+    print(f"tshark manages {(total - warned) * copies} frames of {total * copies}")
+
+
+def until_rows(capture: Path, home: Path) -> float:
+    """Seconds from the start of `kproxy replay` in a terminal until the first row is painted."""
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, SCREEN)
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [*kproxy(), "replay", str(capture)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm-256color", "XDG_CACHE_HOME": str(home)},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    try:
+        painted = b""
+        while not ROW.search(painted):
+            left = PATIENCE - (time.perf_counter() - begin)
+            if left < 0 or not select.select([screen], [], [], left)[0]:
+                raise TimeoutError(f"no row after {PATIENCE:g} s")
+            painted += os.read(screen, 1 << 16)
+        return time.perf_counter() - begin
+    finally:
+        process.terminate()
+        process.wait()
+        os.close(screen)
+
+
+def opened(place: Path, megabytes: int) -> None:
+    capture, _ = made(place, "large.pcap", megabytes)
+    print(f"-- first rows in a terminal\n        {' '.join([*kproxy(), 'replay', str(capture)])}")
+    homes = [Path(tempfile.mkdtemp(dir=place)) for _ in range(OPENINGS)]
+    times = [until_rows(capture, home) for home in homes]
+    print(f"never seen: {min(times):.2f} s, best of {OPENINGS}; goal {OPEN_GOAL:g} s", flush=True)
+
+
+def bench(given: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES)
+    parser.add_argument("--large-megabytes", type=int, default=LARGE_MEGABYTES, help="of the capture that is opened")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join([*PARTS, OPEN])} (all unless given)")
+    options = parser.parse_args(given)
+    wanted = options.parts or [*PARTS, OPEN]
+    if unknown := set(wanted).difference(PARTS, [OPEN]):
+        parser.error(f"no part {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+        if compare := [PARTS[name] for name in wanted if name in PARTS]:
+            tshark = peer()
+            capture, copies = made(place, "bench.pcap", options.megabytes)
+            if tshark is not None:
+                managed(tshark, place, copies)
+            for part in compare:
+                compared(part, capture, place, tshark)
+            capture.unlink()
+        if OPEN in wanted:
+            opened(place, options.large_megabytes)
+
+
+def main() -> None:
+    bench([])
+
+
+if __name__ == "__main__":
+    bench(sys.argv[1:])
