@@ -27,11 +27,14 @@ _exchange = attrgetter(
 
 
 def pack(items: Sequence[Item], beside: Any = None) -> bytes:
-    """The items, and what is to go with them (plain values). What has no problems, nearly all, takes the quick way."""
+    """The items, and what is to go with them (plain values).
+
+    What has neither problems nor a session, nearly all, takes the quick way.
+    """
     connections: dict[int, Row] = {}
     rows: list[Row | bytes] = []
     for item in items:
-        if type(item) is not Exchange or item.problems or item.connection.number == 0:
+        if type(item) is not Exchange or item.problems or item.session is not None or item.connection.number == 0:
             rows.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
             continue
         row = _exchange(item)

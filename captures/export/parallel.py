@@ -23,7 +23,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
@@ -41,6 +41,7 @@ PIPE: Final = 1 << 20
 """Bytes of chunks that a process may have before it, where the system allows: nobody then waits while one reads."""
 
 Item: TypeAlias = Exchange | StreamProblem
+AnItem = TypeVar("AnItem", bound=Item)
 Facts: TypeAlias = "dict[str, dict[str, str]]"
 _LENGTH: Final = struct.Struct("=Q")
 _END: Final = b""
@@ -127,7 +128,7 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
         crew.stop()
 
 
-def chunks(batch: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def chunks(batch: Sequence[AnItem]) -> Iterator[Sequence[AnItem]]:
     """The parts of a batch, each for one process."""
     start = size = 0
     for index, item in enumerate(batch):

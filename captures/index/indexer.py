@@ -9,23 +9,27 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from captures import reader as captures_reader
 from captures.errors import CaptureError
+from captures.export.parallel import chunks
 from captures.garbage import few_collections
 from captures.index import cached
+from captures.index.block import Block
+from captures.index.parallel import RowMakers, helpful
 from captures.index.summary import Summariser
 from captures.index.writer import IndexWriter, Mark, NoIndex, Summary
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
 from captures.spool import MOST, Spooling
-from decoders.exchange import Exchange, Status, StreamProblem
+from decoders.exchange import Connection, Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
 from decoders.knowledge import Fact, Knowledge
+from decoders.learning import learn
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
@@ -44,7 +48,8 @@ class Indexer:
     """One reading on its way into an index; `step` takes in a batch of what the capture holds.
 
     Without a directory no index is written: what is read is for `watch` alone. Raises CaptureError where a capture
-    cannot be opened, ValueError where `ports` or `given` cannot be read.
+    cannot be opened, ValueError where `ports` or `given` cannot be read. `jobs` processes make rows beside this one,
+    after the first (0: none); as many as help unless given, and none where what they make could be another.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Indexer:
         watch: Watch | None = None,
         keep: bool = False,
         spooling: Spooling | None = None,
+        jobs: int | None = None,
     ) -> None:
         """`keep` is what `keep` needs to be told at first."""
         self._entry = partial(cached.entry, captures, ports=ports, release=release, given=given, keylog=keylog)
@@ -95,6 +101,9 @@ class Indexer:
             self.writer.meta["names"] = ["standard input"]
         elif self.spooled:
             self.writer.meta["names"] = [part.name.rpartition("/")[2] for part in source.parts]
+        alone = follow or watch is not None or given  # users' definitions may teach what no other process looks at
+        self._jobs = 0 if alone else helpful(source) if jobs is None else jobs
+        self._makers: RowMakers | None = None
         self._headers_only: dict[int, Exchange] = {}
         self._nodes = 0
         self._base = 0
@@ -142,11 +151,15 @@ class Indexer:
             cached.keep(self._began_as, self.writer.directory)
 
     def close(self) -> None:
+        if self._makers is not None:
+            self._makers.close()
         self.writer.close()
         self.reader.close()
 
     def _tell(self, fact: Fact, about: str, known: str) -> None:
         self.writer.fact(fact, about, known)
+        if self._makers is not None:
+            self._makers.tell(fact, about, known)
 
     def _mark(self) -> None:
         """Where the reader is in another file, let go of what lies in files that are gone."""
@@ -162,41 +175,64 @@ class Indexer:
             self.writer.let_go(before)
 
     def _take(self, done: list[Exchange | StreamProblem]) -> None:
-        complete = {item.number for item in done if isinstance(item, Exchange)}
-        for exchange in self.reader.started:
-            if exchange.number not in complete:
-                self._put(exchange)
-        watched: list[tuple[Exchange, Summary]] = []
         for item in done:
             if isinstance(item, StreamProblem):
                 self.writer.problem(problem_json(item, precision=self.reader.precision))
+        over = [item for item in done if isinstance(item, Exchange)]
+        summaries: dict[int, Summary] = {}
+        for part in chunks(self._changed(over)):
+            if self._makers is not None:
+                self._deal(self._makers, part)
             else:
-                self._headers_only.pop(item.number, None)
-                summary = self._put(item)
-                if self._watch is not None:
-                    watched.append((item, summary))
-        for exchange in [each for each in self._headers_only.values() if each.request is not None]:
-            del self._headers_only[exchange.number]
-            self._put(exchange)
+                self._make(part, summaries)
+        if self._makers is not None and self.reader.finished:
+            self._write(self._makers.rest())
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
             self.writer.name_brokers()
         self.writer.flush()
         if self._watch is not None:
-            self._watch(watched, self.reader)
+            self._watch([(exchange, summaries.get(exchange.number, Summary())) for exchange in over], self.reader)
+        elif self._makers is None and over and self._jobs and not self.reader.finished:
+            # What is compiled for the first ones, all processes inherit.
+            self._makers = RowMakers(self.reader.source, self.reader.definitions, self._jobs, self._summaries.knowledge)
 
-    def _put(self, exchange: Exchange) -> Summary:
-        if exchange.number < 1:
-            return Summary()
-        if exchange.status is Status.WAITING and exchange.request is None:
-            self._headers_only[exchange.number] = exchange
-            summary = Summary()
-        else:
-            summary = self._summaries.of(exchange)
-            if exchange.status is not Status.WAITING:
-                self.reader.health.undecoded += summary.undecoded
-        self.writer.put(exchange, summary)
-        return summary
+    def _changed(self, done: list[Exchange]) -> list[Exchange]:
+        """The exchanges whose rows are to be written, in the order in which they are: those that began, the complete
+        ones, and those of which before only a header was known.
+        """
+        complete = {exchange.number for exchange in done}
+        began = [exchange for exchange in self.reader.started if exchange.number not in complete]
+        for exchange in began:
+            if exchange.status is Status.WAITING and exchange.request is None:
+                self._headers_only[exchange.number] = exchange
+        for exchange in done:
+            self._headers_only.pop(exchange.number, None)
+        known = [exchange for exchange in self._headers_only.values() if exchange.request is not None]
+        for exchange in known:
+            del self._headers_only[exchange.number]
+        return [exchange for exchange in (*began, *done, *known) if exchange.number > 0]
+
+    def _make(self, exchanges: Sequence[Exchange], summaries: dict[int, Summary]) -> None:
+        """Write the rows of exchanges; where somebody watches, their summaries go into `summaries` by number."""
+        made = [(exchange, self._summaries.of(exchange)) for exchange in exchanges]
+        self.reader.health.undecoded += sum(one.undecoded for exchange, one in made if _over(exchange))
+        self.writer.put_all(made)
+        if self._watch is not None:
+            summaries.update((exchange.number, summary) for exchange, summary in made)
+
+    def _deal(self, makers: RowMakers, exchanges: Sequence[Exchange]) -> None:
+        """Have other processes make the rows of exchanges, and write what they have made; learn what these tell."""
+        self._write(makers.deal(exchanges))
+        source, definitions = self.reader.source, self.reader.definitions
+        knowledge, nodes = self._summaries.knowledge, self._summaries.nodes
+        for exchange in exchanges:
+            learn(exchange, source, definitions, knowledge, nodes)
+
+    def _write(self, made: Iterable[tuple[Block, list[Connection]]]) -> None:
+        for block, connections in made:
+            self.reader.health.undecoded += block.undecoded
+            self.writer.take(block, connections)
 
     def _write_meta(self) -> None:
         self._meta_written = time.monotonic()
@@ -215,6 +251,10 @@ class Indexer:
             if error is None
             else {"text": str(error), "message": error.message, "path": str(error.path), "offset": error.offset},
         )
+
+
+def _over(exchange: Exchange) -> bool:
+    return exchange.status is not Status.WAITING
 
 
 def run(

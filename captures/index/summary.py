@@ -35,6 +35,8 @@ class Summariser:
     def of(self, exchange: Exchange) -> Summary:
         """Label, errors, counts and problems of an exchange as far as it is known; never raises on bad bytes."""
         summary = Summary()
+        if exchange.status is Status.WAITING and exchange.request is None:
+            return summary  # a header was seen and no more
         if exchange.token:
             summary.subject = NOTHING
         if exchange.token or exchange.status is Status.TLS:

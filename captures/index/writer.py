@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from captures.holes import punch
 from captures.index import format as layout
+from captures.index.block import Block
 from captures.index.format import Flag
-from decoders.conversation.comments import CHANGED
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status
+from decoders.exchange import Connection, Exchange, Status
 from decoders.knowledge import Fact
 from decoders.problems import Problem
 
@@ -63,7 +62,7 @@ class _Appended:
         self._header = self._gone = len(header)
         self.end = len(header)
 
-    def append(self, data: bytes) -> int:
+    def append(self, data: bytes | bytearray) -> int:
         at = self.end
         self._pending += data
         self.end += len(data)
@@ -114,8 +113,8 @@ class _Table:
         self._tail[start : start + self._entry] = data
 
     def flush(self) -> None:
-        for index, data in self._patches.items():
-            os.pwrite(self._fd, data, self._at(index))
+        for index, data in _joined(self._patches):
+            _write_at(self._fd, data, self._at(index))
         self.changes += len(self._patches)
         self._patches.clear()
         if self._tail:
@@ -214,40 +213,25 @@ class IndexWriter:
 
     def put(self, exchange: Exchange, summary: Summary | None = None) -> None:
         """Write the row of an exchange as it is now: when it starts, and again when it is complete."""
-        if exchange.number <= self._rows.first:
-            return
-        self._connection(exchange.connection)
-        summary = summary or Summary()
-        request, response = exchange.request, exchange.response
-        first = request or response
-        flags = summary.flags | _flags(exchange, summary)
-        status = exchange.status
-        if status is Status.OK and summary.status is not None:
-            status = summary.status
-        latency = exchange.latency_ns
-        detail = self._detail(exchange, summary)
-        row = layout.ROW.pack(
-            first.time if first else 0,
-            layout.NO_LATENCY if latency is None else latency,
-            layout.NO_SIZE if request is None else request.size & 0xFFFFFFFF,
-            layout.NO_SIZE if response is None else response.size & 0xFFFFFFFF,
-            exchange.correlation_id or 0,
-            layout.NO_NUMBER if exchange.api_key is None else exchange.api_key,
-            layout.NO_NUMBER if exchange.api_version is None else exchange.api_version,
-            exchange.connection.number,
-            self.string(exchange.client_id or ""),
-            self.string(summary.label),
-            layout.NO_RECORDS if summary.records is None else min(summary.records, layout.NO_RECORDS - 1),
-            detail & 0xFFFFFFFF,
-            summary.errors[0] if summary.errors else 0,
-            min(max(len(summary.errors) - 1, 0), 255),
-            layout.STATE_OF[status],
-            flags,
-            self._protocol(exchange.protocol),
-            detail >> 32,
-            self._subject(summary.subject),
-        )
-        self._rows.put(exchange.number - 1, row)
+        self.put_all([(exchange, summary or Summary())])
+
+    def put_all(self, exchanges: Sequence[tuple[Exchange, Summary]]) -> None:
+        """The same of several."""
+        block = Block()
+        for exchange, summary in exchanges:
+            block.add(exchange, summary, self._protocol(exchange.protocol))
+        self.take(block, (exchange.connection for exchange, _ in exchanges))
+
+    def take(self, block: Block, connections: Iterable[Connection]) -> None:
+        """Write the rows of a block, of whose exchanges these are the connections."""
+        for connection in connections:
+            self._connection(connection)
+        ids = [self.string(text) for text in block.strings]
+        rows = block.rows(ids, self._details.append(block.details) // 8)
+        first, size = self._rows.first, layout.ROW_SIZE
+        for number, at in zip(block.numbers, range(0, len(rows), size), strict=True):
+            if number > first:
+                self._rows.put(number - 1, bytes(rows[at : at + size]))
 
     def _protocol(self, name: str | None) -> int:
         """The number of a dialect; meta.json names it before a row has it."""
@@ -260,9 +244,6 @@ class IndexWriter:
             names.append(name)
             self.write_meta()
         return names.index(name) + 1
-
-    def _subject(self, text: str | None) -> int:
-        return 0 if text is None or len(text) > layout.SUBJECT_LIMIT else self.string(text)
 
     def problem(self, problem: dict[str, Any]) -> None:
         """Append a kproxy.problem/1 object."""
@@ -363,15 +344,6 @@ class IndexWriter:
         self._entries[connection.number] = connection, entry
         self._connections.put(connection.number - 1, layout.CONNECTION.pack(*entry))
 
-    def _detail(self, exchange: Exchange, summary: Summary) -> int:
-        sides = (1 if exchange.request else 0) | (2 if exchange.response else 0)
-        body = b"".join(_side(frame) for frame in (exchange.request, exchange.response) if frame)
-        extra = _extra(exchange, summary)
-        text = json.dumps(extra, separators=(",", ":")).encode() if extra else b""
-        padding = -(len(body) + len(text)) % 8
-        head = layout.DETAIL.pack(len(body) + len(text) + padding, sides, 0, 0, len(text), 0)
-        return self._details.append(head + body + text + bytes(padding)) // 8
-
 
 class NoIndex:
     """Takes what an `IndexWriter` takes and keeps nothing, for a reading that nobody looks at."""
@@ -379,7 +351,9 @@ class NoIndex:
     def __init__(self) -> None:
         self.meta: dict[str, Any] = {"state": "following"}
 
-    def put(self, exchange: Exchange, summary: Summary | None = None) -> None: ...
+    def put_all(self, exchanges: Sequence[tuple[Exchange, Summary]]) -> None: ...
+
+    def take(self, block: Block, connections: Iterable[Connection]) -> None: ...
 
     def problem(self, problem: dict[str, Any]) -> None: ...
 
@@ -399,67 +373,26 @@ class NoIndex:
     def close(self) -> None: ...
 
 
-def _side(frame: Frame) -> bytes:
-    return layout.SIDE.pack(
-        frame.stream_offset,
-        frame.first_time,
-        frame.time,
-        frame.at,
-        frame.size & 0xFFFFFFFF,
-        min(frame.missing, 0xFFFFFFFF),
-        len(frame.spans),
-    ) + b"".join(layout.SPAN.pack(at, length) for at, length in frame.spans)
-
-
-def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
-    extra: dict[str, Any] = {}
-    problems = [*exchange.problems, *summary.problems]
-    if problems:
-        extra["problems"] = [problem.to_json() for problem in problems]
-    comments = {
-        side: frame.comments
-        for side, frame in (("request", exchange.request), ("response", exchange.response))
-        if frame and frame.comments
-    }
-    if comments:
-        extra["comments"] = comments
-    if exchange.reason:
-        extra["reason"] = exchange.reason
-    if exchange.asked_by is Side.BROKER:
-        extra["asked_by"] = "broker"
-    if exchange.told:
-        extra["told"] = exchange.told
-    if exchange.session is not None:
-        extra["session"] = exchange.session.to_json()
-    if len(summary.errors) > 1:
-        extra["errors"] = list(summary.errors)
-    if summary.throttle_ms:
-        extra["throttle_ms"] = summary.throttle_ms
-    return extra
-
-
-def _flags(exchange: Exchange, summary: Summary) -> Flag:
-    flags = Flag(0)
-    if exchange.problems or summary.problems:
-        flags |= Flag.PROBLEMS
-    if exchange.token:
-        flags |= Flag.TOKEN
-    if exchange.correlation_id is None:
-        flags |= Flag.NO_CORRELATION
-    for frame in (exchange.request, exchange.response):
-        if frame is not None and frame.missing:
-            flags |= Flag.PARTIAL
-        if frame is not None and frame.comments:
-            flags |= Flag.COMMENTED
-            if any(comment.startswith(CHANGED) for comment in frame.comments):
-                flags |= Flag.MODIFIED
-    return flags
+def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
+    """Entries by index, those that adjoin as one."""
+    indexes = sorted(entries)
+    start = 0
+    for end in range(1, len(indexes) + 1):
+        if end == len(indexes) or indexes[end] != indexes[end - 1] + 1:
+            yield indexes[start], b"".join([entries[index] for index in indexes[start:end]])
+            start = end
 
 
 def _create(path: Path) -> int:
     """A new file, never the old one cut: who has that one mapped would die of reading beyond its end."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _write_at(fd: int, data: bytes, offset: int) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], offset + done)
 
 
 def _write_all(fd: int, data: bytes | bytearray) -> None:

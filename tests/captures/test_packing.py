@@ -12,6 +12,7 @@ from captures.reader import read
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Status, StreamProblem
 from decoders.problems import Code, Problem
+from decoders.sasl.session import Session
 from tests.captures import traffic
 
 
@@ -34,7 +35,17 @@ def test_what_has_problems_arrives_as_it_was() -> None:
     odd = Exchange(3, connection, None, None, 5, None, status=Status.ORPHAN_RESPONSE, asked_by=Side.BROKER, told="1?")
     odd.problems.append(Problem("response", 4, "correlationId", "no request", Code.UNMATCHED_RESPONSE))
     problem = StreamProblem(connection, Side.BROKER, 1, 2, 3, Code.GAP, "bytes are missing", 4)
-    arrived, _ = unpack(pack([odd, problem, Exchange(4, connection, 3, 1, 6, "me")]))
+    signed = Exchange(
+        5,
+        Connection(2, "client:1", "broker:2", 7),
+        36,
+        2,
+        7,
+        "me",
+        session=Session(mechanism="PLAIN", principal="alice"),
+    )
+    arrived, _ = unpack(pack([odd, problem, Exchange(4, connection, 3, 1, 6, "me"), signed]))
     assert asdict(arrived[0]) == asdict(odd)
     assert asdict(arrived[1]) == asdict(problem)
     assert arrived[2].connection == connection
+    assert asdict(arrived[3]) == asdict(signed)

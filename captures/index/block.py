@@ -1,0 +1,196 @@
+"""The rows of some exchanges as bytes, which a process makes that knows nothing of the other rows of an index.
+
+In them a string's id is its place in the block, and a details offset counts from the block's beginning: the writer puts
+in what they are in its files.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import sys
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from captures.index import format as layout
+from captures.index.format import Flag
+from decoders.conversation.comments import CHANGED
+from decoders.conversation.stream import Side
+from decoders.exchange import Exchange, Frame, Status
+
+if TYPE_CHECKING:
+    from captures.index.writer import Summary
+
+_WORDS: Final = layout.ROW_SIZE // 4
+_STRINGS: Final = tuple(layout.COLUMNS[name][1] // 4 for name in ("client", "label", "subject"))
+_DETAILS: Final = layout.COLUMNS["details"][1] // 4
+_HIGH: Final = layout.COLUMNS["details_high"][1] // 4
+"""The word whose last byte is the high part of the details' offset."""
+_PROBLEMS, _TOKEN, _NO_CORRELATION, _PARTIAL, _COMMENTED, _MODIFIED = map(
+    int, (Flag.PROBLEMS, Flag.TOKEN, Flag.NO_CORRELATION, Flag.PARTIAL, Flag.COMMENTED, Flag.MODIFIED)
+)
+
+
+class Block:
+    """Rows with what they point at, in the order in which they are to be written."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        """The exchange of each row."""
+        self.undecoded = 0
+        """Frames of exchanges that are over whose body no definition fits."""
+        self._rows = bytearray()
+        self.details = bytearray()
+        self._strings: dict[str, int] = {"": 0}
+
+    def add(self, exchange: Exchange, summary: Summary, protocol: int = 0) -> None:
+        """The row of an exchange as it is now; `protocol` is the number of its dialect in the index."""
+        request, response = exchange.request, exchange.response
+        first = request or response
+        status = exchange.status
+        if status is Status.OK and summary.status is not None:
+            status = summary.status
+        if status is not Status.WAITING:
+            self.undecoded += summary.undecoded
+        subject = summary.subject
+        errors = summary.errors
+        strings = self._strings
+        detail = self._detail(exchange, summary)
+        self.numbers.append(exchange.number)
+        self._rows += layout.ROW.pack(
+            first.time if first else 0,
+            response.time - request.time if request is not None and response is not None else layout.NO_LATENCY,
+            layout.NO_SIZE if request is None else request.size & 0xFFFFFFFF,
+            layout.NO_SIZE if response is None else response.size & 0xFFFFFFFF,
+            exchange.correlation_id or 0,
+            layout.NO_NUMBER if exchange.api_key is None else exchange.api_key,
+            layout.NO_NUMBER if exchange.api_version is None else exchange.api_version,
+            exchange.connection.number,
+            strings.setdefault(exchange.client_id or "", len(strings)),
+            strings.setdefault(summary.label, len(strings)),
+            layout.NO_RECORDS if summary.records is None else min(summary.records, layout.NO_RECORDS - 1),
+            detail,
+            errors[0] if errors else 0,
+            min(len(errors) - 1, 255) if errors else 0,
+            layout.STATE_OF[status],
+            _flags(exchange, summary),
+            protocol,
+            0,
+            0 if subject is None or len(subject) > layout.SUBJECT_LIMIT else strings.setdefault(subject, len(strings)),
+        )
+
+    @property
+    def strings(self) -> list[str]:
+        """The strings that the rows name, by their ids in the block."""
+        return list(self._strings)
+
+    def rows(self, ids: Sequence[int], details: int) -> memoryview:
+        """The rows, where `ids` are the ids of the strings and `details` is where the details begin (both of 8 bytes,
+        as in `format`).
+        """
+        words = array("I", bytes(self._rows))
+        if sys.byteorder == "big":
+            words.byteswap()
+        for start in range(0, len(words), _WORDS):
+            for word in _STRINGS:
+                words[start + word] = ids[words[start + word]]
+            at = words[start + _DETAILS] + details
+            words[start + _DETAILS] = at & 0xFFFFFFFF
+            words[start + _HIGH] |= at >> 32 << 24
+        if sys.byteorder == "big":
+            words.byteswap()
+        return memoryview(words).cast("B")
+
+    def pack(self) -> bytes:
+        """For another process."""
+        return marshal.dumps((self.numbers, self.undecoded, self._rows, self.details, self._strings))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """What `pack` made."""
+        block = cls()
+        block.numbers, block.undecoded, block._rows, block.details, block._strings = marshal.loads(packed)  # noqa: S302 (ours)
+        return block
+
+    def _detail(self, exchange: Exchange, summary: Summary) -> int:
+        """Append the details of an exchange; their offset, divided by 8."""
+        sides = [frame for frame in (exchange.request, exchange.response) if frame is not None]
+        which = (1 if exchange.request is not None else 0) | (2 if exchange.response is not None else 0)
+        body = b"".join(map(_side, sides))
+        extra = _extra(exchange, summary)
+        text = json.dumps(extra, separators=(",", ":")).encode() if extra else b""
+        padding = -(len(body) + len(text)) % 8
+        at = len(self.details) // 8
+        self.details += layout.DETAIL.pack(len(body) + len(text) + padding, which, 0, 0, len(text), 0) + body
+        self.details += text + bytes(padding)
+        return at
+
+
+@lru_cache(maxsize=64)
+def _struct(spans: int) -> Struct:
+    return Struct(layout.SIDE.format + layout.SPAN.format.removeprefix("<") * spans)
+
+
+def _side(frame: Frame) -> bytes:
+    spans = frame.spans
+    return _struct(len(spans)).pack(
+        frame.stream_offset,
+        frame.first_time,
+        frame.time,
+        frame.at,
+        frame.size & 0xFFFFFFFF,
+        min(frame.missing, 0xFFFFFFFF),
+        len(spans),
+        *chain.from_iterable(spans),
+    )
+
+
+def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    if exchange.problems or summary.problems:
+        extra["problems"] = [problem.to_json() for problem in (*exchange.problems, *summary.problems)]
+    request, response = exchange.request, exchange.response
+    comments = {
+        side: frame.comments
+        for side, frame in (("request", request), ("response", response))
+        if frame is not None and frame.comments
+    }
+    if comments:
+        extra["comments"] = comments
+    if exchange.reason:
+        extra["reason"] = exchange.reason
+    if exchange.asked_by is Side.BROKER:
+        extra["asked_by"] = "broker"
+    if exchange.told:
+        extra["told"] = exchange.told
+    if exchange.session is not None:
+        extra["session"] = exchange.session.to_json()
+    if len(summary.errors) > 1:
+        extra["errors"] = list(summary.errors)
+    if summary.throttle_ms:
+        extra["throttle_ms"] = summary.throttle_ms
+    return extra
+
+
+def _flags(exchange: Exchange, summary: Summary) -> int:
+    flags = int(summary.flags)  # a number is quicker than what names its bits
+    if exchange.problems or summary.problems:
+        flags |= _PROBLEMS
+    if exchange.token:
+        flags |= _TOKEN
+    if exchange.correlation_id is None:
+        flags |= _NO_CORRELATION
+    for frame in (exchange.request, exchange.response):
+        if frame is None:
+            continue
+        if frame.missing:
+            flags |= _PARTIAL
+        if frame.comments:
+            flags |= _COMMENTED
+            if any(comment.startswith(CHANGED) for comment in frame.comments):
+                flags |= _MODIFIED
+    return flags
