@@ -66,9 +66,9 @@ def best(command: list[str], output: Path | None) -> Timing:
 
 
 def kproxy() -> list[str]:
-    """The installed command beside this Python, else the module."""
+    """The installed command beside this Python, else what it calls."""
     beside = Path(sys.executable).with_name("kproxy")
-    return [str(beside)] if beside.exists() else [sys.executable, "-m", "kproxy"]
+    return [str(beside)] if beside.exists() else [sys.executable, "-c", "from kproxy.cli.main import main; main()"]
 
 
 def our_frames(path: Path) -> tuple[int, Frames]:

@@ -28,14 +28,14 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAli
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
 
-CHUNK_ITEMS: Final = 512
-CHUNK_BYTES: Final = 2 << 20
+CHUNK_ITEMS: Final = 256
+CHUNK_BYTES: Final = 1 << 20
 """A chunk ends with the item that reaches either: items, or bytes of their frames."""
 WAITING: Final = 2
 """Chunks whose text a process holds while it waits for its turn."""
 STAGE: Final = 32
 """Chunks after which the work is told how far the output is complete."""
-MOST_JOBS: Final = 8
+MOST_JOBS: Final = 4
 """Reading is one process's, so that more do not help."""
 PIPE: Final = 1 << 20
 """Bytes of chunks that a process may have before it, where the system allows: nobody then waits while one reads."""

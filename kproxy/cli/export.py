@@ -94,7 +94,7 @@ SMALL = 16 << 20
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Decode in N processes at once (for large files as many as there are cores, up to 8).",
+    help="Decode in N processes at once (for large files as many as there are cores, up to 4).",
 )
 @click.option(
     "--resume",
