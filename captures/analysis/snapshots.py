@@ -28,7 +28,7 @@ from captures.export.views import TEXTS, view_text
 from captures.index import indexer
 from captures.index.format import META, VIEWS
 from captures.index.reader import IndexReader, IndexUnreadableError
-from captures.index.writer import Summary
+from captures.index.summary import Summary
 from captures.reader import Reader
 from decoders.exchange import Exchange
 

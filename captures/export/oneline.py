@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from captures.export import Reading
 from captures.export.text import escape, latency_text, size_text
 from captures.index.format import Flag
-from captures.index.summary import Summariser
-from captures.index.writer import Summary
+from captures.index.summary import Summariser, Summary
 from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import json
 import marshal
-import sys
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
+
+import numpy as np
 
 from captures.index import format as layout
 from captures.index.format import Flag
+from captures.index.summary import Summary
 from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame, Status
 
-if TYPE_CHECKING:
-    from captures.index.writer import Summary
-
-_WORDS: Final = layout.ROW_SIZE // 4
-_STRINGS: Final = tuple(layout.COLUMNS[name][1] // 4 for name in ("client", "label", "subject"))
-_DETAILS: Final = layout.COLUMNS["details"][1] // 4
-_HIGH: Final = layout.COLUMNS["details_high"][1] // 4
-"""The word whose last byte is the high part of the details' offset."""
+_STRINGS: Final = ("client", "label", "subject")
+_TYPE: Final = np.dtype(
+    {
+        "names": layout.Row._fields,
+        "formats": [f"<{layout.COLUMNS[name][0]}" for name in layout.Row._fields],
+        "offsets": [layout.COLUMNS[name][1] for name in layout.Row._fields],
+        "itemsize": layout.ROW_SIZE,
+    }
+)
 _PROBLEMS, _TOKEN, _NO_CORRELATION, _PARTIAL, _COMMENTED, _MODIFIED = map(
     int, (Flag.PROBLEMS, Flag.TOKEN, Flag.NO_CORRELATION, Flag.PARTIAL, Flag.COMMENTED, Flag.MODIFIED)
 )
@@ -88,22 +90,24 @@ class Block:
         """The strings that the rows name, by their ids in the block."""
         return list(self._strings)
 
-    def rows(self, ids: Sequence[int], details: int) -> memoryview:
-        """The rows, where `ids` are the ids of the strings and `details` is where the details begin (both of 8 bytes,
-        as in `format`).
+    def rows(self, ids: Sequence[int], details: int) -> Iterator[tuple[int, bytes]]:
+        """The rows, those of adjoining numbers as one: the number of the first, and the bytes. Of several rows of an
+        exchange the newest is last.
+
+        `ids` are the ids of the strings, `details` is where the details begin (divided by 8, as in `format`).
         """
-        words = array("I", bytes(self._rows))
-        if sys.byteorder == "big":
-            words.byteswap()
-        for start in range(0, len(words), _WORDS):
-            for word in _STRINGS:
-                words[start + word] = ids[words[start + word]]
-            at = words[start + _DETAILS] + details
-            words[start + _DETAILS] = at & 0xFFFFFFFF
-            words[start + _HIGH] |= at >> 32 << 24
-        if sys.byteorder == "big":
-            words.byteswap()
-        return memoryview(words).cast("B")
+        order = np.argsort(np.array(self.numbers, np.int64), kind="stable")
+        numbers = np.array(self.numbers, np.int64)[order]
+        rows = np.frombuffer(self._rows, _TYPE)[order]
+        known = np.array(ids, np.uint32)
+        for name in _STRINGS:
+            rows[name] = known[rows[name]]
+        at = rows["details"].astype(np.int64) + details
+        rows["details"] = at & 0xFFFFFFFF
+        rows["details_high"] = at >> 32
+        borders = np.flatnonzero(np.diff(numbers) != 1) + 1
+        for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(numbers)], strict=True):
+            yield int(numbers[start]), rows[start:end].tobytes()
 
     def pack(self) -> bytes:
         """For another process."""

@@ -21,14 +21,14 @@ from captures.garbage import few_collections
 from captures.index import cached
 from captures.index.block import Block
 from captures.index.parallel import RowMakers, helpful
-from captures.index.summary import Summariser
-from captures.index.writer import IndexWriter, Mark, NoIndex, Summary
+from captures.index.summary import Summariser, Summary
+from captures.index.writer import IndexWriter, Mark, NoIndex
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
 from captures.spool import MOST, Spooling
 from decoders.exchange import Connection, Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
-from decoders.knowledge import Fact, Knowledge
+from decoders.knowledge import TEACHING, Fact, Knowledge
 from decoders.learning import learn
 
 POLL_SECONDS = 0.05
@@ -227,7 +227,8 @@ class Indexer:
         source, definitions = self.reader.source, self.reader.definitions
         knowledge, nodes = self._summaries.knowledge, self._summaries.nodes
         for exchange in exchanges:
-            learn(exchange, source, definitions, knowledge, nodes)
+            if exchange.api_key in TEACHING:
+                learn(exchange, source, definitions, knowledge, nodes)
 
     def _write(self, made: Iterable[tuple[Block, list[Connection]]]) -> None:
         for block, connections in made:

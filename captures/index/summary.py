@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from captures.index import labels
 from captures.index.format import Flag
-from captures.index.writer import Summary
 from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Frame, Status
 from decoders.frames import codes, decode_frame, where_of
@@ -12,12 +14,33 @@ from decoders.knowledge import Knowledge, Nodes
 from decoders.learning import learn_both
 from decoders.meanings.remarks import wait_over
 from decoders.message import Decoded
+from decoders.problems import Problem
 from decoders.records.counting import counted
 from decoders.schema import Definitions
 from decoders.subjects import NOTHING, subject
 
 FETCHES = frozenset({1, 78})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a row says beyond its frames' places: needs the decoded bodies."""
+
+    label: str = ""
+    errors: Sequence[int] = ()
+    """The response's non-zero error codes, each once, in order of appearance."""
+    records: int | None = None
+    subject: str | None = None
+    """What the exchange names, as `Subject.to_text` writes it; None where a body of it is not known."""
+    flags: Flag = field(default_factory=lambda: Flag(0))
+    throttle_ms: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    """Of the bodies; those of the exchange itself come with it."""
+    undecoded: int = 0
+    """Frames whose body no definition fits."""
+    status: Status | None = None
+    """What an exchange that is otherwise ok turned out to be."""
 
 
 class Summariser:

@@ -6,42 +6,20 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from captures.holes import punch
 from captures.index import format as layout
 from captures.index.block import Block
-from captures.index.format import Flag
-from decoders.exchange import Connection, Exchange, Status
+from captures.index.summary import Summary
+from decoders.exchange import Connection, Exchange
 from decoders.knowledge import Fact
-from decoders.problems import Problem
 
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
 NAMED = 16_384
 """Connections that are remembered, to name their broker once its node id is learnt; those used last."""
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a row says beyond its frames' places: needs the decoded bodies."""
-
-    label: str = ""
-    errors: Sequence[int] = ()
-    """The response's non-zero error codes, each once, in order of appearance."""
-    records: int | None = None
-    subject: str | None = None
-    """What the exchange names, as `Subject.to_text` writes it; None where a body of it is not known."""
-    flags: Flag = field(default_factory=lambda: Flag(0))
-    throttle_ms: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    """Of the bodies; those of the exchange itself come with it."""
-    undecoded: int = 0
-    """Frames whose body no definition fits."""
-    status: Status | None = None
-    """What an exchange that is otherwise ok turned out to be."""
 
 
 class Mark(NamedTuple):
@@ -103,14 +81,16 @@ class _Table:
         return self._written + len(self._tail) // self._entry
 
     def put(self, index: int, data: bytes) -> None:
-        """Set entry `index`; entries before it that were never set are zero."""
-        if index < self._written:
-            self._patches[index] = data
+        """Set entries from `index` on; entries before that were never set are zero."""
+        while data and index < self._written:
+            self._patches[index] = data[: self._entry]
+            index, data = index + 1, data[self._entry :]
+        if not data:
             return
         start = (index - self._written) * self._entry
         if start > len(self._tail):
             self._tail += bytes(start - len(self._tail))
-        self._tail[start : start + self._entry] = data
+        self._tail[start : start + len(data)] = data
 
     def flush(self) -> None:
         for index, data in _joined(self._patches):
@@ -227,11 +207,9 @@ class IndexWriter:
         for connection in connections:
             self._connection(connection)
         ids = [self.string(text) for text in block.strings]
-        rows = block.rows(ids, self._details.append(block.details) // 8)
-        first, size = self._rows.first, layout.ROW_SIZE
-        for number, at in zip(block.numbers, range(0, len(rows), size), strict=True):
-            if number > first:
-                self._rows.put(number - 1, bytes(rows[at : at + size]))
+        for number, rows in block.rows(ids, self._details.append(block.details) // 8):
+            gone = max(0, self._rows.first - number + 1)
+            self._rows.put(number - 1 + gone, rows[gone * layout.ROW_SIZE :])
 
     def _protocol(self, name: str | None) -> int:
         """The number of a dialect; meta.json names it before a row has it."""

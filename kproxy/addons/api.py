@@ -16,7 +16,7 @@ from decoders.view import View
 from decoders.writer import write
 
 if TYPE_CHECKING:
-    from captures.index.writer import Summary
+    from captures.index.summary import Summary
     from captures.reader import Reader
 
 SIZE = 4

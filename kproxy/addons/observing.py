@@ -12,7 +12,7 @@ from decoders.filters import Expression, Matcher, parse
 from kproxy.addons.api import Observed, Observer, Progress, name_of
 
 if TYPE_CHECKING:
-    from captures.index.writer import Summary
+    from captures.index.summary import Summary
     from captures.reader import Reader
     from decoders.exchange import Exchange
 

@@ -12,8 +12,7 @@ from captures import reader as captures_reader
 from captures.export import parallel
 from captures.index.indexer import Indexer
 from captures.index.reader import IndexReader
-from captures.index.summary import Summariser
-from captures.index.writer import Summary
+from captures.index.summary import Summariser, Summary
 from decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.support.multiply import multiply
