@@ -23,6 +23,9 @@ FETCHES = frozenset({1, 78})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
 
 
+NO_FLAGS = Flag(0)
+
+
 @dataclass(slots=True)
 class Summary:
     """What a row says beyond its frames' places: needs the decoded bodies."""
@@ -33,7 +36,7 @@ class Summary:
     records: int | None = None
     subject: str | None = None
     """What the exchange names, as `Subject.to_text` writes it; None where a body of it is not known."""
-    flags: Flag = field(default_factory=lambda: Flag(0))
+    flags: Flag = NO_FLAGS
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)
     """Of the bodies; those of the exchange itself come with it."""
