@@ -40,7 +40,7 @@ Item: TypeAlias = Exchange | StreamProblem
 Done: TypeAlias = "list[tuple[int, Item]]"
 
 FIRST_BATCH = 1024
-BATCH = 8192
+BATCH = 4096
 """Packets taken up at once; the first batches are smaller so that the first rows show soon."""
 TICK = 1_000_000_000
 """Capture time after which connections without traffic are asked what has waited too long."""

@@ -99,6 +99,11 @@ class Exchange:
     """Who the client is after this exchange; only of an exchange of SASL's."""
 
     @property
+    def size(self) -> int:
+        """Bytes of its frames, as their length fields say."""
+        return sum(frame.size for frame in (self.request, self.response) if frame is not None)
+
+    @property
     def latency_ns(self) -> int | None:
         """Response's last byte minus request's last byte."""
         if self.request is None or self.response is None:

@@ -133,8 +133,7 @@ def chunks(batch: Sequence[AnItem]) -> Iterator[Sequence[AnItem]]:
     start = size = 0
     for index, item in enumerate(batch):
         if isinstance(item, Exchange):
-            request, response = item.request, item.response
-            size += (0 if request is None else request.size) + (0 if response is None else response.size)
+            size += item.size
         if size >= CHUNK_BYTES or index - start >= CHUNK_ITEMS - 1:
             yield batch[start : index + 1]
             start, size = index + 1, 0

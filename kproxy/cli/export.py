@@ -55,6 +55,8 @@ WITH_HEALTH = ("jsonl", "json")
 """Forms that end with what the reading could not give; of the others it is said on standard error."""
 AT_ONCE = 32
 """Exchanges turned to text at a time, so that a reading does not become one string."""
+ALONE = 256 << 10
+"""Bytes of an exchange whose text is not joined with others': that would copy it."""
 SMALL = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""
 
@@ -453,7 +455,7 @@ class _Export:
             items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
         if self.redaction is not None:
             items = list(self.redaction.items(items))
-        parts = (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
+        parts = _together(items)
         if isinstance(self.lines, Pieces):
             return chain.from_iterable(map(self.lines.pieces, parts))
         return map(self.lines.lines, parts)
@@ -490,6 +492,23 @@ class _Export:
     @counts.setter
     def counts(self, counts: list[int]) -> None:
         self.reader.health.undecoded, self.selection.unknown, self.selection.taken, self.lines.problems = counts
+
+
+def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:
+    """The parts of some items that are turned to text at a time."""
+    from decoders.exchange import Exchange
+
+    start = 0
+    for index, item in enumerate(items):
+        alone = isinstance(item, Exchange) and item.size >= ALONE
+        if alone and index > start:
+            yield items[start:index]
+            start = index
+        if alone or index - start == AT_ONCE - 1:
+            yield items[start : index + 1]
+            start = index + 1
+    if start < len(items):
+        yield items[start:]
 
 
 def _jobs(

@@ -373,6 +373,17 @@ def test_chunks_end_by_items_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(chunks([])) == []
 
 
+def test_text_of_large_exchanges_is_made_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "AT_ONCE", 3)
+    batch = [exchange(number) for number in range(11)]
+    for large in (0, 3, 4):
+        batch[large].response = frame(export.ALONE)
+    assert [[item.number for item in part if isinstance(item, Exchange)] for part in export._together(batch)] == [
+        [0], [1, 2], [3], [4], [5, 6, 7], [8, 9, 10],
+    ]  # fmt: skip
+    assert list(export._together([])) == []
+
+
 def test_when_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
 
