@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import struct
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -76,7 +77,9 @@ class Crew:
 
     def _forked(self) -> _Member:
         (asked, asks), (replies, replied) = os.pipe(), os.pipe()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which only wait
+            pid = os.fork()
         if not pid:
             # A pipe ends with the process that writes to it, so no other one may hold it open.
             for end in (asks, replies, *(end for member in self._members for end in member.ends)):

@@ -102,7 +102,7 @@ class Indexer:
         elif self.spooled:
             self.writer.meta["names"] = [part.name.rpartition("/")[2] for part in source.parts]
         alone = follow or watch is not None or given  # users' definitions may teach what no other process looks at
-        self._jobs = 0 if alone else helpful(source) if jobs is None else jobs
+        self._jobs = 0 if alone else jobs
         self._makers: RowMakers | None = None
         self._headers_only: dict[int, Exchange] = {}
         self._nodes = 0
@@ -193,9 +193,11 @@ class Indexer:
         self.writer.flush()
         if self._watch is not None:
             self._watch([(exchange, summaries.get(exchange.number, Summary())) for exchange in over], self.reader)
-        elif self._makers is None and over and self._jobs and not self.reader.finished:
+        elif self._makers is None and over and not self.reader.finished:
             # What is compiled for the first ones, all processes inherit.
-            self._makers = RowMakers(self.reader.source, self.reader.definitions, self._jobs, self._summaries.knowledge)
+            source, known = self.reader.source, self._summaries.knowledge
+            jobs = helpful(source) if self._jobs is None else self._jobs
+            self._makers = RowMakers(source, self.reader.definitions, jobs, known) if jobs else None
 
     def _changed(self, done: list[Exchange]) -> list[Exchange]:
         """The exchanges whose rows are to be written, in the order in which they are: those that began, the complete

@@ -30,9 +30,8 @@ MOST: Final = 4
 
 
 def helpful(source: FileSource) -> int:
-    """How many processes should make rows beside the one that reads; 0 where they would not help."""
-    large = source.size >= SMALL or any(part.spool is not None for part in source.parts)
-    return min(usable_cores() - 1, MOST) if large and not source.streams else 0
+    """How many processes should make rows beside the one that reads; 0 where none helps with what is there by now."""
+    return min(usable_cores() - 1, MOST) if source.size >= SMALL and not source.streams else 0
 
 
 class RowMakers:

@@ -10,8 +10,6 @@ import pytest
 
 from captures.crew import Crew
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
-
 Made = Callable[[Callable[[bytes], bytes], int], Crew]
 LARGE = bytes(5 << 20)
 """More than pipes hold."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.summary import BASE
 from captures import reader as captures_reader
 from captures.export import parallel
 from captures.index.indexer import Indexer
@@ -16,8 +17,6 @@ from captures.index.summary import Summariser, Summary
 from decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.support.multiply import multiply
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
 
 RUN = {"generation", "pid"}
 """What meta.json says that is another each time."""
@@ -85,3 +84,12 @@ def test_rows_are_made_elsewhere_and_where_that_fails_here(tmp_path: Path, monke
     assert indexed(captures, tmp_path / "killed", 2) == alone
     assert not {*range(30, 40)}.issubset(asked)
     assert 100 in asked
+
+
+def test_what_is_unpacked_meanwhile_is_indexed_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 200)
+    multiply(BASE, 1, tmp_path / "plain.pcap")
+    _, *rows = indexed([tmp_path / "plain.pcap"], tmp_path / "plain", 0)
+    _, *others = indexed([BASE], tmp_path / "packed", 2)
+    assert others == rows
