@@ -29,7 +29,7 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
     from captures.stamps import stamp
 
     stamps = [stamp(path) if str(path) != "-" else None for path in captures]
-    if None in stamps:
+    if any(found is None and (str(path) == "-" or path.exists()) for path, found in zip(captures, stamps, strict=True)):
         raise Failure("--resume reads the capture again, which a pipe does not allow", Exit.USAGE)
     given = {
         max(param.opts, key=len): str(context.params.get(param.name))
