@@ -21,6 +21,7 @@ from kproxy.cli.terminal import can_paint, end_with_terminal
 if TYPE_CHECKING:
     from captures.ports import Ports
     from decoders.filters import Expression
+    from kproxy.following import Stopping
     from kproxy.launcher import SnifferProcess
 
 BROKER_PORTS = "9092"
@@ -75,7 +76,7 @@ def command(
     sudo kproxy sniff eth0 --detach --name night -w night --ring 10x100MB
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.following import leaving_on
+    from kproxy.following import Stopping, leaving_on
     from kproxy.launcher import SnifferProcess, StartError
     from kproxy.settings import Settings
 
@@ -104,12 +105,14 @@ def command(
             leave(sniffer, chosen)
             return Exit.OK
         with sniffer:
-            click.echo(greeting, err=True)
             sniffer.on_event(messages.take)
             read_with: dict[str, Any] = {"release": release, "given": given}
             if headless or cli.current().json or not can_paint():
-                _print(sniffer, expression, ports, viewing, show_secrets=show_secrets, **read_with)
+                with Stopping() as stopping:  # before the greeting: whoever reads it may end the run at once
+                    click.echo(greeting, err=True)
+                    _print(sniffer, stopping, expression, ports, viewing, show_secrets=show_secrets, **read_with)
             else:
+                click.echo(greeting, err=True)
                 _show(sniffer, messages, greeting, expression, ports, viewing, show_secrets=show_secrets, **read_with)
     return Exit.OK
 
@@ -131,6 +134,7 @@ def packet_filter(bpf: str, ports: Ports | None) -> str:
 
 def _print(
     sniffer: SnifferProcess,
+    stopping: Stopping,
     expression: Expression | None,
     ports: Ports | None,
     viewing: Viewing,
@@ -141,21 +145,20 @@ def _print(
 ) -> None:
     from captures.export.oneline import health_note
     from decoders.view import View
-    from kproxy.following import Follower, Stopping
+    from kproxy.following import Follower
 
     as_json = cli.current().json
-    with Stopping() as stopping:
-        follower = Follower(
-            sniffer,
-            sys.stdout,
-            as_json=as_json,
-            expression=expression,
-            release=release,
-            given=given,
-            view=View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None),
-            ports=ports,
-        )
-        follower.run(stopping.event)
+    follower = Follower(
+        sniffer,
+        sys.stdout,
+        as_json=as_json,
+        expression=expression,
+        release=release,
+        given=given,
+        view=View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None),
+        ports=ports,
+    )
+    follower.run(stopping.event)
     if follower.unknown:
         cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
     note = health_note(follower.health)
