@@ -11,11 +11,12 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from tui.live import RunInfo
+from tui.preferences import Preferences
 
 if TYPE_CHECKING:
     from tui.viewing import Viewers
 
-__all__ = ["RunInfo", "run"]
+__all__ = ["Preferences", "RunInfo", "run"]
 
 
 def run(
@@ -29,6 +30,7 @@ def run(
     viewers: Viewers | None = None,
     arrived: Event | None = None,
     ascii_only: bool | None = None,
+    preferences: Preferences | None = None,
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
@@ -36,6 +38,7 @@ def run(
     then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
+    `preferences` are what the user has set up.
     """
     from tui.app import KproxyApp
 
@@ -49,5 +52,6 @@ def run(
         viewers=viewers,
         arrived=arrived,
         ascii_only=ascii_only,
+        preferences=preferences,
     ).run()
     return answer is True

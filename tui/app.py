@@ -15,7 +15,9 @@ from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.health import Health
+from tui.keeping import History, SavedFilters
 from tui.live import RunInfo
+from tui.preferences import Preferences
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.views import AnalysisScreen, HealthScreen, ViewScreen
 from tui.viewing import Viewers
@@ -43,8 +45,11 @@ class KproxyApp(App[bool]):
         viewers: Viewers | None = None,
         arrived: Event | None = None,
         ascii_only: bool | None = None,
+        preferences: Preferences | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
+        preferences = preferences or Preferences()
+        self.saved = SavedFilters(preferences.filters, preferences.kept("filters.json"))
         self.animation_level = "none"
         self.theme = "ansi-dark"
         self._cells = cells = Cells(ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only)
@@ -63,6 +68,8 @@ class KproxyApp(App[bool]):
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
+            saved=self.saved,
+            history=History(preferences.kept("filter-history")),
         )
 
     def on_mount(self) -> None:

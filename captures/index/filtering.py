@@ -438,20 +438,28 @@ class SeenValues:
 
     def __call__(self, name: str) -> Iterable[tuple[str, int]]:
         """(value, count) of a field by its name, the most frequent first; none for one that columns do not tell."""
+        while self.advance(name):
+            pass
+        return self.so_far(name)
+
+    def so_far(self, name: str) -> list[tuple[str, int]]:
+        """What has been counted by now, the most frequent first."""
+        return self._counted[name][1].most_common() if name in self._counted else []
+
+    def advance(self, name: str) -> bool:
+        """Count a field's values in the next CHUNK of rows; True where rows are left."""
         field = BY_NAME.get(name)
         if field is None or name not in KEYS or field.type is Type.FLAG:
-            return []
+            return False
         if self._generation != self._index.generation:
             self._counted.clear()
             self._generation = self._index.generation
         start, counts = self._counted.get(name, (0, Counter()))
         start = max(start, self._index.first)
-        while start < self._index.count:
-            columns = Columns(self._index, start, min(start + CHUNK, self._index.count))
-            self._count(field, columns, counts)
-            start += columns.count
-        self._counted[name] = start, counts
-        return counts.most_common()
+        columns = Columns(self._index, start, min(start + CHUNK, self._index.count))
+        self._count(field, columns, counts)
+        self._counted[name] = start + columns.count, counts
+        return start + columns.count < self._index.count
 
     def _count(self, field: Field, columns: Columns, counts: Counter[str]) -> None:
         keys: Sequence[Hashable] = list(zip(*(columns[name] for name in KEYS[field.name]), strict=True))

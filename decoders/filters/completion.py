@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from decoders.filters.fields import BY_NAME, Type
@@ -18,7 +18,8 @@ Seen = Callable[[str], Iterable[tuple[str, int]]]
 class Candidate:
     """One text that may stand in the place; `count` is how many exchanges have it, None where nobody counted.
 
-    `kind` is "field", "operator", "keyword", "value" or "example"; an example shows a form and is not inserted.
+    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows a form and is not
+    inserted.
     """
 
     text: str
@@ -43,9 +44,12 @@ class Completion:
         return head + text[self.end :], len(head)
 
 
-def complete(text: str, cursor: int | None = None, seen: Seen | None = None) -> Completion:
+def complete(
+    text: str, cursor: int | None = None, seen: Seen | None = None, saved: Mapping[str, str] | None = None
+) -> Completion:
     """What could stand where the cursor is (at the end unless given), values that were seen first, most frequent first.
 
+    `saved` are saved filters by their names.
     Never raises. What stands before the cursor decides; the rest of the word under it would be replaced.
     """
     at = len(text) if cursor is None else min(max(cursor, 0), len(text))
@@ -53,11 +57,11 @@ def complete(text: str, cursor: int | None = None, seen: Seen | None = None) -> 
     end = next((token.end for token in tokens(text) if token.start < at <= token.end and token.kind is Kind.WORD), at)
     typed = next((token for token in tokens(head) if token.end == at and token.kind in _TYPED), None)
     if typed is not None:
-        values = _values(parse(head[: typed.start]).expected, typed.value, seen)
+        values = _values(parse(head[: typed.start], saved).expected, typed.value, seen)
         values = [value for value in values if value.text != typed.value]
         if values:
             return Completion(typed.start, end, tuple(values))
-    result = parse(head)
+    result = parse(head, saved)
     start = min(result.word, at)
     expected = [one for one in result.expected if one.text.casefold().startswith(head[start:].casefold())]
     rest = [Candidate(one.text, one.kind, one.doc) for one in expected if one.kind not in _VALUES]

@@ -142,6 +142,8 @@ NOT = ("not", "!")
 HAS = "has"
 ALL = "all"
 ANY = "any"
+SAVED = "$"
+"""Stands before the name of a saved filter."""
 KEYWORDS = frozenset({"and", "or", "not", "in", "contains"})
 """Words that a literal must quote."""
 
@@ -156,6 +158,7 @@ GRAMMAR = """\
 expression = term { ("or" | "||") term }
 term       = factor { ("and" | "&&") factor }
 factor     = ("not" | "!") factor | "(" expression ")" | test
+           | "$" name                                 a saved filter
 test       = ["has"] field                            the field is there; a flag is true
            | ["any" | "all"] field operator value     == != < <= > >= ~ contains
            | ["any" | "all"] field ["not"] "in" "(" value { "," value } ")"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +22,7 @@ from decoders.filters.fields import (
     NOT,
     OR,
     PREFIXES,
+    SAVED,
     Field,
     Type,
 )
@@ -46,8 +47,8 @@ class Status(StrEnum):
 class Expected:
     """One thing that could stand at the end of the text.
 
-    `kind` is "field", "operator", "keyword", "value" or "example" (of an open-ended value; `text` shows its form);
-    `field` is the field whose operators or values are meant.
+    `kind` is "field", "operator", "keyword", "value", "saved" (a saved filter) or "example" (of an open-ended value;
+    `text` shows its form); `field` is the field whose operators or values are meant.
     """
 
     kind: str
@@ -72,11 +73,12 @@ class Result:
     word: int
 
 
-def parse(text: str) -> Result:
-    """Read a filter. Never raises: what is wrong is in the result."""
+def parse(text: str, saved: Mapping[str, str] | None = None) -> Result:
+    """Read a filter, in which `$name` stands for one of `saved`. Never raises: what is wrong is in the result."""
+    saved = saved or {}
     if not text.strip():
-        return Result(Status.EMPTY, (0, len(text)), "", tuple(_operands()), None, len(text))
-    parser = _Parser(text)
+        return Result(Status.EMPTY, (0, len(text)), "", tuple(_operands(saved)), None, len(text))
+    parser = _Parser(text, saved)
     try:
         expression = parser.whole()
     except _Stop as stop:
@@ -97,8 +99,9 @@ class _Stop(Exception):  # noqa: N818 (carries a result out of the recursion)
         self.word = word
 
 
-def _operands() -> Iterator[Expected]:
+def _operands(saved: Mapping[str, str]) -> Iterator[Expected]:
     yield from _fields()
+    yield from _saved(saved)
     yield Expected("keyword", "not", "the opposite of what follows")
     for word, doc in PREFIXES.items():
         yield Expected("keyword", word, doc)
@@ -110,6 +113,11 @@ def _fields() -> Iterator[Expected]:
         yield Expected("field", field.name, field.doc)
     for root in ROOTS:
         yield Expected("field", f"{root}.", f"any field of the {root.partition('.')[0]}'s body")
+
+
+def _saved(saved: Mapping[str, str]) -> Iterator[Expected]:
+    for name, text in saved.items():
+        yield Expected("saved", f"{SAVED}{name}", text)
 
 
 def _members(paths: Iterable[str]) -> list[Expected]:
@@ -160,8 +168,9 @@ def _starting(expected: Iterable[Expected], prefix: str) -> list[Expected]:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, saved: Mapping[str, str]) -> None:
         self._length = len(text)
+        self._saved = saved
         self._tokens = tokens(text)
         self._next = 0
         self._depth = 0
@@ -216,6 +225,8 @@ class _Parser:
                 return Not(self._factor())
             if self._is("("):
                 return self._group()
+            if self._token.kind is Kind.WORD and self._token.value.startswith(SAVED):
+                return self._named()
             return self._test()
         finally:
             self._depth -= 1
@@ -234,6 +245,27 @@ class _Parser:
         self._after = []
         self._take()
         return inner
+
+    def _named(self) -> Expression:
+        """The saved filter that the token names; saved filters name no others."""
+        token = self._take()
+        span = (token.start, token.end)
+        text = self._saved.get(token.value.removeprefix(SAVED))
+        others = [item for item in _starting(_saved(self._saved), token.value) if item.text != token.value]
+        if text is None:
+            if others and token.end == self._length:
+                message = f"{token.value!r}: a saved filter?"
+                raise _Stop(Status.UNFINISHED, span, message, others, token.start)
+            near = nearest(token.value, [item.text for item in _saved(self._saved)])
+            hint = f"; did you mean {near}?" if near else ""
+            message = f"no saved filter {token.value}{hint}"
+            raise _Stop(Status.ERROR, span, message, _saved(self._saved), token.start)
+        inner = parse(text)
+        if inner.expression is None:
+            raise _Stop(Status.ERROR, span, f"{token.value}: {inner.message or 'is empty'}", (), token.start)
+        self._last = (token, others)
+        self._after = self._joins()
+        return inner.expression
 
     def _test(self) -> Expression:
         if self._is(HAS):
@@ -260,10 +292,10 @@ class _Parser:
     def _field(self, *, each: Token | None = None) -> Field:
         token = self._token
         if token.kind is not Kind.WORD or token.value in KEYWORDS or token.value in PREFIXES:
-            raise self._unexpected(_operands(), "a field")
+            raise self._unexpected(_operands(self._saved), "a field")
         self._take()
         field = BY_NAME.get(token.value)
-        others = [item for item in _starting(_operands(), token.value) if item.text != token.value]
+        others = [item for item in _starting(_operands(self._saved), token.value) if item.text != token.value]
         if field is None and bodies.is_path(token.value):
             field = self._path(token)
             others = _longer(token.value, field)
@@ -285,7 +317,11 @@ class _Parser:
         near = nearest(token.value, BY_NAME)
         hint = f"; did you mean {near}?" if near else "; api, topic, error, latency and request.body.… are some"
         raise _Stop(
-            Status.ERROR, (token.start, token.end), f"unknown field {token.value!r}{hint}", _operands(), token.start
+            Status.ERROR,
+            (token.start, token.end),
+            f"unknown field {token.value!r}{hint}",
+            _operands(self._saved),
+            token.start,
         )
 
     def _path(self, token: Token) -> Field:

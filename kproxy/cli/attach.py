@@ -95,6 +95,7 @@ def _show(
     import tui
     from kproxy import scratch
     from kproxy.cli.sniff import listening
+    from kproxy.cli.interface import preferences
     from kproxy.launcher import Indexer, arguments
 
     assert run.recording is not None  # noqa: S101 (the caller asked)
@@ -122,6 +123,7 @@ def _show(
                 show_secrets=show_secrets,
                 viewers=viewers,
                 arrived=arrived,
+                preferences=preferences(),
             )
         finally:
             indexer.stop()

@@ -106,6 +106,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     import tui
+    from kproxy.cli.interface import preferences
     from kproxy.cli.options import Viewing
     from kproxy.following import leaving_on
     from kproxy.launcher import Indexer
@@ -123,6 +124,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     recording=None if record_to is None else relay.recording,
                 ),
                 viewers=Viewing().chooser(),
+                preferences=preferences(),
             )
     finally:
         traffic.stop_clients()

@@ -117,6 +117,7 @@ def command(
     viewers = viewing.chooser(arrived=arrived.set)
     with _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index:
         import tui
+        from kproxy.cli.interface import preferences
 
         if str(captures[0]) == "-":
             _keys_from_terminal()
@@ -128,6 +129,7 @@ def command(
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
+            preferences=preferences(),
         )
         index.raise_failure()
 

@@ -351,6 +351,7 @@ def _show(
 ) -> bool:
     """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
     import tui
+    from kproxy.cli.interface import preferences
     from kproxy.following import Stopping
     from kproxy.launcher import wait_until
 
@@ -374,6 +375,7 @@ def _show(
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
+            preferences=preferences(),
         )
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()

@@ -182,6 +182,7 @@ def _show(
 ) -> None:
     """The terminal UI in this process, the indexer in another."""
     import tui
+    from kproxy.cli.interface import preferences
     from kproxy.launcher import Indexer, arguments
 
     assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)
@@ -208,6 +209,7 @@ def _show(
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
+            preferences=preferences(),
         )
     finally:
         indexer.stop()

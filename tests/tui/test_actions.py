@@ -9,7 +9,7 @@ from tui.screens.exchanges import ExchangesScreen
 from tui.screens.help import HelpLines
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
-from tui.widgets.filter_bar import FilterInput
+from tui.widgets.filter_line import FilterInput
 from tui.widgets.find_bar import FindInput
 from tui.widgets.hex_view import HexView
 from tui.widgets.outline import Outline

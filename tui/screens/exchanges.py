@@ -17,6 +17,8 @@ from captures.definitions import definitions
 from captures.index.reader import IndexReader, IndexUnreadableError
 from tui import actions, look
 from tui.captions import Captions
+from tui.counting import SlicedCounts
+from tui.keeping import History, SavedFilters
 from tui.live import RunInfo
 from tui.matching import View
 from tui.opened import Opener
@@ -26,7 +28,8 @@ from tui.screens.base import KproxyScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.filter_bar import FilterBar, FilterInput
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.filter_line import FilterInput
 from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -75,8 +78,12 @@ class ExchangesScreen(KproxyScreen):
         show_secrets: bool = False,
         viewers: Viewers | None = None,
         arrived: Event | None = None,
+        saved: SavedFilters | None = None,
+        history: History | None = None,
     ) -> None:
         super().__init__(cells, captions)
+        self._saved = SavedFilters() if saved is None else saved
+        self._history = history
         self._viewers = viewers
         self._arrived = arrived or Event()
         self._directory = directory
@@ -98,7 +105,7 @@ class ExchangesScreen(KproxyScreen):
     def compose(self) -> ComposeResult:
         with Container(id="root"):
             yield Bar(self._cells, fill=look.TITLE, id="title")
-            yield FilterBar(self._cells, id="filter")
+            yield FilterBar(self._cells, self._saved, self._history, id="filter")
             with Container(id="body"):
                 yield ExchangeList(self._cells, id="list")
                 yield Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
@@ -215,13 +222,14 @@ class ExchangesScreen(KproxyScreen):
         opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
         self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
         self.pane.use(index, text)
+        self.query_one(FilterBar).use(SlicedCounts(index, self._definitions))
         self.pane.view = self._pending_view(index)
         return True
 
     def _pending_view(self, index: IndexReader) -> View:
         from decoders.filters import parse
 
-        expression = parse(self._first_filter).expression if self._first_filter else None
+        expression = parse(self._first_filter, self._saved).expression if self._first_filter else None
         return View(index, self._definitions, expression, self._first_filter if expression else "")
 
     def _scan_on(self, view: View) -> None:

@@ -95,11 +95,19 @@ class ViewScreen(KproxyScreen):
     def on_screen_resume(self) -> None:
         self._mark_tiny()
         self._tick()
+        self.call_after_refresh(self._keep_focus)
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self._mark_tiny()
         self._show_chrome()
+        # what was hidden can take the focus once the new styles are in force
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """Give the lines the focus that they lost while the terminal was too small."""
+        if self.focused is None and not self._root.has_class("-tiny"):
+            self.pane.focus()
 
     def on_descendant_focus(self) -> None:
         self._show_chrome()

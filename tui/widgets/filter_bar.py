@@ -1,25 +1,31 @@
-"""The filter bar: text, its state in a word, and the error marked where it is."""
+"""The filter bar: the line, its state in a word, the error marked where it is, and suggestions."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from rich.highlighter import Highlighter
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from decoders.filters import Result, parse
+from decoders.filters import Completion, Result, complete, parse
 from decoders.filters.parser import Status
-from tui import actions, look
+from tui import look
 from tui.cells import Cells
+from tui.counting import SlicedCounts
+from tui.keeping import History, SavedFilters
+from tui.widgets.filter_line import FilterInput
+from tui.widgets.suggestions import Suggestions
 
 QUIET_SECONDS = 0.12
 """Typing stops for this long before the text is judged."""
+SLICE_SECONDS = 0.005
+"""Between two slices of counting the values that are suggested."""
 
 STATES = {
     Status.OK: ("ok", Style(color="green")),
@@ -27,49 +33,6 @@ STATES = {
     Status.ERROR: ("error", Style(color="red", bold=True)),
     Status.EMPTY: ("", look.PLAIN),
 }
-
-
-class _MarkError(Highlighter):
-    """Underlines the part of the text that the parser complains about."""
-
-    def __init__(self) -> None:
-        self.result: Result | None = None
-
-    def highlight(self, text: Text) -> None:
-        if self.result is not None and self.result.status is Status.ERROR:
-            start, end = self.result.span
-            text.stylize(Style(color="red", underline=True, bold=True), start, max(end, start + 1))
-
-
-class FilterInput(Input):
-    """The line that is typed into; up and down bring back what was applied before."""
-
-    CONTEXT: ClassVar[str] = "filter"
-    BINDINGS = actions.bindings("filter")
-
-    def __init__(self, **options: Any) -> None:
-        self.mark = _MarkError()
-        super().__init__(highlighter=self.mark, compact=True, select_on_focus=False, **options)
-        self._history: list[str] = []
-        self._at = 0
-
-    def remember(self, text: str) -> None:
-        if text and (not self._history or self._history[-1] != text):
-            self._history.append(text)
-        self._at = len(self._history)
-
-    def action_history(self, by: int) -> None:
-        at = self._at + by
-        if 0 <= at <= len(self._history):
-            self._at = at
-            self.value = self._history[at] if at < len(self._history) else ""
-            self.cursor_position = len(self.value)
-
-    def action_clear(self) -> None:
-        self.value = ""
-
-    def action_leave(self) -> None:
-        self.post_message(FilterBar.Left())
 
 
 class FilterBar(Vertical):
@@ -96,20 +59,29 @@ class FilterBar(Vertical):
     class Left(Message):
         """The bar is left; what was applied stays."""
 
-    def __init__(self, cells: Cells, **options: Any) -> None:
+    def __init__(
+        self, cells: Cells, saved: SavedFilters | None = None, history: History | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._cells = cells
+        self._saved = SavedFilters() if saved is None else saved
+        self._history = History() if history is None else history
+        self._suggestions = Suggestions(cells)
+        self._completion: Completion | None = None
+        self._counts_of: SlicedCounts | None = None
         self._applied = ""
         self._counts = ""
         self._result = parse("")
-        self._timer: Any = None
+        self._timer: Timer | None = None
+        self._counting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Static(" Filter ", id="filter-label")
-            yield FilterInput(id="filter-input")
+            yield FilterInput(self._suggestions, self._history, id="filter-input")
             yield Static("", id="filter-state")
         yield Static("", id="filter-error")
+        yield self._suggestions
 
     @property
     def input(self) -> FilterInput:
@@ -119,10 +91,25 @@ class FilterBar(Vertical):
     def broken(self) -> bool:
         return self.has_class("-broken")
 
+    @property
+    def applied(self) -> str:
+        """The filter that decides what is shown."""
+        return self._applied
+
+    def use(self, counts: SlicedCounts) -> None:
+        """Suggest the values that are counted."""
+        self._counts_of = counts
+
     def set_text(self, text: str) -> None:
         """Put a text into the line and apply it if it is whole."""
-        self.input.value = text
+        self.input.set_value(text)
         self._submit()
+
+    def prepare(self, text: str) -> None:
+        """Put a text into the line to be edited; it is not applied."""
+        self.edit()
+        self.input.set_value(text)
+        self._judge()
 
     def set_counts(self, counts: str) -> None:
         """What stands at the right: "312 of 18,204"."""
@@ -136,34 +123,51 @@ class FilterBar(Vertical):
 
     def restore(self) -> None:
         """Put back the filter that is applied."""
-        self.input.value = self._applied
+        self.input.set_value(self._applied)
         self._judge()
+        self.close_suggestions()
+
+    # typing
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(QUIET_SECONDS, self._judge)
+        self._timer = self.set_timer(QUIET_SECONDS, self._quiet)
+
+    def _quiet(self) -> None:
+        self._judge()
+        if self.input.has_focus and self.input.value != self._applied:
+            self._suggest()
+        else:
+            self.close_suggestions()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._submit()
 
+    @on(FilterInput.Left)
+    def _left(self, event: FilterInput.Left) -> None:
+        event.stop()
+        self.post_message(self.Left())
+
     def _submit(self) -> None:
         self._judge()
+        self.close_suggestions()
         if self._result.status in {Status.OK, Status.EMPTY}:
             text = self.input.value.strip()
             self._applied = text
             self.input.remember(text)
             self.post_message(self.Applied(text, self._result))
+        self._show_state()
 
     def _judge(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._result = parse(self.input.value)
+        self._result = parse(self.input.value, self._saved)
         self.input.mark.result = self._result
         self.input.refresh()
         broken = self._result.status is Status.ERROR
@@ -187,3 +191,60 @@ class FilterBar(Vertical):
         if self._counts:
             text.append(f"  {self._counts}")
         self.query_one("#filter-state", Static).update(text)
+
+    # suggestions
+
+    def close_suggestions(self) -> None:
+        if self._counting is not None:
+            self._counting.stop()
+            self._counting = None
+        self._suggestions.close()
+
+    @on(FilterInput.SuggestionWanted)
+    def _suggestion_wanted(self, event: FilterInput.SuggestionWanted) -> None:
+        event.stop()
+        self._judge()
+        self._suggest()
+
+    def _suggest(self) -> None:
+        if self._counting is not None:
+            self._counting.stop()
+            self._counting = None
+        if self._counts_of is not None:
+            self._counts_of.forget_asked()
+        self._offer()
+        if self._counts_of is not None and self._counts_of.asked:
+            self._counting = self.set_timer(SLICE_SECONDS, self._count_on)
+
+    def _offer(self) -> None:
+        completion = complete(self.input.value, self.input.cursor_position, self._counts_of, self._saved)
+        self._completion = completion
+        self._suggestions.offer(completion.candidates)
+
+    def _count_on(self) -> None:
+        """Count a slice more of the values that are suggested, and say so."""
+        self._counting = None
+        if self._counts_of is None or not self._suggestions.is_open:
+            return
+        left = self._counts_of.advance()
+        self._offer()
+        if left:
+            self._counting = self.set_timer(SLICE_SECONDS, self._count_on)
+
+    @on(FilterInput.SuggestionTaken)
+    @on(Suggestions.Taken)
+    def _taken(self, event: Message) -> None:
+        event.stop()
+        candidate, completion = self._suggestions.candidate, self._completion
+        if candidate is None or completion is None:
+            return
+        text, cursor = completion.accept(self.input.value, candidate)
+        if candidate.kind in {"operator", "keyword"} and candidate.text.isalpha() | candidate.text.endswith("="):
+            text, cursor = f"{text[:cursor]} {text[cursor:].lstrip()}", cursor + 1
+        with self.prevent(Input.Changed):
+            self.input.value = text
+            self.input.cursor_position = cursor
+        self.input.focus()
+        self._suggestions.close()
+        self._judge()
+        self._suggest()

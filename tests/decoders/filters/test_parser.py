@@ -343,3 +343,35 @@ def test_every_field_and_operator_is_explained() -> None:
     assert all(field.doc and field.operators for field in FIELDS)
     assert all(operator.doc for operator in OPERATORS)
     assert len({field.name for field in FIELDS}) == len(FIELDS)
+
+
+SAVED = {"slow": "latency > 1s", "slower": "latency > 9s or error", "broken": "latenzy", "nested": "$slow"}
+
+
+def test_a_saved_filter_is_what_it_says() -> None:
+    result = parse("not $slower and api == Fetch", SAVED)
+    assert str(result.expression) == str(parse("not (latency > 9s or error) and api == Fetch").expression)
+    assert {one.text for one in parse("$slower ", SAVED).expected} == {"and", "or"}
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "message", "span"),
+    [
+        ("error or $slo", Status.UNFINISHED, "'$slo': a saved filter?", (9, 13)),
+        ("$slwo and error", Status.ERROR, "no saved filter $slwo; did you mean $slow?", (0, 5)),
+        ("$broken", Status.ERROR, "$broken: unknown field 'latenzy'; did you mean latency?", (0, 7)),
+        ("$nested", Status.ERROR, "$nested: no saved filter $slow", (0, 7)),
+        ("$slow latency", Status.ERROR, 'expected "and" or "or", found \'latency\'', (6, 13)),
+    ],
+)
+def test_what_is_wrong_with_a_saved_filter_is_told(
+    text: str, status: Status, message: str, span: tuple[int, int]
+) -> None:
+    result = parse(text, SAVED)
+    assert (result.status, result.message, result.span, result.expression) == (status, message, span, None)
+
+
+def test_saved_filters_are_completed() -> None:
+    found = complete("error and $sl", saved=SAVED)
+    assert [(one.text, one.doc) for one in found.candidates] == [("$slow", SAVED["slow"]), ("$slower", SAVED["slower"])]
+    assert found.accept("error and $sl", found.candidates[0])[0] == "error and $slow"

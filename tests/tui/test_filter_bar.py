@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.screen import assert_snapshot, grid
+from tui.app import KproxyApp
+from tui.preferences import Preferences
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.suggestions import Suggestions
+
+
+def bar(app: KproxyApp) -> FilterBar:
+    return app.main.query_one(FilterBar)
+
+
+def offered(app: KproxyApp) -> list[str]:
+    return [one.text for one in app.main.query_one(Suggestions)._candidates]
+
+
+async def type_in(pilot: Pilot[bool], text: str) -> None:
+    """Type and wait for the bar to have judged it."""
+    await pilot.press(*text)
+    app = pilot.app
+    assert isinstance(app, KproxyApp)
+    bar(app)._quiet()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40), (200, 60)])
+async def test_values_of_the_capture_are_suggested_with_counts(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "api == ")
+        assert_snapshot(app, f"filter-suggestions-{size[0]}x{size[1]}")
+        assert offered(app)[0] == "Heartbeat"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not app.main.query_one(Suggestions).display
+
+
+async def test_tab_takes_what_is_marked_and_enter_applies_the_line(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "ap")
+        await pilot.press("tab")
+        assert bar(app).input.value == "api"
+        await pilot.press("tab")
+        assert bar(app).input.value == "api == "
+        await type_in(pilot, "Met")
+        await pilot.press("tab")
+        assert bar(app).input.value == "api == Metadata"
+        assert app.main.pane.count == 60
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.main.pane.count == 2
+        assert not app.main.query_one(Suggestions).display
+        assert app.focused is app.main.pane
+
+
+async def test_down_goes_into_the_suggestions_and_enter_takes_one(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "client.id == ")
+        texts = offered(app)
+        await pilot.press("down", "down", "up", "enter")
+        await pilot.pause()
+        assert bar(app).input.value == f"client.id == {texts[0]}"
+        assert app.main.pane.count == 60
+        assert app.focused is bar(app).input
+
+
+async def test_history_outlives_the_process(index: Path, tmp_path: Path) -> None:
+    preferences = Preferences(state=tmp_path / "state")
+    app = KproxyApp(index, ascii_only=False, preferences=preferences)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f", *"error", "enter", "ctrl+x", "f", *"api == Produce", "enter", "f", "up")
+        assert bar(app).input.value == "error"
+    app = KproxyApp(index, ascii_only=False, preferences=preferences)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f", *"topi", "up")
+        assert bar(app).input.value == "api == Produce"
+        await pilot.press("up", "up", "up")
+        assert bar(app).input.value == "error"
+        await pilot.press("down", "down")
+        assert bar(app).input.value == "topi"
+
+
+async def test_a_saved_filter_stands_for_its_text(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False, preferences=Preferences(filters={"meta": "api == Metadata", "bad": "ap"}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "$")
+        assert offered(app) == ["$meta", "$bad"] or offered(app) == ["$bad", "$meta"]
+        await pilot.press(*"meta or error", "enter")
+        await pilot.pause()
+        shown = app.main.pane.count
+        assert shown > 2
+        assert "[f: $meta or error]" in "\n".join(grid(app))
+        await pilot.press("f", "ctrl+u", *"$bad", "enter")
+        await pilot.pause()
+        assert "$bad: unknown field 'ap'" in grid(app)[2] or "$bad: 'ap'" in grid(app)[2]
+        assert app.main.pane.count == shown

@@ -1,0 +1,35 @@
+"""The values of fields in an index with their counts, counted in slices so that keys have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from decoders.schema import Definitions
+
+
+class SlicedCounts:
+    """`decoders.filters.Seen` that answers at once with what is counted by now; `advance` counts on."""
+
+    def __init__(self, index: IndexReader, definitions: Definitions) -> None:
+        from captures.index.filtering import SeenValues
+
+        self._values = SeenValues(index, definitions)
+        self.asked: set[str] = set()
+        """Fields whose values were wanted since `forget_asked`."""
+
+    def __call__(self, name: str) -> Iterable[tuple[str, int]]:
+        if name not in self.asked:
+            self._values.advance(name)
+        self.asked.add(name)
+        return self._values.so_far(name)
+
+    def forget_asked(self) -> None:
+        """Count on only what is asked for from now on."""
+        self.asked.clear()
+
+    def advance(self) -> bool:
+        """Count a slice of what was asked for; True where rows are left."""
+        return bool([name for name in self.asked if self._values.advance(name)])

@@ -1,0 +1,113 @@
+"""What the interface keeps from one run to the next, in the user's state directory: lines entered, saved filters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+MOST_LINES = 500
+"""Lines of a history that are kept, the newest."""
+MOST_CHARACTERS = 4096
+"""Longer lines are not kept."""
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, readable by its owner alone. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class History:
+    """Lines that were entered, oldest first, each once; in a file where there is one.
+
+    Where the file cannot be read or written, lines last as long as the process. What other processes add is kept.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lines: list[str] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        if self._lines is None:
+            self._lines = self._stored()
+        return self._lines
+
+    def add(self, line: str) -> None:
+        """Put a line at the end."""
+        if not line or len(line) > MOST_CHARACTERS or not line.isprintable():
+            return
+        kept = self.lines if self._path is None else self._stored() or self.lines
+        self._lines = [*(one for one in kept if one != line), line][-MOST_LINES:]
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                _write(self._path, "".join(f"{one}\n" for one in self._lines))
+
+    def _stored(self) -> list[str]:
+        if self._path is None:
+            return []
+        return [line for line in _read(self._path).split("\n") if line and line.isprintable()][-MOST_LINES:]
+
+
+class SavedFilters(Mapping[str, str]):
+    """Filters by name: those of the configuration, and over them those that were saved here, in a JSON file."""
+
+    def __init__(self, configured: Mapping[str, str] | None = None, path: Path | None = None) -> None:
+        self._configured = dict(configured or {})
+        self._path = path
+        self._own = self._stored()
+
+    def __getitem__(self, name: str) -> str:
+        return self._own[name] if name in self._own else self._configured[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({**self._configured, **self._own}))
+
+    def __len__(self) -> int:
+        return len({**self._configured, **self._own})
+
+    def save(self, name: str, text: str) -> None:
+        """Keep a filter under a name. Raises OSError where it cannot be written."""
+        self._own = {**self._own, **self._stored(), name: text}
+        self._store()
+
+    def delete(self, name: str) -> bool:
+        """Forget a filter that was saved here; False where there is none. Raises OSError."""
+        self._own = {**self._own, **self._stored()}
+        if self._own.pop(name, None) is None:
+            return False
+        self._store()
+        return True
+
+    def _store(self) -> None:
+        if self._path is not None:
+            _write(self._path, json.dumps(self._own, indent=1, ensure_ascii=False) + "\n")
+
+    def _stored(self) -> dict[str, str]:
+        if self._path is None:
+            return {}
+        try:
+            found = json.loads(_read(self._path) or "{}")
+        except ValueError:
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        return {name: text for name, text in found.items() if isinstance(text, str) and text.isprintable()}

@@ -1,0 +1,22 @@
+"""What a user has set up for the interface, as the command that starts it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """`filters` are saved filters by name, `keymap` keys by the ids of actions ("list.open": "enter,o")."""
+
+    filters: Mapping[str, str] = field(default_factory=dict)
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    theme: str = "terminal"
+    state: Path | None = None
+    """Directory in which histories and saved filters are kept; None keeps nothing."""
+
+    def kept(self, name: str) -> Path | None:
+        """Where something is kept; None where nothing is."""
+        return None if self.state is None else self.state / name

@@ -1,0 +1,109 @@
+"""The line into which a filter is typed: what was applied before, and what could be typed next."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rich.highlighter import Highlighter
+from rich.style import Style
+from rich.text import Text
+from textual.message import Message
+from textual.widgets import Input
+
+from decoders.filters import Result
+from decoders.filters.parser import Status
+from tui import actions
+from tui.keeping import History
+from tui.widgets.suggestions import Suggestions
+
+
+class MarkError(Highlighter):
+    """Underlines the part of the text that the parser complains about."""
+
+    def __init__(self) -> None:
+        self.result: Result | None = None
+
+    def highlight(self, text: Text) -> None:
+        if self.result is not None and self.result.status is Status.ERROR:
+            start, end = self.result.span
+            text.stylize(Style(color="red", underline=True, bold=True), start, max(end, start + 1))
+
+
+class FilterInput(Input):
+    """Up and down go through what was applied before; down also into the suggestions, where nothing newer is left."""
+
+    CONTEXT: ClassVar[str] = "filter"
+    BINDINGS = actions.bindings("filter")
+
+    class Left(Message):
+        """The line is left without applying it."""
+
+    class SuggestionWanted(Message):
+        """Suggestions are to be shown now."""
+
+    class SuggestionTaken(Message):
+        """The marked suggestion is to be put in."""
+
+    def __init__(self, suggestions: Suggestions, history: History, **options: Any) -> None:
+        self.mark = MarkError()
+        super().__init__(highlighter=self.mark, compact=True, select_on_focus=False, **options)
+        self._suggestions = suggestions
+        self._history = history
+        self._back = 0
+        """How many lines back in the history."""
+        self._draft = ""
+        self._shown = ""
+
+    def remember(self, text: str) -> None:
+        self._history.add(text)
+        self._back = 0
+
+    def set_value(self, text: str) -> None:
+        self.value = self._shown = text
+        self.cursor_position = len(text)
+
+    def action_history(self, by: int) -> None:
+        """Go to an older line (-1) or a newer one (1)."""
+        if self.value != self._shown:
+            self._back = 0  # what is typed over an older line is the newest
+        lines = self._history.lines
+        if by < 0 and self._suggestions.chosen and self._suggestions.cursor > 0:
+            self._suggestions.choose(-1)
+            return
+        if by > 0 and not self._back:
+            self.action_choose(1)
+            return
+        back = self._back - by
+        if back > len(lines):
+            return
+        if not self._back:
+            self._draft = self.value
+            if back == 1 and lines[-1] == self.value and len(lines) > 1:
+                back = 2  # the filter that is applied is the newest line
+        self._back = back
+        self.set_value(lines[-back] if back else self._draft)
+
+    def action_choose(self, by: int) -> None:
+        """Mark the next (1) or previous (-1) suggestion."""
+        if self._suggestions.is_open:
+            self._suggestions.choose(by)
+        elif by > 0:
+            self.post_message(self.SuggestionWanted())
+
+    def action_accept(self) -> None:
+        if self._suggestions.candidate is not None:
+            self.post_message(self.SuggestionTaken())
+        else:
+            self.post_message(self.SuggestionWanted())
+
+    async def action_submit(self) -> None:
+        if self._suggestions.chosen and self._suggestions.candidate is not None:
+            self.post_message(self.SuggestionTaken())
+        else:
+            await super().action_submit()
+
+    def action_clear(self) -> None:
+        self.value = ""
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())

@@ -1,0 +1,106 @@
+"""What could be typed next, below the line that is typed into; it never has the focus."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+
+from decoders.filters import Candidate
+from tui import look
+from tui.cells import Cells
+from tui.widgets.lines import Lines
+
+MOST_ROWS = 10
+MOST_CELLS = 90
+LEFT = 7
+"""Column in which the list begins, so that candidates stand below what is typed."""
+MOST_TEXT = 44
+"""Cells of a candidate, beside what is said of it."""
+
+
+class Suggestions(Lines, can_focus=False):
+    """Candidates with their documentation or count; `chosen` tells whether the user has gone to one."""
+
+    CONTEXT = "filter"
+    DEFAULT_CSS = """
+    Suggestions { overlay: screen; constrain: inside; offset: 7 0; display: none; background: ansi_default; }
+    Suggestions.-open { display: block; }
+    """
+
+    class Taken(Message):
+        """A candidate was clicked."""
+
+    def __init__(self, cells: Cells) -> None:
+        super().__init__(cells)
+        self.chosen = False
+        self._candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self._candidates)
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The marked one; None where there is nothing that could be taken."""
+        if not self.is_open or not self._candidates:
+            return None
+        candidate = self._candidates[self.cursor]
+        return None if candidate.kind == "example" else candidate
+
+    def offer(self, candidates: tuple[Candidate, ...]) -> None:
+        """Show candidates, none for no list; where they are the same with new counts, the marked one stays."""
+        marked = self._candidates[self.cursor].text if self.chosen and self._candidates else None
+        self._candidates = candidates
+        texts = [one.text for one in candidates]
+        self.cursor = texts.index(marked) if marked in texts else 0
+        self.chosen = marked in texts
+        if candidates:
+            width = self.app.size.width
+            self.styles.height = min(MOST_ROWS, len(candidates))
+            self.styles.width = min(MOST_CELLS, width - LEFT)
+        self.set_class(bool(candidates), "-open")
+        self.content_changed()
+
+    def close(self) -> None:
+        self.chosen = False
+        self.offer(())
+
+    def choose(self, by: int) -> None:
+        """Mark another candidate; the first step marks the first."""
+        self.move_to(self.cursor + by if self.chosen else max(0, self.cursor + by - 1))
+        self.chosen = True
+        self.refresh_line(self.cursor)
+
+    def cursor_style(self) -> Style:
+        return look.CURSOR if self.chosen else look.CURSOR_AWAY
+
+    def line_key(self, index: int) -> None:
+        del index  # counts change while the list is open
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        one = self._candidates[index]
+        edge = self.cells.glyph("│")
+        mark = ">" if index == self.cursor else " "
+        texts = max((len(each.text) for each in self._candidates[:MOST_ROWS]), default=0)
+        room = max(1, min(MOST_TEXT, texts, width // 2))
+        text = self.cells.fit(one.text, max(room, min(len(one.text), width // 2)))
+        said = f"{one.count:,}" if one.count is not None else "for example" if one.kind == "example" else one.doc
+        rest = width - len(text) - 5
+        style = look.DIM if one.kind == "example" else look.PLAIN
+        return [
+            Segment(f"{edge}{mark}", look.DIM),
+            Segment(text, style),
+            Segment("  "),
+            Segment(self.cells.fit(said, rest), look.DIM),
+            Segment(edge, look.DIM),
+        ]
+
+    def clicked(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Taken())
