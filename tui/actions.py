@@ -7,11 +7,13 @@ of the widget of that context. A key means one thing in a pane: those of its scr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from textual.binding import Binding, BindingType
+
+from tui.action import Action
+from tui.filter_actions import FILTERING
 
 CONTEXTS = {
     "list": "Exchange list",
@@ -24,29 +26,13 @@ CONTEXTS = {
     "outline": "Lines",
     "find": "Find",
     "help": "Help",
+    "menu": "Menu",
+    "forms": "Filter by",
+    "filtering": "Filtering",
     "exchanges": "Exchanges",
     "app": "Everywhere",
 }
 """Contexts and how the help screen calls them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing a key does. `handler` is "name" or "name(arguments)" of the context's widget."""
-
-    id: str
-    title: str
-    help: str
-    keys: tuple[str, ...]
-    context: str
-    handler: str
-    bar: bool = False
-    """Whether the help bar shows it (the help screen shows all)."""
-    enabled: Callable[[Any], bool] | None = None
-    """Asked with the context's widget; a disabled action does nothing and is not in the help bar."""
-    priority: bool = False
-    bar_key: str = ""
-    """What the help bar shows for the key, where it speaks for several actions."""
 
 
 def _moves(context: str, what: str) -> tuple[Action, ...]:
@@ -212,36 +198,9 @@ ACTIONS: tuple[Action, ...] = (
         "view_as",
         bar=True,
     ),
-    Action("filter.apply", "Apply", "Show what the filter selects.", ("enter",), "filter", "submit", bar=True),
-    Action("filter.leave", "Leave", "Leave the bar; what was applied stays.", ("escape",), "filter", "leave", bar=True),
-    Action(
-        "filter.complete",
-        "Complete",
-        "Put in the marked suggestion; without suggestions show them.",
-        ("tab",),
-        "filter",
-        "accept",
-        bar=True,
-    ),
-    Action(
-        "filter.older",
-        "Older",
-        "The filter that was applied before this one.",
-        ("up",),
-        "filter",
-        "history(-1)",
-        bar=True,
-    ),
-    Action(
-        "filter.newer",
-        "Choose",
-        "The filter that was applied after this one; at the newest go down the suggestions, enter takes one.",
-        ("down",),
-        "filter",
-        "history(1)",
-        bar=True,
-    ),
-    Action("filter.clear", "Clear", "Empty the line.", ("ctrl+u",), "filter", "clear", bar=True),
+    *FILTERING,
+    *_moves("menu", "line"),
+    _last("menu", "Last line."),
     *_moves("outline", "line"),
     _last("outline", "Last line."),
     Action("outline.page-space", "Page down", "One page down.", ("space",), "outline", "page(1)"),
@@ -305,18 +264,6 @@ ACTIONS: tuple[Action, ...] = (
         bar=True,
     ),
     Action(
-        "exchanges.filter", "Filter", "Edit the display filter.", ("f", "slash"), "exchanges", "edit_filter", bar=True
-    ),
-    Action(
-        "exchanges.filter-clear",
-        "Clear filter",
-        "Show every exchange again.",
-        ("ctrl+x",),
-        "exchanges",
-        "clear_filter",
-        enabled=lambda screen: screen.filtered,
-    ),
-    Action(
         "exchanges.pause",
         "Pause",
         "Stop or resume taking new exchanges onto the screen; traffic and recording go on.",
@@ -353,6 +300,11 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 KEY_TEXT = {
+    "exclamation_mark": "!",
+    "ampersand": "&",
+    "vertical_line": "|",
+    "tilde": "~",
+    "circumflex_accent": "^",
     "question_mark": "?",
     "slash": "/",
     "backslash": "\\",

@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 
 from tui import actions
+from tui.action import Action
 from tui.app import KproxyApp
 from tui.screens.base import KproxyScreen
 from tui.screens.exchanges import ExchangesScreen
+from tui.screens.filtering import FilteringScreen
 from tui.screens.help import HelpLines
+from tui.screens.menu import FilterMenu, MenuLines
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.filter_line import FilterInput
@@ -28,9 +31,21 @@ HANDLERS = {
     "outline": Outline,
     "find": FindInput,
     "help": HelpLines,
+    "menu": MenuLines,
+    "forms": FilterMenu,
+    "filtering": FilteringScreen,
     "exchanges": ExchangesScreen,
     "app": KproxyScreen,
 }
+
+
+ABOVE: dict[str, tuple[str, ...]] = {
+    # a line that is typed into, and a screen of its own, take their keys first
+    **dict.fromkeys(("filter", "find", "help", "menu"), ()),
+    "forms": ("menu",),
+    "outline": ("app",),
+}
+"""Contexts whose keys hold in another one too, where these are not those of the exchanges screen."""
 
 
 def test_every_context_has_actions_and_a_title() -> None:
@@ -43,14 +58,15 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize("action", actions.ACTIONS, ids=lambda action: action.id)
-def test_an_action_has_title_help_keys_and_a_handler(action: actions.Action) -> None:
+def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
     assert action.title
     assert action.help.endswith(".")
     assert action.keys
     name = action.handler.partition("(")[0]
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
-        widget, name = ExchangesScreen, name.removeprefix("screen.")
+        screens = {"menu": FilterMenu}
+        widget, name = screens.get(action.context, ExchangesScreen), name.removeprefix("screen.")
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")
     assert callable(getattr(widget, f"action_{name}"))
@@ -60,10 +76,8 @@ def test_an_action_has_title_help_keys_and_a_handler(action: actions.Action) -> 
 def test_a_key_means_one_thing_in_a_pane(context: str) -> None:
     own = [key for action in actions.of(context) for key in action.keys]
     assert len(own) == len(set(own))
-    if context in {"filter", "find", "help"}:
-        return  # a line that is typed into, and a screen of its own, take their keys first
-    above = ("app",) if context in {"outline", "exchanges"} else ("app", "exchanges")
-    everywhere = {key for name in above for action in actions.of(name) for key in action.keys}
+    above = ABOVE.get(context, ("app", "filtering", "exchanges"))
+    everywhere = {key for name in above if name != context for action in actions.of(name) for key in action.keys}
     assert not everywhere & set(own)
 
 
@@ -78,7 +92,7 @@ def test_every_action_has_a_key_without_control() -> None:
     }
     # pause, redraw and their like become commands of the command line, which is for later
     assert only_control <= {
-        "exchanges.pause", "app.redraw", "exchanges.filter-clear", "app.interrupt", "exchanges.pane-previous",
+        "exchanges.pause", "app.redraw", "filtering.clear", "app.interrupt", "exchanges.pane-previous",
         "filter.clear",
         *(action.id for action in actions.ACTIONS if action.id.endswith(("half-up", "half-down"))),
     }  # fmt: skip

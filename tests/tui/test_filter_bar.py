@@ -106,3 +106,46 @@ async def test_a_saved_filter_stands_for_its_text(index: Path) -> None:
         await pilot.pause()
         assert "$bad: unknown field 'ap'" in grid(app)[2] or "$bad: 'ap'" in grid(app)[2]
         assert app.main.pane.count == shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_what_a_row_can_be_filtered_by(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("j", "j", "j", "equals_sign")
+        await pilot.pause()
+        assert_snapshot(app, f"filter-menu-{size[0]}x{size[1]}")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not app.main.filtered
+
+
+async def test_a_field_is_filtered_by_in_every_form(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "j", "j", "enter", "G", "equals_sign", "enter")
+        await pilot.pause()
+        first = bar(app).applied
+        assert first.startswith("response.body.")
+        shown = app.main.pane.count
+        assert 0 < shown < 60
+        await pilot.press("equals_sign", "exclamation_mark")
+        await pilot.pause()
+        assert bar(app).applied == f"not {first}"
+        await pilot.press("equals_sign", "vertical_line")
+        await pilot.pause()
+        assert bar(app).applied.startswith(f"not {first} or ")
+        assert app.main.pane.count > shown
+
+
+async def test_a_prepared_filter_changes_nothing_until_it_is_applied(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("equals_sign", "tab", "equals_sign")
+        await pilot.pause()
+        assert app.focused is bar(app).input
+        assert (bar(app).input.value, bar(app).applied) == ("api == Metadata", "")
+        assert app.main.pane.count == 60
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.main.pane.count == 2

@@ -24,7 +24,7 @@ from tui.matching import View
 from tui.opened import Opener
 from tui.presenter import Presenter
 from tui.rows import RowText
-from tui.screens.base import KproxyScreen
+from tui.screens.filtering import FilteringScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
@@ -47,8 +47,8 @@ WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
 
 
-class ExchangesScreen(KproxyScreen):
-    CONTEXTS = ("app", "exchanges")
+class ExchangesScreen(FilteringScreen):
+    CONTEXTS = ("app", "filtering", "exchanges")
     BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }
@@ -81,26 +81,19 @@ class ExchangesScreen(KproxyScreen):
         saved: SavedFilters | None = None,
         history: History | None = None,
     ) -> None:
-        super().__init__(cells, captions)
-        self._saved = SavedFilters() if saved is None else saved
-        self._history = history
+        super().__init__(cells, captions, filter_text, saved, history)
         self._viewers = viewers
         self._arrived = arrived or Event()
         self._directory = directory
         self._live = live
-        self._first_filter = filter_text
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
-        self._index: IndexReader | None = None
         self._presenter: Presenter | None = None
-        self._paused = False
         self._maximised = False
         self._generation: str | None = None
         self._return_to: int | None = None
         """Index row that the cursor was on when the indexer was started again."""
         self._ticks = 0
-        self._came_from: str | None = None
-        """The screen that led here, to which going back leads."""
 
     def compose(self) -> ComposeResult:
         with Container(id="root"):
@@ -133,14 +126,6 @@ class ExchangesScreen(KproxyScreen):
     # what the rest asks
 
     @property
-    def pane(self) -> ExchangeList:
-        return self.query_one(ExchangeList)
-
-    @property
-    def detail(self) -> Detail:
-        return self.query_one(Detail)
-
-    @property
     def reading(self) -> bool:
         """The detail has the screen, alone or shared, and was opened."""
         return self._root.has_class("-reading")
@@ -148,10 +133,6 @@ class ExchangesScreen(KproxyScreen):
     @property
     def detail_shown(self) -> bool:
         return self._root.has_class("-reading") or self._root.has_class("-split")
-
-    @property
-    def filtered(self) -> bool:
-        return self.pane.view is not None and self.pane.view.filtered
 
     # the index
 
@@ -225,12 +206,6 @@ class ExchangesScreen(KproxyScreen):
         self.query_one(FilterBar).use(SlicedCounts(index, self._definitions))
         self.pane.view = self._pending_view(index)
         return True
-
-    def _pending_view(self, index: IndexReader) -> View:
-        from decoders.filters import parse
-
-        expression = parse(self._first_filter, self._saved).expression if self._first_filter else None
-        return View(index, self._definitions, expression, self._first_filter if expression else "")
 
     def _scan_on(self, view: View) -> None:
         """Test the next chunk, then let the keys have their turn."""
@@ -353,11 +328,6 @@ class ExchangesScreen(KproxyScreen):
             self.notify("the filter hid the exchange: cleared", timeout=3)
         return True
 
-    def filter_by(self, text: str, came_from: str) -> None:
-        """Show what a filter selects."""
-        self._came_from = came_from
-        self.query_one(FilterBar).set_text(text)
-
     def chosen(self) -> None:
         """The user has come by the screen's own key: going back leads nowhere else."""
         self._came_from = None
@@ -389,33 +359,7 @@ class ExchangesScreen(KproxyScreen):
         event.stop()
         self._show_chrome()
 
-    @on(FilterBar.Applied)
-    def _filter_applied(self, event: FilterBar.Applied) -> None:
-        event.stop()
-        if self._index is None:
-            self._first_filter = event.text
-            return
-        old = self.pane.view
-        view = View(self._index, self._definitions, event.result.expression, event.text)
-        limit = self.pane.view.scanned if self._paused and self.pane.view else self._index.count
-        left = view.scan(limit)
-        self.pane.show(view)
-        if old is not None:
-            old.close()
-        if left:
-            self._scan_on(view)
-        if isinstance(self.focused, FilterInput):
-            self._leave_filter()
-        self._show_chrome()
-
-    @on(FilterBar.Left)
-    def _filter_left(self, event: FilterBar.Left) -> None:
-        event.stop()
-        self.query_one(FilterBar).restore()
-        self._leave_filter()
-
-    def _leave_filter(self) -> None:
-        self.set_focus(None)
+    def _focus_panes(self) -> None:
         if self.reading and not self._root.has_class("-split"):
             self.detail.panes[0].focus()
         else:
@@ -432,12 +376,6 @@ class ExchangesScreen(KproxyScreen):
     def action_tab(self, by: int) -> None:
         self.detail.choose(by)
         self._show_selected()
-
-    def action_edit_filter(self) -> None:
-        self.query_one(FilterBar).edit()
-
-    def action_clear_filter(self) -> None:
-        self.query_one(FilterBar).set_text("")
 
     def action_pause(self) -> None:
         self._paused = not self._paused

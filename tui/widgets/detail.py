@@ -114,6 +114,11 @@ class Detail(Vertical):
         """The side this tab shows, None where it is not a frame's."""
         return SIDES.get(self.tab)
 
+    @property
+    def side_name(self) -> str:
+        """The side's name, "request" or "response"; "" where `side` is None."""
+        return self.tab.lower() if self.side is not None else ""
+
     def choose(self, by: int) -> None:
         """Go `by` tabs to the right."""
         focused = self.screen.focused in self.panes

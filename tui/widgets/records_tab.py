@@ -67,6 +67,10 @@ class RecordsTab(Container):
     def lay_out(self, width: int) -> None:
         self.set_class(width >= SIDE_BY_SIDE, "-side")
 
+    def withholds(self, line: RecordLine) -> bool:
+        """Whether what a record says is withheld."""
+        return self._choices.withholds(line.place.topic)
+
     def viewers_changed(self) -> None:
         """Ask the viewers again for what is on screen."""
         self.table.content_changed()

@@ -1,0 +1,166 @@
+"""The filter of the exchanges screen: the bar, what is applied, and what things on screen can be filtered by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.widget import Widget
+
+from tui import actions
+from tui.captions import Captions
+from tui.cells import Cells
+from tui.clauses import Clause, RowClauses, node_clauses, record_clauses
+from tui.keeping import History, SavedFilters
+from tui.matching import View
+from tui.records import RecordLine
+from tui.screens.base import KproxyScreen
+from tui.widgets.detail import Detail
+from tui.widgets.exchange_list import ExchangeList
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.filter_line import FilterInput
+
+if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from decoders.schema import Definitions
+    from tui.screens.menu import Asked
+
+
+class FilteringScreen(KproxyScreen):
+    """A screen with an exchange list, its filter bar and a detail; a subclass gives them rows."""
+
+    BINDINGS: ClassVar = actions.bindings("filtering")
+
+    _definitions: Definitions
+
+    def __init__(
+        self,
+        cells: Cells,
+        captions: Captions,
+        filter_text: str,
+        saved: SavedFilters | None,
+        history: History | None,
+    ) -> None:
+        super().__init__(cells, captions)
+        self._first_filter = filter_text
+        self._saved = SavedFilters() if saved is None else saved
+        self._history = history
+        self._index: IndexReader | None = None
+        self._paused = False
+        self._came_from: str | None = None
+        """The screen that led here, to which going back leads."""
+
+    @property
+    def pane(self) -> ExchangeList:
+        return self.query_one(ExchangeList)
+
+    @property
+    def detail(self) -> Detail:
+        return self.query_one(Detail)
+
+    @property
+    def bar(self) -> FilterBar:
+        return self.query_one(FilterBar)
+
+    @property
+    def filtered(self) -> bool:
+        return self.pane.view is not None and self.pane.view.filtered
+
+    # what a subclass does
+
+    def _scan_on(self, view: View) -> None:
+        """Test the next chunk of a view's rows."""
+        raise NotImplementedError
+
+    def _show_chrome(self) -> None:
+        """Paint the lines around the panes."""
+        raise NotImplementedError
+
+    def _focus_panes(self) -> None:
+        """Give the focus to what is read, after the bar."""
+        raise NotImplementedError
+
+    # the filter
+
+    def filter_by(self, text: str, came_from: str) -> None:
+        """Show what a filter selects."""
+        self._came_from = came_from
+        self.bar.set_text(text)
+
+    def _pending_view(self, index: IndexReader) -> View:
+        """The first view of an index, by the filter that was asked for before there was one."""
+        from decoders.filters import parse
+
+        expression = parse(self._first_filter, self._saved).expression if self._first_filter else None
+        return View(index, self._definitions, expression, self._first_filter if expression else "")
+
+    @on(FilterBar.Applied)
+    def _filter_applied(self, event: FilterBar.Applied) -> None:
+        event.stop()
+        if self._index is None:
+            self._first_filter = event.text
+            return
+        old = self.pane.view
+        view = View(self._index, self._definitions, event.result.expression, event.text)
+        limit = self.pane.view.scanned if self._paused and self.pane.view else self._index.count
+        left = view.scan(limit)
+        self.pane.show(view)
+        if old is not None:
+            old.close()
+        if left:
+            self._scan_on(view)
+        if isinstance(self.focused, FilterInput):
+            self._leave_filter()
+        self._show_chrome()
+
+    @on(FilterBar.Left)
+    def _filter_left(self, event: FilterBar.Left) -> None:
+        event.stop()
+        self.bar.restore()
+        self._leave_filter()
+
+    def _leave_filter(self) -> None:
+        self.set_focus(None)
+        self._focus_panes()
+
+    def action_edit_filter(self) -> None:
+        self.bar.edit()
+
+    def action_clear_filter(self) -> None:
+        self.bar.set_text("")
+
+    # by what is on screen
+
+    def action_filter_menu(self) -> None:
+        """Offer what the thing under the cursor can be filtered by."""
+        from tui.screens.menu import FilterMenu
+
+        clauses = self._clauses()
+        if clauses:
+            self.app.push_screen(FilterMenu(self._cells, clauses, self.bar.applied, self._saved), self._filter_asked)
+        else:
+            self.notify("nothing here to filter by", timeout=3)
+
+    def _filter_asked(self, asked: Asked | None) -> None:
+        if asked is None:
+            return
+        if asked.prepared:
+            self.bar.prepare(asked.text)
+        else:
+            self.bar.set_text(asked.text)
+
+    def _clauses(self) -> list[Clause]:
+        """Filters that the focused pane suggests, then those of the exchange."""
+        found = self._clauses_of(self.focused)
+        row = self.pane.selected
+        if self._index is not None and row is not None:
+            found += RowClauses(self._index, self._definitions).of(row)
+        return list({clause.text: clause for clause in found}.values())
+
+    def _clauses_of(self, pane: Widget | None) -> list[Clause]:
+        detail = self.detail
+        if pane in {detail.fields, detail.hex} and detail.fields.node is not None and detail.side is not None:
+            return node_clauses(detail.fields.node, detail.side_name)
+        if pane in detail.records.panes and isinstance(line := detail.records.table.line, RecordLine):
+            return record_clauses(line, withheld=detail.records.withholds(line))
+        return []

@@ -1,0 +1,151 @@
+"""Menus: a list of choices over the whole screen, of which one is taken with a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.screen import ModalScreen
+
+from tui import actions, look
+from tui.cells import Cells
+from tui.clauses import FORMS, Clause, joined
+from tui.widgets.chrome import Bar, HelpBar
+from tui.widgets.lines import Lines
+
+T = TypeVar("T")
+
+
+class Choice(NamedTuple):
+    """A line of a menu."""
+
+    name: str
+    text: str
+
+
+class MenuLines(Lines):
+    """Choices; `names` is how wide their names are."""
+
+    CONTEXT = "menu"
+    BINDINGS = actions.bindings("menu")
+
+    class Taken(Message):
+        """The line under the cursor was clicked twice, or entered."""
+
+    def __init__(self, cells: Cells, choices: Sequence[Choice], **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._choices = choices
+        self._names = max((len(choice.name) for choice in choices), default=0)
+
+    @property
+    def count(self) -> int:
+        return len(self._choices)
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        choice = self._choices[index]
+        names = min(self._names + 2, width // 2)
+        return [
+            Segment(self.cells.fit(f" {choice.name}", names + 1), look.NAME),
+            Segment(self.cells.fit(choice.text, width - names - 1)),
+        ]
+
+    def clicked(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.action_take()
+
+    def action_take(self) -> None:
+        self.post_message(self.Taken())
+
+
+class MenuScreen(ModalScreen[T], Generic[T]):
+    """A title, the choices, what is said of them, keys. A subclass says what taking one answers."""
+
+    CONTEXTS: ClassVar[tuple[str, ...]] = ("menu",)
+    BINDINGS: ClassVar = []
+    DEFAULT_CSS = """
+    MenuScreen { background: ansi_default; layout: vertical; }
+    """
+
+    def __init__(self, cells: Cells, title: str, choices: Sequence[Choice], at: int = 0) -> None:
+        super().__init__()
+        self._cells = cells
+        self._title = title
+        self._choices = choices
+        self._at = at
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._cells, fill=look.TITLE, id="menu-title")
+        yield MenuLines(self._cells, self._choices)
+        yield Bar(self._cells, id="menu-said")
+        yield HelpBar(self._cells)
+
+    def on_mount(self) -> None:
+        self.lines.focus()
+        self.lines.move_to(self._at)
+        self.told()
+
+    @property
+    def lines(self) -> MenuLines:
+        return self.query_one(MenuLines)
+
+    def told(self) -> None:
+        """Say what there is to say."""
+        self.query_one("#menu-title", Bar).show(([(f" {self._title}", look.TITLE)], [("esc back ", look.TITLE)]))
+        self.query_one(HelpBar).show_for("menu", self.lines, self)
+
+    def on_menu_lines_taken(self, event: MenuLines.Taken) -> None:
+        event.stop()
+        self.taken(self.lines.cursor)
+
+    def taken(self, index: int) -> None:
+        """A choice was taken."""
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class Asked(NamedTuple):
+    """A filter to be applied, or only to be put into the line (`prepared`)."""
+
+    text: str
+    prepared: bool
+
+
+class FilterMenu(MenuScreen[Asked | None]):
+    """Joins a clause to the filter that is applied, in the way that the key says."""
+
+    CONTEXTS: ClassVar[tuple[str, ...]] = ("forms", "menu")
+    BINDINGS: ClassVar = actions.bindings("forms")
+
+    def __init__(
+        self, cells: Cells, clauses: Sequence[Clause], applied: str, saved: Mapping[str, str], at: int = 0
+    ) -> None:
+        super().__init__(cells, "Filter by", [Choice(*clause) for clause in clauses], at)
+        self._applied = applied
+        self._saved = saved
+        self._prepares = False
+
+    def told(self) -> None:
+        super().told()
+        words = "only put into the line" if self._prepares else "applied at once"
+        applied = f" now: {self._applied}" if self._applied else " now: no filter"
+        self.query_one("#menu-said", Bar).show(([(applied, look.PLAIN)], [(f"{words} (tab) ", look.BOLD)]))
+
+    def taken(self, index: int) -> None:
+        self._answer(index, "selected")
+
+    def action_form(self, form: str) -> None:
+        self._answer(self.lines.cursor, form)
+
+    def action_prepare(self) -> None:
+        self._prepares = not self._prepares
+        self.told()
+
+    def _answer(self, index: int, form: str) -> None:
+        text = joined(self._applied, FORMS[form], self._choices[index].text, self._saved)
+        self.dismiss(Asked(text, self._prepares))
