@@ -1,5 +1,5 @@
-"""Writes the reference pages that are made from the code's own tables: docs/cli.md, docs/filters.md and
-docs/tables.md.
+"""Writes the reference pages that are made from the code's own tables: docs/cli.md, docs/filters.md,
+docs/keys.md and docs/tables.md.
 
 python -m tools.docs
 """
@@ -18,6 +18,8 @@ from decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import COMMANDS, load, main
+from tui.actions import ALONE, CONTEXTS, of
+from tui.keymap import key_text
 
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
@@ -210,6 +212,30 @@ Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `ex
 {tables}"""
 
 
+KEYS_PAGE = """\
+{made}
+
+# Keys of the terminal UI
+
+`?` shows them, the focused pane's first; `:` (or `ctrl+p`) finds every action by its name and runs it. A pane's keys
+hold while it has the focus.
+
+An action's id in the configuration gives it other keys, several with spaces between them. One that another action has
+where both could be meant is refused, with a warning:
+
+```toml
+[keymap]
+"list.tail" = "t"
+"app.help" = "? f1"
+```
+
+Every action is a command of the command line, and every menu has its key. The mouse: a click selects, a double click
+opens, the wheel scrolls, the right button shows what can be done there. Shift and drag selects text with the terminal's
+own means.
+
+{contexts}"""
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -267,7 +293,24 @@ def tables() -> str:
     return TABLES_PAGE.format(made=MADE, place=PLACE, tables=_lines(lines).rstrip() + "\n")
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "filters.md": filters, "tables.md": tables}
+def keys() -> str:
+    """docs/keys.md: every action of the terminal UI."""
+    lines: list[str] = []
+    for context, title in CONTEXTS.items():
+        rows = [
+            (
+                " ".join(f"`{key_text(key)}`" for key in action.keys),
+                action.help,
+                "" if context in ALONE else f"`{f'{action.command} {action.argument}'.rstrip()}`",
+                f"`{action.id}`" if action.keys else "",
+            )
+            for action in of(context)
+        ]
+        lines += [f"## {title}", "", *_table(("keys", "what it does", "command", "id"), rows)]
+    return KEYS_PAGE.format(made=MADE, contexts=_lines(lines).rstrip() + "\n")
+
+
+PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "filters.md": filters, "keys.md": keys, "tables.md": tables}
 
 
 def write() -> None:

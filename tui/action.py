@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+EVERYWHERE = frozenset({"app", "exchanges", "filtering"})
+"""Contexts that are no pane's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -24,3 +27,13 @@ class Action:
     priority: bool = False
     bar_key: str = ""
     """What the help bar shows for the key, where it speaks for several actions."""
+    name: str = ""
+    """What it is called on the command line, where that is not its id (see `command`)."""
+    argument: str = ""
+    """What stands after the name on the command line ("EXPR"); the handler is called with it, as text."""
+
+    @property
+    def command(self) -> str:
+        """The name on the command line: that of an action that holds in all panes stands without its context."""
+        context, _, rest = self.id.partition(".")
+        return self.name or (rest if context in EVERYWHERE else f"{context} {rest}")

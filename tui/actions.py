@@ -26,8 +26,9 @@ CONTEXTS = {
     "outline": "Lines",
     "find": "Find",
     "help": "Help",
+    "command": "Command",
     "menu": "Menu",
-    "forms": "Filter by",
+    "forms": "Joining filters",
     "filtering": "Filtering",
     "exchanges": "Exchanges",
     "app": "Everywhere",
@@ -201,6 +202,11 @@ ACTIONS: tuple[Action, ...] = (
     *FILTERING,
     *_moves("menu", "line"),
     _last("menu", "Last line."),
+    Action("command.run", "Run", "Run what is marked.", ("enter",), "command", "submit", bar=True),
+    Action("command.complete", "Complete", "Take what is marked into the line.", ("tab",), "command", "take", bar=True),
+    Action("command.down", "Down", "Mark the next one.", ("down",), "command", "choose(1)", bar=True),
+    Action("command.up", "Up", "Mark the one before.", ("up",), "command", "choose(-1)", bar=True),
+    Action("command.leave", "Back", "Run nothing.", ("escape", "ctrl+c"), "command", "screen.close", bar=True),
     *_moves("outline", "line"),
     _last("outline", "Last line."),
     Action("outline.page-space", "Page down", "One page down.", ("space",), "outline", "page(1)"),
@@ -284,6 +290,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("exchanges.pane-next", "Pane", "Next pane.", ("tab",), "exchanges", "pane(1)", bar=True),
     Action("exchanges.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "exchanges", "pane(-1)"),
     *_screens(),
+    Action(
+        "app.command",
+        "Command",
+        "Find any action by its name and run it, or type a command with what it takes.",
+        ("colon", "ctrl+p"),
+        "app",
+        "command",
+        bar=True,
+    ),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
     Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
     Action(
@@ -299,32 +314,21 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.interrupt", "Quit", "Twice in a row leaves at once.", ("ctrl+c",), "app", "interrupt"),
 )
 
-KEY_TEXT = {
-    "exclamation_mark": "!",
-    "ampersand": "&",
-    "vertical_line": "|",
-    "tilde": "~",
-    "circumflex_accent": "^",
-    "question_mark": "?",
-    "slash": "/",
-    "backslash": "\\",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-    "asterisk": "*",
-    "equals_sign": "=",
-    "underscore": "_",
-    "escape": "esc",
-    "pagedown": "pgdn",
-    "pageup": "pgup",
-    "f1": "F1",
-    "f7": "F7",
-    "f8": "F8",
+ALONE = ("filter", "find", "command", "help", "menu", "forms")
+"""Contexts of lines that are typed into and of screens over others: they take all keys first, and have no commands."""
+ABOVE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((*ALONE, "app"), ()),
+    "forms": ("menu",),
+    "outline": ("app",),
 }
-"""How a key is written for people, where that is not its name."""
+"""Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
+SCREEN_CONTEXTS = ("app", "filtering", "exchanges")
+"""Contexts that hold in all panes of the exchanges screen."""
 
 
-def key_text(key: str) -> str:
-    return KEY_TEXT.get(key, key)
+def above(context: str) -> tuple[str, ...]:
+    """The contexts whose keys hold in a context beside its own."""
+    return tuple(name for name in ABOVE.get(context, SCREEN_CONTEXTS) if name != context)
 
 
 def of(context: str) -> tuple[Action, ...]:
@@ -336,6 +340,7 @@ def bindings(context: str) -> list[BindingType]:
     return [
         Binding(",".join(action.keys), action.handler, action.title, show=False, id=action.id, priority=action.priority)
         for action in of(context)
+        if action.keys
     ]
 
 

@@ -16,6 +16,7 @@ from tui.captions import Captions
 from tui.cells import Cells
 from tui.health import Health
 from tui.keeping import History, SavedFilters
+from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.preferences import Preferences
 from tui.screens.exchanges import ExchangesScreen
@@ -49,6 +50,10 @@ class KproxyApp(App[bool]):
     ) -> None:
         super().__init__(ansi_color=True)
         preferences = preferences or Preferences()
+        self.keymap = Keymap(preferences.keymap)
+        self.set_keymap(self.keymap.bindings())
+        self.commands = History(preferences.kept("command-history"))
+        """What was run on the command line."""
         self.saved = SavedFilters(preferences.filters, preferences.kept("filters.json"))
         self.animation_level = "none"
         self.theme = "ansi-dark"
@@ -74,6 +79,8 @@ class KproxyApp(App[bool]):
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
+        for problem in self.keymap.problems:
+            self.notify(f"keymap: {problem}", severity="warning", timeout=6)
 
     def on_unmount(self) -> None:
         self.analysis.stop()

@@ -84,18 +84,19 @@ class SavedFilters(Mapping[str, str]):
     def __len__(self) -> int:
         return len({**self._configured, **self._own})
 
+    def owns(self, name: str) -> bool:
+        """Whether a filter was saved here, and can be deleted."""
+        return name in self._own
+
     def save(self, name: str, text: str) -> None:
         """Keep a filter under a name. Raises OSError where it cannot be written."""
         self._own = {**self._own, **self._stored(), name: text}
         self._store()
 
-    def delete(self, name: str) -> bool:
-        """Forget a filter that was saved here; False where there is none. Raises OSError."""
-        self._own = {**self._own, **self._stored()}
-        if self._own.pop(name, None) is None:
-            return False
+    def delete(self, name: str) -> None:
+        """Forget a filter that was saved here. Raises OSError where that cannot be written."""
+        self._own = {one: text for one, text in {**self._own, **self._stored()}.items() if one != name}
         self._store()
-        return True
 
     def _store(self) -> None:
         if self._path is not None:

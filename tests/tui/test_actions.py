@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from tools.docs import DOCS
 from tui import actions
 from tui.action import Action
 from tui.app import KproxyApp
+from tui.keymap import key_text
 from tui.screens.base import KproxyScreen
+from tui.screens.command import CommandInput, CommandScreen
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.filtering import FilteringScreen
-from tui.screens.help import HelpLines
+from tui.screens.help import HelpLines, help_lines
 from tui.screens.menu import FilterMenu, MenuLines
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
@@ -31,21 +34,13 @@ HANDLERS = {
     "outline": Outline,
     "find": FindInput,
     "help": HelpLines,
+    "command": CommandInput,
     "menu": MenuLines,
     "forms": FilterMenu,
     "filtering": FilteringScreen,
     "exchanges": ExchangesScreen,
     "app": KproxyScreen,
 }
-
-
-ABOVE: dict[str, tuple[str, ...]] = {
-    # a line that is typed into, and a screen of its own, take their keys first
-    **dict.fromkeys(("filter", "find", "help", "menu"), ()),
-    "forms": ("menu",),
-    "outline": ("app",),
-}
-"""Contexts whose keys hold in another one too, where these are not those of the exchanges screen."""
 
 
 def test_every_context_has_actions_and_a_title() -> None:
@@ -61,11 +56,12 @@ def test_ids_are_unique() -> None:
 def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
     assert action.title
     assert action.help.endswith(".")
-    assert action.keys
+    assert action.keys or action.argument
+    assert not (action.keys and action.argument)
     name = action.handler.partition("(")[0]
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
-        screens = {"menu": FilterMenu}
+        screens = {"menu": FilterMenu, "command": CommandScreen}
         widget, name = screens.get(action.context, ExchangesScreen), name.removeprefix("screen.")
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")
@@ -76,8 +72,7 @@ def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
 def test_a_key_means_one_thing_in_a_pane(context: str) -> None:
     own = [key for action in actions.of(context) for key in action.keys]
     assert len(own) == len(set(own))
-    above = ABOVE.get(context, ("app", "filtering", "exchanges"))
-    everywhere = {key for name in above if name != context for action in actions.of(name) for key in action.keys}
+    everywhere = {key for name in actions.above(context) for action in actions.of(name) for key in action.keys}
     assert not everywhere & set(own)
 
 
@@ -86,13 +81,37 @@ def test_keys_that_terminals_cannot_send_are_not_needed() -> None:
     assert not keys & {"ctrl+m", "ctrl+i", "ctrl+full_stop", "ctrl+slash", "ctrl+z", "ctrl+s", "ctrl+q"}
 
 
-def test_every_action_has_a_key_without_control() -> None:
+def test_every_action_can_be_had_without_control() -> None:
+    """By another key, or by the command line."""
     only_control = {
-        action.id for action in actions.ACTIONS if all(key.startswith(("ctrl+", "shift+")) for key in action.keys)
+        action.id
+        for action in actions.ACTIONS
+        if action.keys and all(key.startswith(("ctrl+", "shift+")) for key in action.keys)
     }
-    # pause, redraw and their like become commands of the command line, which is for later
-    assert only_control <= {
-        "exchanges.pause", "app.redraw", "filtering.clear", "app.interrupt", "exchanges.pane-previous",
+    assert {name for name in only_control if name.partition(".")[0] in actions.ALONE} <= {
         "filter.clear",
         *(action.id for action in actions.ACTIONS if action.id.endswith(("half-up", "half-down"))),
-    }  # fmt: skip
+    }
+
+
+def test_commands_are_unique() -> None:
+    names = [action.command for action in actions.ACTIONS if action.context not in actions.ALONE]
+    assert len(names) == len(set(names))
+
+
+def test_every_action_is_in_the_help() -> None:
+    for context in actions.CONTEXTS:
+        lines = {(keys, text) for keys, text, _ in help_lines((context,))}
+        for action in actions.ACTIONS:
+            keys = " ".join(key_text(key) for key in action.keys)
+            assert (keys or f":{action.command} {action.argument}", action.help) in lines
+
+
+def test_every_action_is_on_the_page() -> None:
+    page = (DOCS / "keys.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")[1:]}
+    for action in actions.ACTIONS:
+        section = sections[actions.CONTEXTS[action.context]]
+        assert action.help.replace("|", "\\|") in section
+        for key in action.keys:
+            assert f"`{key_text(key)}`".replace("|", "\\|") in section

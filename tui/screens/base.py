@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import Container
 from textual.screen import Screen
+from textual.widget import Widget
 
 from tui import actions, look
+from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.widgets.chrome import Bar
 
 if TYPE_CHECKING:
     from tui.app import KproxyApp
+    from tui.screens.command import Chosen
 
 SMALL_COLUMNS, SMALL_ROWS = 60, 15
 """Below this one line says that the terminal is too small."""
@@ -66,6 +71,44 @@ class KproxyScreen(Screen[None]):
         from tui.screens.help import HelpScreen
 
         self.app.push_screen(HelpScreen(self._cells, (self.context, *self.CONTEXTS)))
+
+    # running actions by name
+
+    def action_command(self) -> None:
+        """Find an action and run it on the focused pane or its screen."""
+        from tui.screens.command import CommandScreen
+
+        screen = CommandScreen(self._cells, self._able(), self.arguments, self.app.commands)
+        self.app.push_screen(screen, partial(self._run, self.focused))
+
+    def _able(self) -> list[Action]:
+        """What can be run now: the focused pane's actions, then those of the screen and everywhere."""
+        contexts = (self.context, *reversed(self.CONTEXTS))
+        able = [action for context in contexts for action in actions.of(context)]
+        return [
+            action
+            for action in able
+            if action.id != "app.command"
+            and (action.enabled is None or action.enabled(self._target(action, self.focused)))
+        ]
+
+    def _target(self, action: Action, pane: Widget | None) -> Widget:
+        """The widget that handles an action."""
+        return pane if pane is not None and getattr(pane, "CONTEXT", "") == action.context else self
+
+    async def _run(self, pane: Widget | None, chosen: Chosen | None) -> None:
+        if chosen is None:
+            return
+        action, argument = chosen
+        target = self._target(action, pane)
+        if action.argument:
+            getattr(target, f"action_{action.handler}")(argument)
+        else:
+            await self.app.run_action(action.handler, target)
+
+    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:  # noqa: ARG002 (a subclass knows)
+        """What could stand after a command's name, and what it is."""
+        return ()
 
     def action_toggle_bar(self) -> None:
         self._root.toggle_class("-nobar")

@@ -203,7 +203,8 @@ class ExchangesScreen(FilteringScreen):
         opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
         self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
         self.pane.use(index, text)
-        self.query_one(FilterBar).use(SlicedCounts(index, self._definitions))
+        self._counts = SlicedCounts(index, self._definitions)
+        self.bar.use(self._counts)
         self.pane.view = self._pending_view(index)
         return True
 
@@ -268,7 +269,7 @@ class ExchangesScreen(FilteringScreen):
             return
         self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
         self.query_one("#status", Bar).show(self._status())
-        self.query_one("#filter", FilterBar).set_counts(self._counts())
+        self.query_one("#filter", FilterBar).set_counts(self._shown_of())
         focused: Widget | None = self.focused
         context = self.context
         self.query_one(HelpBar).show_for(context, focused if isinstance(focused, Lines) else None, self)
@@ -299,7 +300,7 @@ class ExchangesScreen(FilteringScreen):
             right.append(("secrets shown ", look.SEVERITY["W"]))
         return parts, right
 
-    def _counts(self) -> str:
+    def _shown_of(self) -> str:
         view = self.pane.view
         if view is None:
             return ""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.widget import Widget
 
+from decoders.filters import complete, parse
+from decoders.filters.fields import SAVED
 from tui import actions
+from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.clauses import Clause, RowClauses, node_clauses, record_clauses
+from tui.counting import SlicedCounts
 from tui.keeping import History, SavedFilters
 from tui.matching import View
 from tui.records import RecordLine
@@ -46,6 +51,7 @@ class FilteringScreen(KproxyScreen):
         self._saved = SavedFilters() if saved is None else saved
         self._history = history
         self._index: IndexReader | None = None
+        self._counts: SlicedCounts | None = None
         self._paused = False
         self._came_from: str | None = None
         """The screen that led here, to which going back leads."""
@@ -89,8 +95,6 @@ class FilteringScreen(KproxyScreen):
 
     def _pending_view(self, index: IndexReader) -> View:
         """The first view of an index, by the filter that was asked for before there was one."""
-        from decoders.filters import parse
-
         expression = parse(self._first_filter, self._saved).expression if self._first_filter else None
         return View(index, self._definitions, expression, self._first_filter if expression else "")
 
@@ -129,17 +133,76 @@ class FilteringScreen(KproxyScreen):
     def action_clear_filter(self) -> None:
         self.bar.set_text("")
 
+    # filters by name
+
+    def action_apply_filter(self, text: str) -> None:
+        """Show what a filter selects; one that is broken is put into the line, and nothing changes."""
+        self.bar.set_text(text)
+        if self.bar.pending:
+            self.bar.edit()
+
+    def action_save_filter(self, name: str) -> None:
+        text = self.bar.applied
+        if not text:
+            self.notify("no filter is applied", timeout=3)
+        elif parse(f"{SAVED}{name}", {name: "error"}).expression is None:
+            self.notify(f"{name!r} cannot be a name: letters, digits, - and _", severity="warning", timeout=4)
+        elif SAVED in text and parse(text).expression is None:
+            self.notify(f"saved filters name no others: {text}", severity="warning", timeout=4)
+        else:
+            self._keep(lambda: self._saved.save(name, text), f"{SAVED}{name} is {text}")
+
+    def action_delete_filter(self, name: str) -> None:
+        name = name.removeprefix(SAVED)
+        if name not in self._saved:
+            self.notify(f"no saved filter {name}", timeout=3)
+        elif not self._saved.owns(name):
+            self.notify(f"{SAVED}{name} stands in the configuration", severity="warning", timeout=4)
+        else:
+            self._keep(lambda: self._saved.delete(name), f"{SAVED}{name} is forgotten")
+
+    def _keep(self, change: Callable[[], object], said: str) -> None:
+        try:
+            change()
+        except OSError as error:
+            said = f"{said} until you leave: {error.strerror or error}"
+        self.notify(said, timeout=3)
+
+    def action_saved_filters(self) -> None:
+        """Offer the saved filters, to be joined to the one that is applied."""
+        clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]
+        if clauses:
+            self._offer("Saved filters", clauses)
+        else:
+            self.notify("no filter is saved; :filter save NAME keeps the one that is applied", timeout=4)
+
+    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
+        if action.id == "filtering.delete":
+            return [(name, text) for name, text in self._saved.items() if name.startswith(typed)]
+        if action.id == "filtering.apply":
+            found = complete(typed, seen=self._counts, saved=self._saved)
+            return [
+                (found.accept(typed, one)[0], f"{one.count:,}" if one.count is not None else one.doc)
+                for one in found.candidates
+                if one.kind != "example"
+            ]
+        return super().arguments(action, typed)
+
     # by what is on screen
 
     def action_filter_menu(self) -> None:
         """Offer what the thing under the cursor can be filtered by."""
-        from tui.screens.menu import FilterMenu
-
         clauses = self._clauses()
         if clauses:
-            self.app.push_screen(FilterMenu(self._cells, clauses, self.bar.applied, self._saved), self._filter_asked)
+            self._offer("Filter by", clauses)
         else:
             self.notify("nothing here to filter by", timeout=3)
+
+    def _offer(self, title: str, clauses: Sequence[Clause]) -> None:
+        from tui.screens.menu import FilterMenu
+
+        menu = FilterMenu(self._cells, title, clauses, self.bar.applied, self._saved)
+        self.app.push_screen(menu, self._filter_asked)
 
     def _filter_asked(self, asked: Asked | None) -> None:
         if asked is None:

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
 from tui import actions, look
 from tui.cells import Cells
+from tui.keymap import DEFAULT, Keymap, keymap_of
 from tui.widgets.chrome import Bar
 from tui.widgets.lines import Lines
 
@@ -25,7 +26,7 @@ class HelpLines(Lines):
 
     def __init__(self, cells: Cells, contexts: Sequence[str], **options: Any) -> None:
         super().__init__(cells, **options)
-        self._content = help_lines(contexts)
+        self._content = help_lines(contexts, keymap_of(self.app))
         self._wrapped: tuple[int, list[tuple[str, str, Style]]] = (0, [])
 
     @property
@@ -59,15 +60,13 @@ def _wrap(line: tuple[str, str, Style], width: int) -> list[tuple[str, str, Styl
     return [(keys if number == 0 else " ", piece, style) for number, piece in enumerate(pieces)]
 
 
-def help_lines(contexts: Sequence[str]) -> list[tuple[str, str, Style]]:
+def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[str, str, Style]]:
     """(keys, text, style) of every line: the contexts' actions, then the others', then the filter language."""
     order = [*contexts, *(name for name in actions.CONTEXTS if name not in {*contexts, "help"})]
     lines: list[tuple[str, str, Style]] = []
     for name in order:
         lines.append(("", actions.CONTEXTS[name], look.BOLD))
-        for action in actions.of(name):
-            keys = " ".join(actions.key_text(key) for key in action.keys)
-            lines.append((keys, action.help, look.PLAIN))
+        lines += [(keymap.text(action), action.help, look.PLAIN) for action in actions.of(name)]
         lines.append(("", "", look.PLAIN))
     lines.append(
         ("", "Filter language: api == Produce and latency > 50ms, error in (6, NOT_COORDINATOR), …", look.BOLD)

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import ModalScreen
 
+from decoders.filters.fields import SAVED
 from tui import actions, look
 from tui.cells import Cells
 from tui.clauses import FORMS, Clause, joined
@@ -49,7 +50,7 @@ class MenuLines(Lines):
         choice = self._choices[index]
         names = min(self._names + 2, width // 2)
         return [
-            Segment(self.cells.fit(f" {choice.name}", names + 1), look.NAME),
+            Segment(self.cells.fit(f"{'>' if index == self.cursor else ' '}{choice.name}", names + 1), look.NAME),
             Segment(self.cells.fit(choice.text, width - names - 1)),
         ]
 
@@ -64,7 +65,8 @@ class MenuLines(Lines):
 class MenuScreen(ModalScreen[T], Generic[T]):
     """A title, the choices, what is said of them, keys. A subclass says what taking one answers."""
 
-    CONTEXTS: ClassVar[tuple[str, ...]] = ("menu",)
+    CONTEXT: ClassVar[str] = "menu"
+    CONTEXTS: ClassVar[tuple[str, ...]] = ()
     BINDINGS: ClassVar = []
     DEFAULT_CSS = """
     MenuScreen { background: ansi_default; layout: vertical; }
@@ -95,7 +97,7 @@ class MenuScreen(ModalScreen[T], Generic[T]):
     def told(self) -> None:
         """Say what there is to say."""
         self.query_one("#menu-title", Bar).show(([(f" {self._title}", look.TITLE)], [("esc back ", look.TITLE)]))
-        self.query_one(HelpBar).show_for("menu", self.lines, self)
+        self.query_one(HelpBar).show_for(self.CONTEXT, self, self)
 
     def on_menu_lines_taken(self, event: MenuLines.Taken) -> None:
         event.stop()
@@ -119,13 +121,20 @@ class Asked(NamedTuple):
 class FilterMenu(MenuScreen[Asked | None]):
     """Joins a clause to the filter that is applied, in the way that the key says."""
 
-    CONTEXTS: ClassVar[tuple[str, ...]] = ("forms", "menu")
+    CONTEXT = "forms"
     BINDINGS: ClassVar = actions.bindings("forms")
 
     def __init__(
-        self, cells: Cells, clauses: Sequence[Clause], applied: str, saved: Mapping[str, str], at: int = 0
+        self,
+        cells: Cells,
+        title: str,
+        clauses: Sequence[Clause],
+        applied: str,
+        saved: Mapping[str, str],
+        at: int = 0,
     ) -> None:
-        super().__init__(cells, "Filter by", [Choice(*clause) for clause in clauses], at)
+        super().__init__(cells, title, [Choice(name, _said(text, saved)) for name, text in clauses], at)
+        self._clauses = clauses
         self._applied = applied
         self._saved = saved
         self._prepares = False
@@ -147,5 +156,10 @@ class FilterMenu(MenuScreen[Asked | None]):
         self.told()
 
     def _answer(self, index: int, form: str) -> None:
-        text = joined(self._applied, FORMS[form], self._choices[index].text, self._saved)
+        text = joined(self._applied, FORMS[form], self._clauses[index].text, self._saved)
         self.dismiss(Asked(text, self._prepares))
+
+
+def _said(text: str, saved: Mapping[str, str]) -> str:
+    """A clause; for the name of a saved filter what it stands for."""
+    return saved.get(text.removeprefix(SAVED), text) if text.startswith(SAVED) else text

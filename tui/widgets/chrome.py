@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from tui import actions, look
 from tui.cells import Cells
+from tui.keymap import keymap_of
 
 Part = tuple[str, Style]
 
@@ -60,13 +61,13 @@ class HelpBar(Bar):
         """`screen` has `CONTEXTS`, those that hold in all of its panes."""
         self.show(
             (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
-            (self._keys(" kproxy: ", screen.CONTEXTS, screen), []),
+            (self._keys(" kproxy: ", screen.CONTEXTS, screen) if screen.CONTEXTS else [], []),
         )
 
-    @staticmethod
-    def _keys(title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
+    def _keys(self, title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
+        keymap = keymap_of(self.app)
         parts: list[Part] = [(title, look.DIM)]
         for action in actions.on_bar([action for context in contexts for action in actions.of(context)], widget):
-            key = action.bar_key or actions.key_text(action.keys[0])
+            key = action.bar_key or keymap.text(action).split()[0]
             parts += [(key, look.KEY), (f" {action.title}  ", look.PLAIN)]
         return parts

@@ -96,6 +96,11 @@ class FilterBar(Vertical):
         """The filter that decides what is shown."""
         return self._applied
 
+    @property
+    def pending(self) -> bool:
+        """Whether the line holds something else than what is applied."""
+        return self.input.value.strip() != self._applied
+
     def use(self, counts: SlicedCounts) -> None:
         """Suggest the values that are counted."""
         self._counts_of = counts
@@ -181,10 +186,9 @@ class FilterBar(Vertical):
 
     def _show_state(self) -> None:
         word, style = STATES[self._result.status]
-        pending = self.input.value.strip() != self._applied
         if self._result.status is Status.OK and self._result.expression is not None:
             word = f"ok {self._result.expression.cost}"
-        if pending and self._result.status in {Status.OK, Status.EMPTY}:
+        if self.pending and self._result.status in {Status.OK, Status.EMPTY}:
             word = f"{word}, enter applies".lstrip(", ")
         text = Text(no_wrap=True, end="")
         text.append(word, style)

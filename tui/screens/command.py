@@ -1,0 +1,255 @@
+"""The command line and the palette, which are one: every action that can be run now, found by what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from rich.segment import Segment
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from tui import actions, look
+from tui.action import Action
+from tui.cells import Cells
+from tui.keeping import History
+from tui.keymap import keymap_of
+from tui.widgets.chrome import Bar, HelpBar
+from tui.widgets.lines import Lines
+
+MOST_RECENT = 8
+"""Commands of before that are offered while nothing is typed."""
+NAME_CELLS, KEY_CELLS = 26, 12
+
+
+class Chosen(NamedTuple):
+    """An action to be run, and what was typed after its name."""
+
+    action: Action
+    argument: str = ""
+
+
+class Offer(NamedTuple):
+    """A line that could be run: `text` is what the command line holds then."""
+
+    text: str
+    keys: str
+    said: str
+
+
+Arguments = Callable[[Action, str], Sequence[tuple[str, str]]]
+"""Of an action and what is typed after its name: texts that could stand there in its place, and what they are."""
+
+
+class CommandInput(Input):
+    CONTEXT: ClassVar[str] = "command"
+    BINDINGS = actions.bindings("command")
+
+    class Moved(Message):
+        """Another line is to be marked."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    class TakeWanted(Message):
+        """The marked line is to be taken into the input."""
+
+    def __init__(self, text: str, **options: Any) -> None:
+        super().__init__(text, compact=True, select_on_focus=False, **options)
+
+    def action_choose(self, by: int) -> None:
+        self.post_message(self.Moved(by))
+
+    def action_take(self) -> None:
+        self.post_message(self.TakeWanted())
+
+
+class OfferLines(Lines, can_focus=False):
+    """What could be run; the cursor is on the one that would be."""
+
+    CONTEXT = "command"
+
+    class Taken(Message):
+        """A line was clicked."""
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self.offers: list[Offer] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.offers)
+
+    @property
+    def offer(self) -> Offer | None:
+        return self.offers[self.cursor] if self.offers else None
+
+    def show(self, offers: list[Offer]) -> None:
+        self.offers = offers
+        self.cursor = self.top = 0
+        self.content_changed()
+
+    def cursor_style(self) -> Any:
+        return look.CURSOR
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        offer = self.offers[index]
+        names = max(NAME_CELLS, min(len(offer.text) + 2, width // 2)) if not offer.keys else NAME_CELLS
+        return [
+            Segment(self.cells.fit(f"{'>' if index == self.cursor else ' '}{offer.text}", names)),
+            Segment(self.cells.fit(offer.keys, KEY_CELLS), look.KEY),
+            Segment(self.cells.fit(f" {offer.said}", width - names - KEY_CELLS), look.DIM),
+        ]
+
+    def clicked(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Taken())
+
+
+class CommandScreen(ModalScreen[Chosen | None]):
+    """Answers what is to be run."""
+
+    CONTEXTS: ClassVar[tuple[str, ...]] = ()
+    DEFAULT_CSS = """
+    CommandScreen { background: ansi_default; layout: vertical; }
+    CommandScreen Horizontal { height: 1; }
+    CommandScreen Static { width: 2; }
+    CommandScreen CommandInput { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
+    """
+
+    def __init__(
+        self, cells: Cells, able: Sequence[Action], arguments: Arguments, history: History, text: str = ""
+    ) -> None:
+        """`able` are the actions that can be run now."""
+        super().__init__()
+        self._cells = cells
+        self._actions = {action.command: action for action in able}
+        self._arguments = arguments
+        self._history = history
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._cells, fill=look.TITLE, id="command-title")
+        with Horizontal():
+            yield Static(":")
+            yield CommandInput(self._text)
+        yield OfferLines(self._cells)
+        yield Bar(self._cells, id="command-said")
+        yield HelpBar(self._cells)
+
+    def on_mount(self) -> None:
+        self.query_one("#command-title", Bar).show(([(" Command", look.TITLE)], [("esc back ", look.TITLE)]))
+        self.query_one(HelpBar).show_for("command", self.input, self)
+        self.input.focus()
+        self._offer()
+
+    @property
+    def input(self) -> CommandInput:
+        return self.query_one(CommandInput)
+
+    @property
+    def lines(self) -> OfferLines:
+        return self.query_one(OfferLines)
+
+    def _read(self, text: str) -> Chosen | None:
+        """The action whose whole name the text begins with, the longest, with the rest of it."""
+        text = text.strip()
+        for name in sorted(self._actions, key=len, reverse=True):
+            if text == name or text.startswith(f"{name} "):
+                action, rest = self._actions[name], text[len(name) :].strip()
+                return Chosen(action, rest) if action.argument or not rest else None
+        return None
+
+    def _offer(self) -> None:
+        text = self.input.value.lstrip()
+        chosen = self._read(text)
+        takes = chosen is not None and bool(chosen.action.argument) and text.startswith(f"{chosen.action.command} ")
+        if chosen is not None and takes:
+            longer = [action for name, action in self._actions.items() if name.startswith(text) and name != text]
+            offers = [Offer(action.command, action.argument, action.help) for action in longer]
+            found = self._arguments(chosen.action, chosen.argument)
+            offers += [Offer(f"{chosen.action.command} {argument}", "", said) for argument, said in found]
+        else:
+            offers = self._found(text.strip())
+        self.lines.show(offers)
+        self._say(chosen.action if chosen is not None and takes else None)
+
+    def _found(self, text: str) -> list[Offer]:
+        """Actions by name and title, the best fitting first; while nothing is typed those that were run last."""
+        from textual.fuzzy import Matcher
+
+        keymap = keymap_of(self.app)
+        offers = [
+            Offer(name, keymap.text(action) if action.keys else action.argument, action.help)
+            for name, action in sorted(self._actions.items(), key=lambda one: not one[1].bar)
+        ]
+        if not text:
+            recent = [line for line in reversed(self._history.lines) if self._read(line) is not None][:MOST_RECENT]
+            return [*(Offer(line, "", "run before") for line in recent), *offers]
+        matcher = Matcher(text)
+        folded = text.casefold()
+        scores = {
+            offer: matcher.match(offer.text) + offer.text.startswith(folded) or 0.1 * (folded in offer.said.casefold())
+            for offer in offers
+        }
+        return sorted((offer for offer in offers if scores[offer]), key=lambda offer: -scores[offer])
+
+    def _say(self, action: Action | None) -> None:
+        said = f" {action.command} {action.argument}: {action.help}" if action is not None else ""
+        self.query_one("#command-said", Bar).show(([(said, look.PLAIN)], []))
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._offer()
+
+    @on(CommandInput.Moved)
+    def _moved(self, event: CommandInput.Moved) -> None:
+        event.stop()
+        self.lines.move_to(self.lines.cursor + event.by)
+
+    @on(CommandInput.TakeWanted)
+    def _take(self, event: CommandInput.TakeWanted) -> None:
+        event.stop()
+        self._take_offer()
+
+    def _take_offer(self) -> None:
+        offer = self.lines.offer
+        if offer is None:
+            return
+        action = self._actions.get(offer.text)
+        self.input.value = f"{offer.text} " if action is not None and action.argument else offer.text
+        self.input.cursor_position = len(self.input.value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._run()
+
+    @on(OfferLines.Taken)
+    def _clicked(self, event: OfferLines.Taken) -> None:
+        event.stop()
+        self._run()
+
+    def _run(self) -> None:
+        """Run what is typed where that is whole and nothing else was marked, else what is marked."""
+        typed, offer = self._read(self.input.value), self.lines.offer
+        marked = self._read(offer.text) if offer is not None else None
+        chosen = marked if marked is not None and (self.lines.cursor or typed is None) else typed
+        if chosen is None:
+            words = "nothing is called that" if self.input.value.strip() else "nothing is typed"
+            self.query_one("#command-said", Bar).show(([(f" {words}", look.SEVERITY["E"])], []))
+        elif chosen.action.argument and not chosen.argument:
+            self.input.value = f"{chosen.action.command} "
+            self.input.cursor_position = len(self.input.value)
+        else:
+            self._history.add(f"{chosen.action.command} {chosen.argument}".strip())
+            self.dismiss(chosen)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
