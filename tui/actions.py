@@ -31,6 +31,7 @@ CONTEXTS = {
     "forms": "Joining filters",
     "filtering": "Filtering",
     "exchanges": "Exchanges",
+    "copying": "Copying",
     "app": "Everywhere",
 }
 """Contexts and how the help screen calls them."""
@@ -289,6 +290,24 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("exchanges.pane-next", "Pane", "Next pane.", ("tab",), "exchanges", "pane(1)", bar=True),
     Action("exchanges.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "exchanges", "pane(-1)"),
+    Action(
+        "copying.menu",
+        "Copy",
+        "Copy a value, a record, the line, the exchange as JSON, or bytes as hex, dump, base64 or C array.",
+        ("c",),
+        "copying",
+        "copy_menu",
+        bar=True,
+        name="copy",
+    ),
+    Action(
+        "copying.yank",
+        "Yank",
+        "Copy at once what is under the cursor: the value, the bytes, the record's value or the line.",
+        ("y",),
+        "copying",
+        "yank",
+    ),
     *_screens(),
     Action(
         "app.command",
@@ -322,7 +341,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "outline": ("app",),
 }
 """Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
-SCREEN_CONTEXTS = ("app", "filtering", "exchanges")
+SCREEN_CONTEXTS = ("app", "filtering", "exchanges", "copying")
 """Contexts that hold in all panes of the exchanges screen."""
 
 

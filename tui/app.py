@@ -14,6 +14,7 @@ from textual.app import App
 from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
+from tui.clipboard import copy
 from tui.health import Health
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
@@ -84,6 +85,13 @@ class KproxyApp(App[bool]):
 
     def on_unmount(self) -> None:
         self.analysis.stop()
+
+    def copy(self, text: str) -> None:
+        """Copy a text, and say what was done."""
+        try:
+            self.notify(copy(text, self.copy_to_clipboard), timeout=3)
+        except OSError as error:
+            self.notify(f"not copied: {error.strerror or error}", severity="error", timeout=4)
 
     # going from screen to screen
 

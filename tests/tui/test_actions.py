@@ -39,6 +39,7 @@ HANDLERS = {
     "forms": FilterMenu,
     "filtering": FilteringScreen,
     "exchanges": ExchangesScreen,
+    "copying": ExchangesScreen,
     "app": KproxyScreen,
 }
 

@@ -16,6 +16,7 @@ from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.widgets.chrome import Bar
+from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from tui.app import KproxyApp
@@ -91,6 +92,21 @@ class KproxyScreen(Screen[None]):
             if action.id != "app.command"
             and (action.enabled is None or action.enabled(self._target(action, self.focused)))
         ]
+
+    def on_lines_menu_asked(self, event: Lines.MenuAsked) -> None:
+        """The right mouse button: what the help bar shows, as a menu."""
+        event.stop()
+        from tui.screens.menu import Choice, ChoiceMenu
+
+        keymap = self.app.keymap
+        able = [action for action in self._able() if action.bar]
+        choices = [Choice(keymap.text(action).split()[0], action.help) for action in able]
+        run = partial(self._taken, able, self.focused)
+        self.app.push_screen(ChoiceMenu(self._cells, "Menu", choices), run)
+
+    async def _taken(self, able: Sequence[Action], pane: Widget | None, index: int | None) -> None:
+        if index is not None:
+            await self.app.run_action(able[index].handler, self._target(able[index], pane))
 
     def _target(self, action: Action, pane: Widget | None) -> Widget:
         """The widget that handles an action."""

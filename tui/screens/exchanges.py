@@ -24,7 +24,7 @@ from tui.matching import View
 from tui.opened import Opener
 from tui.presenter import Presenter
 from tui.rows import RowText
-from tui.screens.filtering import FilteringScreen
+from tui.screens.copying import CopyingScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
@@ -47,8 +47,8 @@ WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
 
 
-class ExchangesScreen(FilteringScreen):
-    CONTEXTS = ("app", "filtering", "exchanges")
+class ExchangesScreen(CopyingScreen):
+    CONTEXTS = ("app", "filtering", "exchanges", "copying")
     BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }
@@ -89,6 +89,7 @@ class ExchangesScreen(FilteringScreen):
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
+        self._opener: Opener | None = None
         self._maximised = False
         self._generation: str | None = None
         self._return_to: int | None = None
@@ -200,7 +201,7 @@ class ExchangesScreen(FilteringScreen):
         self._generation = index.generation
         now = time.time_ns if self._live is not None else None
         text = RowText(index, self._definitions, now=now)
-        opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
+        self._opener = opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
         self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
         self.pane.use(index, text)
         self._counts = SlicedCounts(index, self._definitions)

@@ -35,7 +35,7 @@ class MenuLines(Lines):
     BINDINGS = actions.bindings("menu")
 
     class Taken(Message):
-        """The line under the cursor was clicked twice, or entered."""
+        """The line under the cursor was clicked, or entered."""
 
     def __init__(self, cells: Cells, choices: Sequence[Choice], **options: Any) -> None:
         super().__init__(cells, **options)
@@ -55,8 +55,8 @@ class MenuLines(Lines):
         ]
 
     def clicked(self, event: events.Click) -> None:
-        if event.chain == 2:
-            self.action_take()
+        del event
+        self.action_take()
 
     def action_take(self) -> None:
         self.post_message(self.Taken())
@@ -109,6 +109,13 @@ class MenuScreen(ModalScreen[T], Generic[T]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+
+class ChoiceMenu(MenuScreen[int | None]):
+    """Answers which line was taken."""
+
+    def taken(self, index: int) -> None:
+        self.dismiss(index)
 
 
 class Asked(NamedTuple):

@@ -268,6 +268,15 @@ class FieldTree(Lines):
         remarks = [remark.text for remark in opened.remarks if body.name == "body" and remark.path == node.path]
         return [text for text in (self.meaning(node), *remarks, node_help(node, opened.version)) if text]
 
+    def value_text(self, node: Node) -> str:
+        """A field's value as somebody would type it; "" of what has none, or is withheld."""
+        value = node.value
+        if node.null or value is None or node.type.startswith("[]") or (node.secret and not self._show_secrets):
+            return ""
+        if isinstance(value, bool | int | float | str):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        return self._value(node)[0] if node.type == "uuid" else ""
+
     def _value(self, node: Node) -> tuple[str, Style]:
         if node.null:
             return "null", look.DIM

@@ -55,6 +55,11 @@ class HexView(Lines):
     def length(self) -> int:
         return len(self._data)
 
+    def marked_bytes(self) -> bytes | None:
+        """The bytes of the marked field; None where they are withheld."""
+        start, end = self.marked
+        return None if any(_holds(self._secret, at) for at in range(start, end)) else self._data[start:end]
+
     @property
     def _digits(self) -> int:
         return max(4, len(f"{len(self._data):x}"))

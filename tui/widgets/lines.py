@@ -6,6 +6,7 @@ not changed.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -21,6 +23,10 @@ from tui import actions, look
 from tui.cells import Cells
 
 CACHED_STRIPS = 512
+RIGHT = 3
+"""The mouse button that asks for a menu."""
+LONGEST_LINE = 400
+"""Cells of a line that is copied."""
 
 
 class Lines(Widget, can_focus=True):
@@ -43,6 +49,9 @@ class Lines(Widget, can_focus=True):
         self.top = 0
         self._strips: OrderedDict[Hashable, Strip] = OrderedDict()
         self._thumb = (-1, -1)
+
+    class MenuAsked(Message):
+        """What can be done with the line under the cursor is to be offered."""
 
     # what a subclass is asked
 
@@ -138,6 +147,11 @@ class Lines(Widget, can_focus=True):
             strip = self._line(index, width)
         return Strip.join([strip, Strip([self._scroll_cell(y - self.HEADING)])])
 
+    def line_text(self, index: int) -> str:
+        """A line as it is painted at any width, its columns moved together."""
+        text = "".join(segment.text for segment in self.segments(index, LONGEST_LINE))
+        return re.sub(" {2,}", "  ", text).strip()
+
     def beyond(self, _line: int, _width: int) -> list[Segment]:
         """What stands below the last line."""
         return []
@@ -232,7 +246,11 @@ class Lines(Widget, can_focus=True):
             self.move_to(max(self.top, min(self.cursor, self.top + self.rows - 1)))
         elif self.top + row < self.count:
             self.move_to(self.top + row)
-            self.clicked(event)
+            if event.button == RIGHT:
+                self.focus()
+                self.post_message(self.MenuAsked())
+            else:
+                self.clicked(event)
 
     def clicked(self, event: events.Click) -> None:
         """A line was clicked; the cursor is on it by now."""

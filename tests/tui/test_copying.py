@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from textual.pilot import Pilot
+
+from captures.index.indexer import run
+from kproxy.cli.decode import command as decode
+from tests.tui.screen import assert_snapshot
+from tests.tui.test_screens import sasl
+from tui import clipboard
+from tui.app import KproxyApp
+from tui.copying import byte_copies, c_array, dump
+from tui.screens.menu import ChoiceMenu
+
+CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What goes to the terminal's clipboard."""
+    monkeypatch.delenv("TMUX", raising=False)
+    texts: list[str] = []
+    monkeypatch.setattr(KproxyApp, "copy_to_clipboard", lambda _app, text: texts.append(text))
+    return texts
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    run([CAPTURE], tmp_path / "index")
+    return tmp_path / "index"
+
+
+async def take(pilot: Pilot[bool], name: str) -> None:
+    """Open the menu and take a line of it."""
+    app = pilot.app
+    await pilot.press("c")
+    await pilot.pause()
+    assert isinstance(app.screen, ChoiceMenu)
+    names = [choice.name for choice in app.screen._choices]
+    await pilot.press(*["j"] * names.index(name), "enter")
+    await pilot.pause()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def names(pilot: Pilot[bool]) -> list[str]:
+    await pilot.press("c")
+    await pilot.pause()
+    assert isinstance(pilot.app.screen, ChoiceMenu)
+    found = [choice.name for choice in pilot.app.screen._choices]
+    await pilot.press("escape")
+    await pilot.pause()
+    return found
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_menu(index: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("j", "j", "j", "enter", "G", "c")
+        await pilot.pause()
+        assert_snapshot(app, f"copy-menu-{size[0]}x{size[1]}")
+
+
+async def test_a_request_that_was_copied_is_decoded_again(real: Path, copied: list[str]) -> None:
+    app = KproxyApp(real, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("g", "j")
+        await take(pilot, "request hex")
+        await take(pilot, "exchange JSON")
+        await take(pilot, "filter")
+        await take(pilot, "line")
+    hexadecimal, text, selects, line = copied
+    decoded = CliRunner().invoke(decode, ["--format", "json", hexadecimal])
+    assert decoded.exit_code == 0, decoded.output
+    exchange = json.loads(text)
+    assert exchange["schema"] == "kproxy.exchange/1"
+    assert json.loads(decoded.stdout)["body"] == exchange["request"]["body"]
+    assert selects == "exchange == 2"
+    assert line.startswith("N  2 06:11:10.120")
+
+
+async def test_yank_takes_what_is_under_the_cursor(real: Path, copied: list[str]) -> None:
+    app = KproxyApp(real, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("g", "j", "enter")
+        for _ in range(30):
+            await pilot.press("j")
+            if app.main.detail.fields.node is not None and app.main.detail.fields.node.name == "host":
+                break
+        await pilot.press("y")
+        await app.workers.wait_for_complete()
+        await pilot.press("tab", "y")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert copied[0] == "127.0.0.1"
+    assert bytes.fromhex(copied[1]).endswith(b"127.0.0.1")
+
+
+async def test_a_record_is_copied(real: Path, copied: list[str]) -> None:
+    app = KproxyApp(real, filter_text="api == Produce", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("g", "enter", "right_curly_bracket")
+        await pilot.pause()
+        assert (await names(pilot))[:2] == ["key", "kcat line"]  # a tombstone
+        await pilot.press("space")
+        await pilot.pause()
+        assert (await names(pilot))[:3] == ["value", "key", "kcat line"]
+        await take(pilot, "kcat line")
+    assert copied[0].startswith("kcat -b 127.0.0.1:19092 -C -t shop-orders -p 0 -o ")
+
+
+async def test_secrets_are_not_copied(tmp_path: Path, copied: list[str]) -> None:
+    app = KproxyApp(sasl(tmp_path), ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("g")
+        found = await names(pilot)
+        assert not [name for name in found if name.startswith("request")]
+        assert "exchange JSON" in found
+        await take(pilot, "exchange JSON")
+        await pilot.press("enter", "left_curly_bracket")
+        for _ in range(12):
+            await pilot.press("j", "y")
+            await app.workers.wait_for_complete()
+    texts = "\n".join(copied)
+    assert len(copied) > 5
+    assert "letmein" not in texts
+    assert b"letmein".hex() not in texts
+    assert base64.b64encode(b"letmein").decode().rstrip("=") not in texts
+
+
+def test_forms_of_bytes() -> None:
+    data = bytes(range(40))
+    forms = {copy.name: copy.make() for copy in byte_copies("field", data)}
+    assert bytes.fromhex(forms["field hex"]) == data
+    assert base64.b64decode(forms["field base64"]) == data
+    inside = c_array(data).partition("{")[2].partition("}")[0]
+    assert bytes(int(word, 16) for word in inside.replace(",", " ").split()) == data
+    assert dump(b"AB\0").splitlines() == ["00000000  41 42 00" + " " * 41 + "AB."]
+
+
+def test_tmux_takes_what_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "tmux"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat > {tmp_path}/buffer\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMUX", "/tmp/tmux/default,1,0")
+    said: list[str] = []
+    assert clipboard.copy("naïve " * 20_000, said.append) == "copied 140,000 B (tmux)"
+    assert said == []
+    assert (tmp_path / "arguments").read_text() == "load-buffer -w -\n"
+    assert (tmp_path / "buffer").read_text(encoding="utf-8") == "naïve " * 20_000
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert clipboard.copy("x", said.append) == "copied 1 B"
+    assert said == ["x"]
+
+
+def test_what_is_too_long_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said: list[str] = []
+    text = "y" * (clipboard.MOST_OSC52 + 1)
+    path = Path(clipboard.copy(text, said.append).rpartition(": ")[2])
+    assert said == []
+    assert path.parent == tmp_path
+    assert path.read_text() == text
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_what_was_done_is_said(index: Path, copied: list[str]) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("y")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        said = [note.message for note in app._notifications]
+    assert said == [f"copied {len(copied[0].encode())} B"]

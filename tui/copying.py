@@ -1,0 +1,96 @@
+"""What of the things on screen can be copied, and in which forms. Secrets are in none of them."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from decoders.view import View
+from tui.opened import Opened
+from tui.records import RecordLine
+
+if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from decoders.schema import Definitions
+
+BYTES_A_ROW = 16
+
+
+class Copy(NamedTuple):
+    """Something that can be copied; `make` gives its text. The first of a pane is what `y` takes."""
+
+    name: str
+    said: str
+    make: Callable[[], str]
+
+
+def text_of(data: bytes) -> str:
+    """Bytes as text, where they are none as hexadecimal digits."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.hex()
+
+
+def byte_copies(what: str, data: bytes) -> Iterator[Copy]:
+    """Bytes in the forms that other programs take."""
+    yield Copy(f"{what} hex", "digits without spaces, as kproxy decode takes them", data.hex)
+    yield Copy(f"{what} dump", "offsets, digits and characters", lambda: dump(data))
+    yield Copy(f"{what} base64", "", lambda: base64.b64encode(data).decode())
+    yield Copy(f"{what} C array", "", lambda: c_array(data))
+
+
+def dump(data: bytes) -> str:
+    """Rows of offset, 16 bytes and what of them is ASCII."""
+    return "\n".join(
+        f"{at:08x}  {data[at : at + BYTES_A_ROW].hex(' '):<47}  "
+        + "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data[at : at + BYTES_A_ROW])
+        for at in range(0, len(data), BYTES_A_ROW)
+    )
+
+
+def c_array(data: bytes) -> str:
+    rows = (data[at : at + BYTES_A_ROW] for at in range(0, len(data), BYTES_A_ROW))
+    inside = "".join("    " + " ".join(f"0x{byte:02x}," for byte in row) + "\n" for row in rows)
+    return f"unsigned char bytes[{len(data)}] = {{\n{inside}}};"
+
+
+def frame_copies(name: str, opened: Opened | None) -> Iterator[Copy]:
+    """A frame's bytes, unless some of them are withheld."""
+    if opened is not None and opened.data and not opened.secret:
+        yield from byte_copies(name, opened.data)
+
+
+def record_copies(line: RecordLine, broker: str) -> Iterator[Copy]:
+    """Key, value, and how to fetch the record again."""
+    offset, _, key, value, _ = line.record
+    for name, data in (("value", value), ("key", key)):
+        if data is not None:
+            yield Copy(name, "text, or digits where it is none", partial(text_of, bytes(data)))
+    if line.place.topic:
+        place = f"-t {shlex.quote(line.place.topic)} -p {line.place.partition} -o {offset} -c 1"
+        yield Copy("kcat line", "fetches the record again", lambda: f"kcat -b {broker} -C {place}")
+
+
+def json_copy(index: IndexReader, definitions: Definitions, number: int, *, show_secrets: bool) -> Copy:
+    """An exchange as the JSON object that `kproxy export` prints."""
+
+    def make() -> str:
+        from captures.export.encoding import encode
+        from captures.index.exchanges import Exchanges
+        from captures.source import open_source
+        from decoders.exchange_json import exchange_json
+
+        view = View(show_secrets=show_secrets, knowledge=index.knowledge)
+        with (
+            closing(Exchanges(index, definitions)) as exchanges,
+            closing(open_source(index.meta["sources"], ordered=True)) as source,
+        ):
+            exchange = exchanges.row(number + 1, index.row(number)).exchange
+            return encode(exchange_json(exchange, source, definitions, view=view)).decode()
+
+    return Copy("exchange JSON", "as kproxy export prints it", make)
