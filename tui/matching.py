@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from bisect import bisect_left
 
 from captures.index.format import UNSETTLED
 from captures.index.reader import IndexReader
 from decoders.filters import Expression
+from decoders.filters.fields import Cost
 from decoders.schema import Definitions
 
-MOST_BODIES = 100
-"""Exchanges whose bodies are opened before the screen gets its turn."""
+SLICE_SECONDS = 0.01
+"""What testing rows may take, about, before the screen gets its turn."""
+FIRST_BODIES, MOST_BODIES = 16, 1024
+"""Exchanges whose bodies are opened in the first slice, and at most in one."""
+ROWS_WITH_BODIES = 1024
+"""Rows of a slice where bodies are opened: their columns are read again in the next one."""
 
 
 class View:
@@ -29,6 +35,7 @@ class View:
         self.text = text
         self.first = self.scanned = index.first
         self.unknown = 0
+        self._bodies = FIRST_BODIES
         self._rows: array[int] | None = None
         self._unsettled: list[int] = []
         if expression is not None:
@@ -67,11 +74,18 @@ class View:
         return gone
 
     def scan(self, limit: int) -> bool:
-        """Test rows up to index row `limit`, a chunk at most; True where rows are left to test."""
-        if self._rows is None:
+        """Test rows up to index row `limit`, a slice at most; True where rows are left to test."""
+        if self._rows is None or self.expression is None:
             self.scanned = limit
             return False
-        found = self._filter.scan(self.scanned, limit, most_bodies=MOST_BODIES)
+        stop = min(limit, self.scanned + ROWS_WITH_BODIES) if self.expression.cost is Cost.DECODE else limit
+        began = time.perf_counter()
+        found = self._filter.scan(self.scanned, stop, most_bodies=self._bodies)
+        took = time.perf_counter() - began
+        if took > SLICE_SECONDS:
+            self._bodies = max(1, self._bodies // 2)
+        elif took < SLICE_SECONDS / 2:
+            self._bodies = min(MOST_BODIES, self._bodies * 2)
         self._rows.extend(found.matched)
         self._unsettled += found.unsettled
         self.unknown += found.unknown

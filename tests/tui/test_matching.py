@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from itertools import count as count_up
 from pathlib import Path
+
+import pytest
 
 from captures.index.reader import IndexReader
 from decoders import schema
@@ -21,18 +24,30 @@ def shown(view: View) -> list[int]:
     return [view.row_number(position) for position in range(view.count)]
 
 
-def test_a_filter_that_opens_bodies_lets_the_screen_have_its_turn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.007, 1.0])
+def test_a_filter_that_opens_bodies_lets_the_screen_have_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """After as many bodies as take about a slice's time."""
+    clock = count_up(step=seconds)
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     builder = IndexBuilder(tmp_path)
-    count = 3 * matching.MOST_BODIES
+    count = 12 * matching.FIRST_BODIES
     for number in range(count):
         heartbeat(builder, group=f"g-{number % 3}")
     builder.finish()
     with IndexReader(builder.path) as index:
         seen = view(index, "request.body.groupId == g-1")
-        assert seen.scan(count)
-        assert seen.scanned == matching.MOST_BODIES
-        assert seen.scan(count)
-        assert not seen.scan(count)
+        slices = []
+        left = True
+        while left:
+            before = seen.scanned
+            left = seen.scan(count)
+            slices.append(seen.scanned - before)
+        first = matching.FIRST_BODIES
+        expected = {0.0: [first, 2 * first, 4 * first], 0.007: [first] * 3, 1.0: [first, first // 2, first // 4]}
+        assert slices[:3] == expected[seconds]
+        assert all(slices)
         assert shown(seen) == list(range(1, count, 3))
         assert not view(index, "group == g-1").scan(count)
         seen.close()

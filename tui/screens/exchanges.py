@@ -291,6 +291,9 @@ class ExchangesScreen(CopyingScreen):
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
         if pane.view is not None and pane.view.filtered:
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
+            if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
+                percent = 100 * pane.view.scanned // self._index.count
+                parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
         parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
