@@ -319,6 +319,15 @@ ACTIONS: tuple[Action, ...] = (
         bar=True,
     ),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
+    Action(
+        "app.theme",
+        "Theme",
+        "Paint in other colours: terminal, dark, light, high-contrast or mono.",
+        (),
+        "app",
+        "theme",
+        argument="NAME",
+    ),
     Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
     Action(
         "app.back",

@@ -10,6 +10,7 @@ from threading import Event
 from typing import ClassVar
 
 from textual.app import App
+from textual.filter import LineFilter
 
 from tui.analysis import Analysis
 from tui.captions import Captions
@@ -22,6 +23,7 @@ from tui.live import RunInfo
 from tui.preferences import Preferences
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.views import AnalysisScreen, HealthScreen, ViewScreen
+from tui.themes import THEMES, ThemeFilter
 from tui.viewing import Viewers
 
 
@@ -51,6 +53,7 @@ class KproxyApp(App[bool]):
     ) -> None:
         super().__init__(ansi_color=True)
         preferences = preferences or Preferences()
+        self._theme_filter = ThemeFilter(THEMES[preferences.theme])
         self.keymap = Keymap(preferences.keymap)
         self.set_keymap(self.keymap.bindings())
         self.commands = History(preferences.kept("command-history"))
@@ -85,6 +88,18 @@ class KproxyApp(App[bool]):
 
     def on_unmount(self) -> None:
         self.analysis.stop()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, then the theme's; NO_COLOR leaves nothing for a theme to paint."""
+        own = super().get_line_filters()
+        return own if self.no_color or not self._theme_filter.enabled else [*own, self._theme_filter]
+
+    def paint_as(self, theme: str) -> None:
+        """Paint everything in a theme of tui.themes.THEMES."""
+        self._theme_filter = ThemeFilter(THEMES[theme])
+        for screen in self.screen_stack:
+            for widget in screen.walk_children(with_self=True):
+                widget.refresh(layout=True)
 
     def copy(self, text: str) -> None:
         """Copy a text, and say what was done."""

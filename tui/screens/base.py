@@ -15,6 +15,7 @@ from tui import actions, look
 from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
+from tui.themes import THEMES
 from tui.widgets.chrome import Bar
 from tui.widgets.lines import Lines
 
@@ -122,9 +123,17 @@ class KproxyScreen(Screen[None]):
         else:
             await self.app.run_action(action.handler, target)
 
-    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:  # noqa: ARG002 (a subclass knows)
+    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
         """What could stand after a command's name, and what it is."""
+        if action.id == "app.theme":
+            return [(name, theme.said) for name, theme in THEMES.items() if name.startswith(typed)]
         return ()
+
+    def action_theme(self, name: str) -> None:
+        if name in THEMES:
+            self.app.paint_as(name)
+        else:
+            self.notify(f"no theme {name}: {', '.join(THEMES)}", severity="warning", timeout=4)
 
     def action_toggle_bar(self) -> None:
         self._root.toggle_class("-nobar")
