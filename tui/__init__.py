@@ -53,5 +53,5 @@ def run(
         arrived=arrived,
         ascii_only=ascii_only,
         preferences=preferences,
-    ).run()
+    ).run(mouse=preferences is None or preferences.mouse)
     return answer is True

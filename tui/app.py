@@ -61,7 +61,9 @@ class KproxyApp(App[bool]):
         self.saved = SavedFilters(preferences.filters, preferences.kept("filters.json"))
         self.animation_level = "none"
         self.theme = "ansi-dark"
-        self._cells = cells = Cells(ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only)
+        self._cells = cells = Cells(
+            ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only, plain=preferences.plain
+        )
         self._live = live
         self._captions = Captions(live)
         self.analysis = Analysis(index_dir)

@@ -12,11 +12,19 @@ _GLYPHS = {
 }  # fmt: skip
 
 
-class Cells:
-    """How text becomes cells; `ascii_only` also spells everything beyond ASCII (a terminal or locale without it)."""
+# glyphs that are drawn and say nothing, or that words say in plain text
+_PLAIN = {"│": " ", "─": " ", "█": " ", "▐": "[", "▌": "]"}
 
-    def __init__(self, *, ascii_only: bool = False) -> None:
+
+class Cells:
+    """How text becomes cells; `ascii_only` also spells everything beyond ASCII (a terminal or locale without it).
+
+    `plain` draws nothing: somebody listens to the screen.
+    """
+
+    def __init__(self, *, ascii_only: bool = False, plain: bool = False) -> None:
         self.ascii_only = ascii_only
+        self.plain = plain
 
     def escape(self, text: str) -> str:
         """The text with everything spelt that would move the cursor, change direction or take no cell."""
@@ -41,5 +49,7 @@ class Cells:
         return f"{self.fit(head, width - len(last) - 1)} {self.fit(last, len(last))}"
 
     def glyph(self, glyph: str) -> str:
-        """A glyph of ours, or its ASCII stand-in."""
+        """A glyph of ours, or what stands in for it."""
+        if self.plain and glyph in _PLAIN:
+            return _PLAIN[glyph]
         return _GLYPHS.get(glyph, "?") if self.ascii_only else glyph

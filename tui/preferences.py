@@ -14,6 +14,9 @@ class Preferences:
     filters: Mapping[str, str] = field(default_factory=dict)
     keymap: Mapping[str, str] = field(default_factory=dict)
     theme: str = "terminal"
+    plain: bool = False
+    """For who listens: one pane at a time, nothing drawn, the terminal's cursor on the line."""
+    mouse: bool = True
     state: Path | None = None
     """Directory in which histories and saved filters are kept; None keeps nothing."""
 

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.interface import painting, preferences
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @releasing
 @defining
 @viewing
+@painting
 def command(
     wanted: str | None,
     headless: bool,
@@ -95,7 +97,6 @@ def _show(
     import tui
     from kproxy import scratch
     from kproxy.cli.sniff import listening
-    from kproxy.cli.interface import preferences
     from kproxy.launcher import Indexer, arguments
 
     assert run.recording is not None  # noqa: S101 (the caller asked)

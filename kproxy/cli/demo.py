@@ -12,6 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.interface import painting, preferences
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--listen-port", type=click.IntRange(1, 65535), metavar="PORT", help="Where the proxy listens (free port)."
 )
+@painting
 def command(headless: bool, seconds: float | None, record_to: Path | None, listen_port: int | None) -> None:
     """Watch real clients talk to an embedded cluster.
 
@@ -106,7 +108,6 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     import tui
-    from kproxy.cli.interface import preferences
     from kproxy.cli.options import Viewing
     from kproxy.following import leaving_on
     from kproxy.launcher import Indexer

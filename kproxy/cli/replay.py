@@ -18,6 +18,7 @@ import click
 
 from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.interface import painting, preferences
 from kproxy.cli.options import (
     Selection,
     Viewing,
@@ -61,6 +62,7 @@ FIRST_ROWS_SECONDS = 0.5
 @selecting
 @spooling
 @viewing
+@painting
 def command(
     captures: tuple[Path, ...],
     headless: bool,
@@ -117,7 +119,6 @@ def command(
     viewers = viewing.chooser(arrived=arrived.set)
     with _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index:
         import tui
-        from kproxy.cli.interface import preferences
 
         if str(captures[0]) == "-":
             _keys_from_terminal()

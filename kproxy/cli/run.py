@@ -15,6 +15,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_addons import Addons, addons
@@ -115,6 +116,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @running
 @defining
 @viewing
+@painting
 @recording
 @addons
 def command(
@@ -351,7 +353,6 @@ def _show(
 ) -> bool:
     """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
     import tui
-    from kproxy.cli.interface import preferences
     from kproxy.following import Stopping
     from kproxy.launcher import wait_until
 

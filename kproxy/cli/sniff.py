@@ -12,6 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, PORTS, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_recording import keeping
@@ -45,6 +46,7 @@ BROKER_PORTS = "9092"
 @backing
 @defining
 @viewing
+@painting
 @keeping
 def command(
     device: str,
@@ -182,7 +184,6 @@ def _show(
 ) -> None:
     """The terminal UI in this process, the indexer in another."""
     import tui
-    from kproxy.cli.interface import preferences
     from kproxy.launcher import Indexer, arguments
 
     assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)

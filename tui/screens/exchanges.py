@@ -234,7 +234,7 @@ class ExchangesScreen(CopyingScreen):
         width, height = self.app.size
         root = self._root
         self._mark_tiny()
-        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised
+        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
         side = split and width >= WIDE_COLUMNS
         was_split = root.has_class("-split")
         root.set_class(split, "-split")
@@ -388,7 +388,7 @@ class ExchangesScreen(CopyingScreen):
 
     def action_maximise(self) -> None:
         width, height = self.app.size
-        if width < SPLIT_COLUMNS or height < SPLIT_ROWS:
+        if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:
             # one pane at a time already: go to the other
             if self.reading:
                 self.action_back()

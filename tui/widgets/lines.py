@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -88,6 +88,7 @@ class Lines(Widget, can_focus=True):
         if not self.scroll_into_sight() and old != index:
             self.refresh_line(old)
             self.refresh_line(index)
+        self._put_terminal_cursor()
         if old != index and not quiet:
             self.moved()
 
@@ -222,9 +223,17 @@ class Lines(Widget, can_focus=True):
         self._strips.clear()
         self.scroll_into_sight()
         self.refresh()
+        self.call_after_refresh(self._put_terminal_cursor)
 
     def on_focus(self) -> None:
         self.refresh_line(self.cursor)
+        # where the pane is, is known once it is laid out
+        self.call_after_refresh(self._put_terminal_cursor)
+
+    def _put_terminal_cursor(self) -> None:
+        """Where nothing is drawn, readers of the screen look where the terminal's own cursor is."""
+        if self.cells.plain and self.has_focus:
+            self.app.cursor_position = self.region.offset + Offset(0, self.HEADING + self.cursor - self.top)
 
     def on_blur(self) -> None:
         self.refresh_line(self.cursor)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kproxy.cli import interface, settings
+from tui.preferences import Preferences
+from tui.themes import THEMES
+
+CONFIGURATION = """\
+theme = "dark"
+
+[replay]
+theme = "light"
+
+[filters]
+slow = "latency > 1s"
+odd = 3
+
+[keymap]
+"list.tail" = "t"
+"""
+
+
+def test_the_themes_are_those_of_the_interface() -> None:
+    assert list(interface.THEMES) == list(THEMES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "theme", "plain", "mouse"),
+    [
+        ([], "light", False, True),
+        (["--theme", "mono", "--plain", "--no-mouse"], "mono", True, False),
+        (["-X", "theme=high-contrast"], "high-contrast", False, True),
+    ],
+)
+def test_preferences_are_what_options_and_configuration_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], theme: str, plain: bool, mouse: bool
+) -> None:
+    import tui
+    from kproxy.cli import replay
+    from kproxy.cli.main import main
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "config.toml").write_text(CONFIGURATION)
+    found: list[Preferences] = []
+
+    def run(*_: object, preferences: Preferences, **__: object) -> bool:
+        found.append(preferences)
+        return False
+
+    monkeypatch.setattr(tui, "run", run)
+    monkeypatch.setattr(replay, "can_paint", lambda **_: True)
+    settings.reset()
+    capture = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
+    result = CliRunner().invoke(
+        main, ["--config", str(tmp_path / "config.toml"), "replay", *arguments, str(capture)], standalone_mode=False
+    )
+    settings.reset()
+    assert result.exception is None, result.exception
+    assert found == [
+        Preferences(
+            filters={"slow": "latency > 1s"},
+            keymap={"list.tail": "t"},
+            theme=theme,
+            plain=plain,
+            mouse=mouse,
+            state=tmp_path / "state" / "kproxy",
+        )
+    ]
+    assert "[filters]: 'odd' is no text" in result.stderr
+
+
+def test_a_theme_that_is_none_is_refused() -> None:
+    @click.command()
+    @interface.painting
+    def show() -> None:
+        raise AssertionError
+
+    result = CliRunner().invoke(show, ["--theme", "blue"])
+    assert result.exit_code == 2
+    assert "high-contrast" in result.stderr
