@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kproxy.cli import clusters, settings
+from kproxy.cli import clusters, interface, settings
 from kproxy.cli.exits import Exit
 
 
@@ -54,7 +54,7 @@ def without_credentials(value: Any) -> Any:
 def check(ctx: click.Context) -> None:
     """Read the configuration and say what in it means nothing; ends with 2 where something does."""
     settings.read_sources()
-    lines = [*unknown(), *unfit(), *clusters.unfit()]
+    lines = [*unknown(), *unfit(), *clusters.unfit(), *interface.unfit()]
     for line in lines:
         click.echo(f"kproxy: {line}", err=True)
     if lines:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -19,23 +20,27 @@ THEMES = ("terminal", "dark", "light", "high-contrast", "mono")
 _CHOSEN = "kproxy.interface"
 
 
-def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    ctx.meta.setdefault(_CHOSEN, {})[parameter.name] = value
-
-
 def painting(command: Command) -> Command:
     """Add --theme, --plain and --no-mouse, which `preferences` reads."""
+
+    @functools.wraps(command)
+    def painted(*args: Any, theme: str, plain: bool, no_mouse: bool, **rest: Any) -> Any:
+        click.get_current_context().meta[_CHOSEN] = {"theme": theme, "plain": plain, "mouse": not no_mouse}
+        return command(*args, **rest)
+
     options = [
-        click.option("--theme", "theme", type=click.Choice(THEMES), default=THEMES[0], expose_value=False,
-                     callback=_keep, help="Colours of the terminal UI."),
-        click.option("--plain", "plain", is_flag=True, expose_value=False, callback=_keep,
-                     help="For screen readers: one pane at a time, no boxes, the terminal's cursor on the line."),
-        click.option("--no-mouse", "no_mouse", is_flag=True, expose_value=False, callback=_keep,
-                     help="Leave the mouse to the terminal."),
-    ]  # fmt: skip
+        click.option("--theme", type=click.Choice(THEMES), default=THEMES[0], help="Colours of the terminal UI."),
+        click.option(
+            "--plain",
+            is_flag=True,
+            help="For screen readers: one pane at a time, no boxes, the terminal's cursor on the line.",
+        ),
+        click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal."),
+    ]
+    made: Any = painted
     for option in reversed(options):
-        command = option(command)
-    return command
+        made = option(made)
+    return cast("Command", made)
 
 
 def preferences() -> Preferences:
@@ -46,21 +51,35 @@ def preferences() -> Preferences:
 
     from tui.preferences import Preferences
 
-    chosen = click.get_current_context().meta.get(_CHOSEN, {})
+    for line in _no_texts():
+        settings.warn(line)
     return Preferences(
         filters=_texts("filters"),
         keymap=_texts("keymap"),
-        theme=chosen.get("theme", THEMES[0]),
-        plain=chosen.get("plain", False),
-        mouse=not chosen.get("no_mouse", False),
+        **click.get_current_context().meta[_CHOSEN],
         state=Path(platformdirs.user_state_dir("kproxy", appauthor=False)),
     )
 
 
+def unfit() -> Iterator[str]:
+    """What is wrong with the tables of filters and keys, one line each."""
+    from decoders.filters import parse
+    from tui.keymap import Keymap
+
+    yield from _no_texts()
+    for name, text in _texts("filters").items():
+        result = parse(text)
+        if result.expression is None:
+            yield f"configuration [filters]: {name}: {result.message or 'an empty filter'}"
+    yield from (f"configuration [keymap]: {problem}" for problem in Keymap(_texts("keymap")).problems)
+
+
 def _texts(table: str) -> dict[str, str]:
-    """The entries of a table that are texts; the others are warned of."""
-    entries = settings.table(table)
-    for name, value in entries.items():
-        if not isinstance(value, str):
-            settings.warn(f"configuration [{table}]: {name!r} is no text")
-    return {name: value for name, value in entries.items() if isinstance(value, str)}
+    return {name: value for name, value in settings.table(table).items() if isinstance(value, str)}
+
+
+def _no_texts() -> Iterator[str]:
+    for table in ("filters", "keymap"):
+        for name, value in settings.table(table).items():
+            if not isinstance(value, str):
+                yield f"configuration [{table}]: {name!r} is no text"

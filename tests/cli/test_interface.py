@@ -83,3 +83,18 @@ def test_a_theme_that_is_none_is_refused() -> None:
     result = CliRunner().invoke(show, ["--theme", "blue"])
     assert result.exit_code == 2
     assert "high-contrast" in result.stderr
+
+
+def test_the_configuration_is_checked(tmp_path: Path) -> None:
+    from kproxy.cli.main import main
+
+    path = tmp_path / "config.toml"
+    path.write_text('theme = "blue"\n[filters]\nslow = "latenzy > 1s"\n[keymap]\n"list.tail" = "enter"\n')
+    settings.reset()
+    result = CliRunner().invoke(main, ["--config", str(path), "config", "check"])
+    settings.reset()
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert "kproxy: configuration [filters]: slow: unknown field 'latenzy'; did you mean latency?" in lines
+    assert "kproxy: configuration [keymap]: list.tail: list.open has that key" in lines
+    assert any(line.startswith("kproxy: configuration: replay.theme: 'blue'") for line in lines)
