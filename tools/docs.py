@@ -145,6 +145,9 @@ A comparison with a value that an exchange does not have is false, `!=` included
 that cannot tell (its bytes are gone, its body cannot be decoded, nothing named its topic's id) is left out and counted,
 unless the rest of the filter decides.
 
+`$slow` stands for the filter that is called so: in the table `[filters]` of the configuration, or saved in the terminal
+UI with `:filter save slow`. Saved filters name no others.
+
 Where an exchange has several values (several topics, errors, elements of a list), a comparison holds if one of them
 fits; `!=`, and any operator after `all`, if each of them does and there is one.
 

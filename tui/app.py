@@ -20,7 +20,7 @@ from tui.health import Health
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
 from tui.live import RunInfo
-from tui.preferences import Preferences
+from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.views import AnalysisScreen, HealthScreen, ViewScreen
 from tui.themes import THEMES, ThemeFilter
@@ -58,7 +58,7 @@ class KproxyApp(App[bool]):
         self.set_keymap(self.keymap.bindings())
         self.commands = History(preferences.kept("command-history"))
         """What was run on the command line."""
-        self.saved = SavedFilters(preferences.filters, preferences.kept("filters.json"))
+        self.saved = SavedFilters(preferences.filters, preferences.kept(SAVED_FILTERS))
         self.animation_level = "none"
         self.theme = "ansi-dark"
         self._cells = cells = Cells(

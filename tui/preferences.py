@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+SAVED_FILTERS = "filters.json"
+"""The file of the state directory with the filters that were saved."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preferences:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -11,6 +11,8 @@ import click
 from kproxy.cli import settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tui.preferences import Preferences
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,12 +45,24 @@ def painting(command: Command) -> Command:
     return cast("Command", made)
 
 
-def preferences() -> Preferences:
-    """What the user has set up, for the command that runs."""
-    from pathlib import Path
-
+def _state() -> Path:
+    """Where the interface keeps its own."""
     import platformdirs
 
+    return platformdirs.user_state_path("kproxy", appauthor=False)
+
+
+def saved_filters() -> Mapping[str, str]:
+    """Filters by name: of the configuration, and those that were saved in the interface. Raises Failure (exit 2)."""
+    from tui.keeping import SavedFilters
+    from tui.preferences import SAVED_FILTERS
+
+    settings.read_sources()
+    return SavedFilters(_texts("filters"), _state() / SAVED_FILTERS)
+
+
+def preferences() -> Preferences:
+    """What the user has set up, for the command that runs."""
     from tui.preferences import Preferences
 
     for line in _no_texts():
@@ -57,7 +71,7 @@ def preferences() -> Preferences:
         filters=_texts("filters"),
         keymap=_texts("keymap"),
         **click.get_current_context().meta[_CHOSEN],
-        state=Path(platformdirs.user_state_dir("kproxy", appauthor=False)),
+        state=_state(),
     )
 
 

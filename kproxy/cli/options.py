@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -36,7 +36,7 @@ class FilterType(click.ParamType["Expression"]):
             return value  # type: ignore[no-any-return]  # a default that is an expression already
         from decoders.filters import parse
 
-        result = parse(value)
+        result = parse(value, self._saved(value))
         if result.expression is None:
             message = result.message or "an empty filter"
             self.fail(f"{message} (column {result.span[0] + 1} of {value!r})", param, ctx)
@@ -46,12 +46,19 @@ class FilterType(click.ParamType["Expression"]):
         del ctx, param
         from decoders.filters import complete
 
-        completion = complete(incomplete)
+        completion = complete(incomplete, saved=self._saved(incomplete))
         return [
             CompletionItem(completion.accept(incomplete, one)[0], help=one.doc or None)
             for one in completion.candidates
             if one.kind != "example"
         ]
+
+    @staticmethod
+    def _saved(text: str) -> Mapping[str, str]:
+        """The saved filters, where the text names some."""
+        from kproxy.cli.interface import saved_filters
+
+        return saved_filters() if "$" in text else {}
 
 
 class TimeType(click.ParamType[int]):

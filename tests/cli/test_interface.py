@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kproxy.cli import interface, settings
+from tui.keeping import SavedFilters
 from tui.preferences import Preferences
 from tui.themes import THEMES
 
@@ -98,3 +99,28 @@ def test_the_configuration_is_checked(tmp_path: Path) -> None:
     assert "kproxy: configuration [filters]: slow: unknown field 'latenzy'; did you mean latency?" in lines
     assert "kproxy: configuration [keymap]: list.tail: list.open has that key" in lines
     assert any(line.startswith("kproxy: configuration: replay.theme: 'blue'") for line in lines)
+
+
+def test_a_saved_filter_is_known_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kproxy.cli.main import main
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    capture = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
+    path = tmp_path / "config.toml"
+    path.write_text('[filters]\ncommits = "api == OffsetCommit"\n')
+    SavedFilters({}, tmp_path / "state" / "kproxy" / "filters.json").save("hello", "api == ApiVersions")
+
+    def lines(text: str) -> list[str]:
+        settings.reset()
+        result = CliRunner().invoke(main, ["--config", str(path), "export", "-Y", text, str(capture)])
+        settings.reset()
+        assert result.exit_code == 0, result.stderr
+        return [line for line in result.stdout.splitlines() if "kproxy.exchange/1" in line]
+
+    assert lines("$commits or $hello") == lines("api == OffsetCommit or api == ApiVersions")
+    assert len(lines("$hello")) == 28
+    settings.reset()
+    refused = CliRunner().invoke(main, ["export", "-Y", "$helo", str(capture)])
+    settings.reset()
+    assert refused.exit_code == 2
+    assert "no saved filter $helo; did you mean $hello?" in refused.stderr
