@@ -33,7 +33,9 @@ class KproxyApp(App[bool]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kproxy"
     CSS = """
-    Toast { background: ansi_default; }
+    Toast, Toast.-information, Toast.-warning, Toast.-error {
+        background: ansi_default; border-left: none; padding: 0 1; margin-top: 0; text-style: reverse;
+    }
     """
     BINDINGS: ClassVar = []
 

@@ -171,7 +171,7 @@ class CommandScreen(ModalScreen[Chosen | None]):
         takes = chosen is not None and bool(chosen.action.argument) and text.startswith(f"{chosen.action.command} ")
         if chosen is not None and takes:
             longer = [action for name, action in self._actions.items() if name.startswith(text) and name != text]
-            offers = [Offer(action.command, action.argument, action.help) for action in longer]
+            offers = [self._named(action) for action in longer]
             found = self._arguments(chosen.action, chosen.argument)
             offers += [Offer(f"{chosen.action.command} {argument}", "", said) for argument, said in found]
         else:
@@ -179,15 +179,15 @@ class CommandScreen(ModalScreen[Chosen | None]):
         self.lines.show(offers)
         self._say(chosen.action if chosen is not None and takes else None)
 
+    def _named(self, action: Action) -> Offer:
+        keys = keymap_of(self.app).text(action) if action.keys else action.argument
+        return Offer(action.command, keys, action.help)
+
     def _found(self, text: str) -> list[Offer]:
         """Actions by name and title, the best fitting first; while nothing is typed those that were run last."""
         from textual.fuzzy import Matcher
 
-        keymap = keymap_of(self.app)
-        offers = [
-            Offer(name, keymap.text(action) if action.keys else action.argument, action.help)
-            for name, action in sorted(self._actions.items(), key=lambda one: not one[1].bar)
-        ]
+        offers = [self._named(action) for action in sorted(self._actions.values(), key=lambda one: not one.bar)]
         if not text:
             recent = [line for line in reversed(self._history.lines) if self._read(line) is not None][:MOST_RECENT]
             return [*(Offer(line, "", "run before") for line in recent), *offers]
