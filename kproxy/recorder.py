@@ -1,9 +1,10 @@
 """The recorder: appends what passes to pcapng files, and never stands in the traffic's way.
 
-The relay hands over bytes as they are; a packet header is put before them, packets are gathered and written, one call a
-batch. A batch is written when it has BATCH_BYTES or is DELAY_SECONDS old: to shared memory in place, to a disk by a
-thread. Where that thread is further behind than memory allows (`queue_bytes`), packets are dropped and counted, as
-pcapng's isb_ifdrop; where the disk refuses, recording ends and says so, and traffic goes on.
+The relay notes what passes and when, no more: somebody waits for the other end. Packets are made of many notes at once,
+which is also quicker; they are gathered and written, one call a batch. A batch is written when it has BATCH_BYTES or is
+DELAY_SECONDS old: to shared memory in place, to a disk by a thread. Where that thread is further behind than memory
+allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk refuses, recording ends
+and says so, and traffic goes on.
 
 What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
 sink (`kproxy.sinks`).
@@ -17,16 +18,20 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
+from captures.formats.compiled import COMPILED
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
+from kproxy.core.compiled import Notes
 from kproxy.core.selection import Choice, Selection
 from kproxy.sinks import Batch, Buffers, Sink
 
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.02
+NOTED_BYTES = 1 << 16
+"""What waits to become packets, at most and one read: many small reads, or one long one, which waits for nothing."""
 JOINED_BYTES = 4096
 """Packets up to this size become one buffer when they come: a write of many small ones would hold traffic up."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
@@ -87,6 +92,8 @@ class Recorder:
         self._schedule = schedule
         self._on_failure = on_failure
         self._choice = choice
+        self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
+        """What passed; it becomes packets soon, in this order."""
         self._pending: Buffers = []
         self._pending_bytes = 0
         self._pending_packets = 0
@@ -113,6 +120,7 @@ class Recorder:
         `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError on a host that is no
         IP address.
         """
+        self._make()  # what has ended must be known to have
         recorded = self._distinct(client, broker)
         if recorded != client:
             reason = f"another connection from {client[1]} to this broker is open"
@@ -139,27 +147,48 @@ class Recorder:
     def ended(self, client: Address, broker: Address) -> None:
         self._open.discard((client, broker))
 
+    def status(self) -> dict[str, Any]:
+        """The counters, of all that has passed."""
+        self._make()
+        return asdict(self.counters)
+
+    def _start(self) -> None:
+        if self._timer is None:
+            self._timer = self._schedule(DELAY_SECONDS, self._tick)
+
+    def _make(self) -> None:
+        """Makes packets of what has been noted."""
+        for call, arguments in self.notes.take():
+            call(*arguments)
+
+    def _make_some(self) -> None:
+        self._make()
+        if self._pending:
+            self._start()
+
     def add(self, buffers: Buffers, size: int, packets: int) -> None:
-        if size <= JOINED_BYTES:
+        """Packets, made of what was noted."""
+        if len(buffers) > 1 and size <= JOINED_BYTES:
             self._pending.append(b"".join(buffers))
         else:
             self._pending += buffers
         self._pending_bytes += size
         self._pending_packets += packets
         if self._pending_bytes >= self._batch_bytes:
-            self.flush()
-        elif self._timer is None:
-            self._timer = self._schedule(DELAY_SECONDS, self._tick)
+            self._pass_on()
 
     def _tick(self) -> None:
         self._timer = None
         self.flush()
 
     def flush(self) -> None:
-        """Hands what was gathered to the writer, or counts it as dropped."""
+        """Hands all that there is to the writer, or counts it as dropped."""
+        self._make()
+        if self._pending:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
         packets, size = self._pending_packets, self._pending_bytes
-        if not packets:
-            return
         counters = self.counters
         if counters.failed is not None or self._queued - self._done > self._queue_max:
             counters.dropped += packets
@@ -236,10 +265,14 @@ class Flow:
         self._sides = (up, down)
         self._unacknowledged = [0, 0]
         self._ended = [False, False]
-        now = time.time_ns()
-        self._add(*up.packet(now, b"", 0, SYN, "\n".join(facts) or None))
         if accepted:
             recorder.opened(client, broker)
+        self._recorder.notes.add(0, self._begin, (time.time_ns(), accepted, "\n".join(facts) or None))
+
+    def _begin(self, now: int, accepted: bool | None, facts: str | None) -> None:
+        up, down = self._sides
+        self._add(*up.packet(now, b"", 0, SYN, facts))
+        if accepted:
             self._add(*down.packet(now, b"", up.sequence, SYN | ACK))
             self._add(*up.packet(now, b"", down.sequence, ACK))
         else:
@@ -255,12 +288,28 @@ class Flow:
 
         The comment goes to the last packet of them.
         """
+        self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment, beyond))
+
+    def end(self, side: int) -> None:
+        """FIN of one side."""
+        self._recorder.notes.add(0, self.add_end, (time.time_ns(), side))
+
+    def reset(self, side: int) -> None:
+        """RST of one side; nothing follows it."""
+        self._recorder.notes.add(0, self.add_reset, (time.time_ns(), side))
+
+    def add_data(
+        self, now: int, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0
+    ) -> None:
+        """The packets of `data`."""
         size = len(data) + beyond
         if not size or self._ended[side]:
             return
         this, other = self._sides[side], self._sides[1 - side]
-        now = time.time_ns()
-        if size <= MAX_PAYLOAD:
+        if COMPILED and size <= JOINED_BYTES and comment is None and not beyond and type(data) is bytes:
+            block = this.block(now, data, other.sequence)
+            self._recorder.add([block], len(block), 1)
+        elif size <= MAX_PAYLOAD:
             before, after = this.packet(now, data, other.sequence, PSH | ACK, comment, beyond)
             self._recorder.add([before, data, after], len(before) + size - beyond + len(after), 1)
         else:
@@ -289,21 +338,21 @@ class Flow:
             packets += 1
         self._recorder.add(buffers, total, packets)
 
-    def end(self, side: int) -> None:
-        """FIN of one side."""
+    def add_end(self, now: int, side: int) -> None:
+        """The packets of `end`."""
         if not self._ended[side]:
             self._ended[side] = True
             this, other = self._sides[side], self._sides[1 - side]
-            self._add(*this.packet(time.time_ns(), b"", other.sequence, FIN | ACK))
+            self._add(*this.packet(now, b"", other.sequence, FIN | ACK))
             if self._ended[1 - side]:
-                self._add(*other.packet(time.time_ns(), b"", this.sequence, ACK))
+                self._add(*other.packet(now, b"", this.sequence, ACK))
                 self._recorder.ended(*self._between)
 
-    def reset(self, side: int) -> None:
-        """RST of one side; nothing follows it."""
+    def add_reset(self, now: int, side: int) -> None:
+        """The packets of `reset`."""
         if not all(self._ended):
             this, other = self._sides[side], self._sides[1 - side]
-            self._add(*this.packet(time.time_ns(), b"", other.sequence, RST | ACK))
+            self._add(*this.packet(now, b"", other.sequence, RST | ACK))
             self._recorder.ended(*self._between)
         self._ended = [True, True]
 
@@ -320,17 +369,29 @@ class SelectedFlow:
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
         """As `Flow.data`; the comment goes with the bytes, or is left out with them."""
+        self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
+
+    def end(self, side: int) -> None:
+        """As `Flow.end`."""
+        self._recorder.notes.add(0, self._add_end, (time.time_ns(), side))
+
+    def reset(self, side: int) -> None:
+        """As `Flow.reset`."""
+        self._recorder.notes.add(0, self._add_reset, (time.time_ns(), side))
+
+    def add_data(self, now: int, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
+        """As `Flow.add_data`."""
         pieces = self._selection.feed(side, data)
         self._recorder.counters.excluded += self._selection.take_excluded()
         last = len(pieces) - 1
         for i, (piece, beyond) in enumerate(pieces):
-            self._flow.data(side, piece, comment if i == last else None, beyond)
+            self._flow.add_data(now, side, piece, comment if i == last else None, beyond)
 
-    def end(self, side: int) -> None:
-        self._flow.data(side, self._selection.rest(side))
-        self._flow.end(side)
+    def _add_end(self, now: int, side: int) -> None:
+        self._flow.add_data(now, side, self._selection.rest(side))
+        self._flow.add_end(now, side)
 
-    def reset(self, side: int) -> None:
+    def _add_reset(self, now: int, side: int) -> None:
         for each in (0, 1):
-            self._flow.data(each, self._selection.rest(each))
-        self._flow.reset(side)
+            self._flow.add_data(now, each, self._selection.rest(each))
+        self._flow.add_reset(now, side)

@@ -13,12 +13,12 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from decoders.schema import definitions
 from kproxy import ports, probe, tunnel
 from kproxy.core.brokers import Advertise, Book, Node
+from kproxy.core.compiled import Side
 from kproxy.core.connection import (
     Budget,
     Changed,
@@ -94,8 +94,8 @@ class Relay:
         self.links: set[Link] = set()
         self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
-        self.bytes_up = 0
-        self.bytes_down = 0
+        self.passed = [0, 0]
+        """Bytes from clients and from brokers."""
         self.draining = False
 
     def _load_actors(self) -> Actors | None:
@@ -298,8 +298,8 @@ class Relay:
             "connections": len(self.links),
             "connections_total": self.connections,
             "connections_refused": self.room.refused,
-            "bytes_from_clients": self.bytes_up,
-            "bytes_from_brokers": self.bytes_down,
+            "bytes_from_clients": self.passed[0],
+            "bytes_from_brokers": self.passed[1],
             "brokers": {
                 str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
                 for node in self.book.nodes.values()
@@ -308,7 +308,7 @@ class Relay:
                 str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
                 for node in self.book.controllers.values()
             },
-            "recorder": None if self.recorder is None else asdict(self.recorder.counters),
+            "recorder": None if self.recorder is None else self.recorder.status(),
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
             "tls": self.tls.status(),
             "held_bytes": self.shared.budget.held,
@@ -357,8 +357,8 @@ class Link:
     def __init__(self, relay: Relay, node: Node | None) -> None:
         self._relay = relay
         self.node = node
-        self.client = _Side(self, 0)
-        self.broker = _Side(self, 1)
+        self.client = _Side(self, 0, relay.passed)
+        self.broker = _Side(self, 1, relay.passed)
         self._core: Connection | None = None
         self._flow: Flow | SelectedFlow | None = None
         self._login: OnBehalf | None = None
@@ -467,6 +467,11 @@ class Link:
             self._ended[0] = False
             self.ended(0)
         client.pause(self._authenticating)
+        if self._core.as_it_comes and self._login is None:
+            for side, other in ((client, broker), (broker, client)):
+                side.other, side.passing = other, self._core.passing
+                if self._flow is not None and self._relay.recorder is not None:
+                    side.notes, side.record = self._relay.recorder.notes, self._flow.add_data
 
     # --- bytes -------------------------------------------------------------------------------------------------------
 
@@ -476,12 +481,10 @@ class Link:
             self._early.append(data)
             self.client.pause(True)
             return
+        self._relay.passed[side] += len(data)
         if side == 0:
-            self._relay.bytes_up += len(data)
             self._carry_out(core.from_client(data))
-            return
-        self._relay.bytes_down += len(data)
-        if self._login is None:
+        elif self._login is None:
             self.deliver(data)
         else:
             self._login.from_broker(data)
@@ -624,16 +627,14 @@ def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Change
     flow.data(1, view[at:])
 
 
-class _Side(asyncio.Protocol):
+class _Side(Side, asyncio.Protocol):
     """One of the two transports of a link; `peer` is the other end's (host, port)."""
 
-    __slots__ = ("_link", "_paused", "_side", "peer", "transport")
+    __slots__ = ("_link", "peer")
 
-    def __init__(self, link: Link, side: int) -> None:
+    def __init__(self, link: Link, side: int, passed: list[int]) -> None:
+        super().__init__(side, passed)
         self._link = link
-        self._side = side
-        self._paused = 0
-        self.transport: asyncio.Transport | None = None
         self.peer: Address | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -644,24 +645,24 @@ class _Side(asyncio.Protocol):
         raw = transport.get_extra_info("socket")
         with contextlib.suppress(OSError):  # each side's own keep-alive ends at the relay, so the relay has one
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._link.connected(self._side)
+        self._link.connected(self.side)
 
-    def data_received(self, data: bytes) -> None:
-        self._link.received(self._side, data)
+    def unlike(self, data: bytes) -> None:
+        self._link.received(self.side, data)
 
     def eof_received(self) -> bool:
-        self._link.ended(self._side)
+        self._link.ended(self.side)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._link.lost(self._side, exc)
+        self._link.lost(self.side, exc)
 
     def pause_writing(self) -> None:
-        self._link.full(self._side, True)
+        self._link.full(self.side, True)
 
     def resume_writing(self) -> None:
-        self._link.full(self._side, False)
+        self._link.full(self.side, False)
 
     def pause(self, paused: bool) -> None:
         """Stops or resumes reading."""

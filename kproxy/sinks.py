@@ -21,7 +21,7 @@ IOV_MAX = 1000
 STATISTICS_BYTES = 512
 """Room for the block that ends a file."""
 
-Buffers = list[bytes | memoryview]
+Buffers = list[bytes | bytearray | memoryview]
 
 
 @dataclass(slots=True)

@@ -10,6 +10,8 @@ import ipaddress
 import struct
 from collections.abc import Sequence
 
+from captures.formats.compiled import packet_block
+
 LINKTYPE_RAW = 101
 MAX_PAYLOAD = 65_495
 """Bytes of TCP payload that fit an IPv4 packet whose headers have no options."""
@@ -119,7 +121,7 @@ class Direction:
     checksum offload holds, so that no payload is ever summed up.
     """
 
-    __slots__ = ("_ends", "_ip6", "_pseudo_sum", "_sum", "sequence")
+    __slots__ = ("_ends", "_ip6", "_pseudo_sum", "_sum", "_template", "sequence")
 
     def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
         """Addresses are (IP address, port); raises ValueError on a host that is no IP address."""
@@ -130,6 +132,7 @@ class Direction:
         self.sequence = sequence
         self._pseudo_sum = _sum16(addresses) + 6
         self._sum = 0x4500 + 0x4000 + 0x4006 + _sum16(addresses)
+        self._template, _ = self.packet(0, b"", 0)
 
     def packet(
         self,
@@ -172,6 +175,14 @@ class Direction:
         before = _PACKET(6, total, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length) + headers + options
         self.sequence += size + (1 if flags & (SYN | FIN) else 0)
         return before, trailer + total.to_bytes(4, "little")
+
+    def block(self, time_ns: int, payload: bytes, acknowledge: int) -> bytearray:
+        """The packet of `payload` with what stands before and after, as `packet` has it."""
+        sequence = self.sequence
+        self.sequence += len(payload)
+        sums = self._sum, self._pseudo_sum
+        return packet_block(self._template, self._ip6, sums, time_ns, payload, sequence & 0xFFFFFFFF,
+                            acknowledge & 0xFFFFFFFF)  # fmt: skip
 
 
 def _v6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:

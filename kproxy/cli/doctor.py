@@ -95,10 +95,20 @@ def event_loop() -> Iterator[Fact]:
 def record_loop() -> Iterator[Fact]:
     from decoders.records.compiled import COMPILED
 
-    if COMPILED:
-        yield Fact("record loop", "ok", "compiled")
-    else:
-        yield Fact("record loop", "note", "plain Python, several times slower; install again with a C compiler")
+    yield _compiled("record loop", "several times slower", compiled=COMPILED)
+
+
+def message_path() -> Iterator[Fact]:
+    from captures.formats.compiled import COMPILED as RECORDING
+    from kproxy.core.compiled import COMPILED
+
+    yield _compiled("relay's path", "some microseconds a message slower", compiled=COMPILED and RECORDING)
+
+
+def _compiled(name: str, otherwise: str, *, compiled: bool) -> Fact:
+    if compiled:
+        return Fact(name, "ok", "compiled")
+    return Fact(name, "note", f"plain Python, {otherwise}; install again with a C compiler")
 
 
 def libpcap() -> Iterator[Fact]:
@@ -177,6 +187,6 @@ def places() -> Iterator[Fact]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (
-    python, packages, shadows, event_loop, record_loop, libpcap, transparent_mode, shared_memory, open_files, terminal,
-    places,
+    python, packages, shadows, event_loop, record_loop, message_path, libpcap, transparent_mode, shared_memory,
+    open_files, terminal, places,
 )  # fmt: skip

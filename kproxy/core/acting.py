@@ -14,7 +14,6 @@ from typing import Protocol
 from decoders.conversation.stream import Side
 from kproxy.core.brokers import Address
 from kproxy.core.connection import (
-    MAX_NOTED,
     Changed,
     Command,
     Connection,
@@ -23,6 +22,7 @@ from kproxy.core.connection import (
     changed_comment,
     no_frame,
 )
+from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
 
 _SIZE = 4
@@ -178,6 +178,8 @@ class _Cutter:
 
 class ActedConnection(Connection):
     """A connection between `client` and `broker` ("host:port") whose frames are offered to actors."""
+
+    as_it_comes = False
 
     def __init__(self, shared: Shared, own_host: str, actors: Actors, client: str, broker: str) -> None:
         super().__init__(shared, own_host)

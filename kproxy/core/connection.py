@@ -22,6 +22,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 from decoders.conversation.comments import CHANGED, LEAKED
 from decoders.problems import DecodeError
@@ -38,22 +39,18 @@ from kproxy.core.addresses import (
     tag_section,
 )
 from kproxy.core.brokers import Address, Book
+from kproxy.core.compiled import Passing
+from kproxy.core.passing import SHORTEST_REQUEST
 from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
 from kproxy.core.walker import Walker, compiled
 
 Data = bytes | memoryview
 
-MAX_NOTED = 4096
-"""Noted requests of one connection; the oldest go first (Produce with acks=0 is never answered)."""
-
 _REQUEST_HEAD = struct.Struct(">ihhi")
-_LENGTH = struct.Struct(">i")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
-_SHORTEST_REQUEST = 8
-"""Less is no request but a bare SASL token."""
 _ADVICE = {
     (0, "TLS"): "; it passes unread (--tls-in auto lets clients speak TLS with kproxy)",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
@@ -179,16 +176,17 @@ class Plans:
     def __init__(self, definitions: Definitions | None, *, controllers: bool = False) -> None:
         self._definitions = definitions
         self._controllers = controllers
-        self._plans: dict[int, Plan | Watch | None] = {}
+        self.made: dict[int, Plan | Watch | None] = {}
+        """Those that were asked for, by API key << 16 | version."""
 
     def get(self, api_key: int, version: int) -> Plan | Watch | None:
         key = api_key << 16 | version & 0xFFFF
         try:
-            return self._plans[key]
+            return self.made[key]
         except KeyError:
-            if len(self._plans) > 10_000:
-                self._plans.clear()
-            plan = self._plans[key] = self._make(api_key, version)
+            if len(self.made) > 10_000:
+                self.made.clear()
+            plan = self.made[key] = self._make(api_key, version)
             return plan
 
     def _make(self, api_key: int, version: int) -> Plan | Watch | None:
@@ -246,31 +244,30 @@ class _Frame:
 class Connection:
     """The state of one client's connection to one broker; `own_host` is the address of ours that the client used."""
 
+    as_it_comes: ClassVar[bool] = True
+    """Whether what passes by `Passing` need not be seen by this class."""
+
     def __init__(self, shared: Shared, own_host: str) -> None:
+        self.passing = Passing(shared.plans.made)
         self._shared = shared
         self._own_host = own_host
-        self._noted: dict[int, list[Plan | Watch | None]] = {}
-        self._request_rest = 0
         self._request_head = b""
         self._opaque = [False, False]
         self._first = [True, True]
-        self._pass = 0
         self._head = b""
         self._waits = False
         self._frame: _Frame | None = None
-        self.requests = 0
-        self.responses = 0
 
     @property
     def idle(self) -> bool:
         """Whether both directions are between frames and nothing seems to be owed."""
         return (
-            not self._request_rest
+            not self.passing.request_rest
             and not self._request_head
-            and not self._pass
+            and not self.passing.response_rest
             and not self._head
             and self._frame is None
-            and self.responses >= self.requests
+            and self.passing.responses >= self.passing.requests
         )
 
     # --- from the client ---------------------------------------------------------------------------------------------
@@ -278,13 +275,10 @@ class Connection:
     def from_client(self, data: bytes) -> list[Command]:
         """Bytes of the client, on their way to the broker."""
         commands: list[Command] = [ToBroker(data)]
+        if self._opaque[0] or self.passing.from_client_passes(data):
+            return commands
         size = len(data)
-        if self._request_rest >= size:
-            self._request_rest -= size
-            return commands
-        if self._opaque[0]:
-            return commands
-        position = self._request_rest
+        position = self.passing.request_rest
         if self._request_head:
             data = self._request_head + data
             size = len(data)
@@ -292,22 +286,24 @@ class Connection:
         while position + _REQUEST_HEAD.size <= size:
             length, api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(data, position)
             if (length < 0 or self._first[0]) and self._bad_start(0, data[position : position + 8], length, commands):
-                self._request_rest = 0
+                self.passing.request_rest = 0
+                self.passing.requests_known = False
                 return commands
             position += 4 + length
-            self.requests += 1
-            if length < _SHORTEST_REQUEST:
+            self.passing.requests += 1
+            if length < SHORTEST_REQUEST:
                 continue
             plan = self._shared.plans.get(api_key, version)
-            if plan is not None or correlation_id in self._noted:
-                self._note(correlation_id, plan)
+            if plan is not None or correlation_id in self.passing.noted:
+                self.passing.note(correlation_id, plan)
         if position < size:
-            self._request_rest = 0
+            self.passing.request_rest = 0
             self._request_head = data[position:]
             if self._first[0] and other_protocol(self._request_head):
                 self._bad_start(0, self._request_head, 0, commands)
         else:
-            self._request_rest = position - size
+            self.passing.request_rest = position - size
+        self.passing.requests_known = not (self._first[0] or self._opaque[0] or self._request_head)
         return commands
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
@@ -322,17 +318,6 @@ class Connection:
         commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol{advice}"))
         return True
 
-    def _note(self, correlation_id: int, plan: Plan | Watch | None) -> None:
-        noted = self._noted
-        waiting = noted.get(correlation_id)
-        if waiting is not None:
-            waiting.append(plan)
-            del waiting[:-MAX_NOTED]
-            return
-        noted[correlation_id] = [plan]
-        if len(noted) > MAX_NOTED:
-            del noted[next(iter(noted))]
-
     def _unseen(self, side: int) -> bool:
         return self._opaque[side]
 
@@ -340,19 +325,7 @@ class Connection:
 
     def from_broker(self, data: bytes) -> list[Command]:
         """Bytes of the broker, on their way to the client."""
-        size = len(data)
-        if self._pass >= size:
-            self._pass -= size
-            return [ToClient(data)]
-        if not (self._pass or self._noted or self._head or self._first[1]) and self._frame is None and size >= 4:
-            # what is most common: one frame begins here that nobody waits for
-            (length,) = _LENGTH.unpack_from(data)
-            if length + 4 >= size and not self._unseen(1):
-                self._waits = False
-                self.responses += 1
-                self._pass = length + 4 - size
-                return [ToClient(data)]
-        if self._unseen(1):
+        if self._unseen(1) or self.passing.from_broker_passes(data):
             return [ToClient(data)]
         commands: list[Command] = []
         carried = len(self._head)
@@ -363,15 +336,15 @@ class Connection:
         position, start = 0, 0 if self._waits else carried
         resumed = carried > 0
         while position < size:
-            if self._pass:
-                taken = min(self._pass, size - position)
-                self._pass -= taken
+            if self.passing.response_rest:
+                taken = min(self.passing.response_rest, size - position)
+                self.passing.response_rest -= taken
                 position += taken
             elif self._frame is not None:
                 start = position = self._hold(self._frame, view, position, carried, commands)
             else:
                 if not resumed:
-                    self._waits = bool(self._noted)
+                    self._waits = bool(self.passing.noted)
                 resumed = False
                 position = self._response(data, position, commands)
                 if self._unseen(1):
@@ -383,6 +356,7 @@ class Connection:
                     start = size if self._waits else start
                     break
         _forward(commands, view, start, size)
+        self.passing.responses_known = not (self._first[1] or self._opaque[1] or self._head or self._frame is not None)
         return commands
 
     def _response(self, data: bytes, position: int, commands: list[Command]) -> int:
@@ -398,12 +372,12 @@ class Connection:
         if len(head) < wanted:
             self._head = head
             return position
-        self.responses += 1
+        self.passing.responses += 1
         plan = None
         if self._waits and length >= 4:
             plan = self._answered(int.from_bytes(head[4:], "big", signed=True))
         if plan is None or (isinstance(plan, Watch) and not self._watched(plan, length, commands)):
-            self._pass = length
+            self.passing.response_rest = length
             return position + 4
         walked = isinstance(plan, Plan) and not plan.whole and length + 4 > self._shared.hold_max
         if walked:
@@ -415,12 +389,12 @@ class Connection:
 
     def _answered(self, correlation_id: int) -> Plan | Watch | None:
         """The plan for the response with this id; the oldest request among equals is answered first."""
-        waiting = self._noted.get(correlation_id)
+        waiting = self.passing.noted.get(correlation_id)
         if waiting is None:
             return None
-        plan = waiting.pop(0)
+        plan: Plan | Watch | None = waiting.pop(0)
         if not waiting:
-            del self._noted[correlation_id]
+            del self.passing.noted[correlation_id]
         return plan
 
     def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
@@ -441,7 +415,7 @@ class Connection:
         began = position
         self._take(frame, view[position:end], commands)
         if self._frame is None:
-            self._pass = frame.size - frame.got
+            self.passing.response_rest = frame.size - frame.got
         elif frame.got == frame.size:
             self._frame = None
             changes, leaked = self._finish(frame, commands)
@@ -575,6 +549,7 @@ class Connection:
             commands.append(ToClient(self._head))
         self._head = b""
         self._opaque[1] = True
+        self.passing.responses_known = False
         return commands
 
     def dropped(self) -> None:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from decoders.conversation.acks import wants_no_reply
 from decoders.filters import Expression
 from decoders.schema import Definitions
-from kproxy.core.connection import MAX_NOTED, no_frame
+from kproxy.core.connection import no_frame
+from kproxy.core.passing import MAX_NOTED
 
 Data = bytes | memoryview
 Piece = tuple[Data, int]

@@ -60,5 +60,11 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
     compiler = shutil.which((sysconfig.get_config_var("CC") or "cl").split()[0])
     compiled = [name for name in names if any(map(Path(name).match, COMPILED))]
     header = Path(sysconfig.get_path("include"), "Python.h")
-    loops = {"decoders/records/_loop", "decoders/records/_shown", "decoders/records/_text"}
+    loops = {
+        "captures/formats/_block",
+        "decoders/records/_loop",
+        "decoders/records/_shown",
+        "decoders/records/_text",
+        "kproxy/core/_passing",
+    }
     assert {name.partition(".")[0] for name in compiled} == (loops if compiler and header.exists() else set())

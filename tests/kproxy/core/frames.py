@@ -94,9 +94,11 @@ def plain(value: Any) -> Any:
 class Relay:
     """A connection with a book whose listeners are 20000 + node id; gathers what it says."""
 
-    def __init__(self, *, hold_max: int = 1 << 20, host: str = "127.0.0.1", advertise: str = "") -> None:
+    def __init__(
+        self, *, hold_max: int = 1 << 20, host: str = "127.0.0.1", advertise: str = "", plans: Plans = PLANS
+    ) -> None:
         self.book = Book(lambda node: (30_000 if node.controller else 20_000) + node.node_id, Advertise(advertise))
-        self.shared = Shared(PLANS, self.book, hold_max=hold_max)
+        self.shared = Shared(plans, self.book, hold_max=hold_max)
         self.connection = Connection(self.shared, host)
         self.to_broker = b""
         self.to_client = b""

@@ -295,8 +295,7 @@ def test_a_controller_of_several_listeners_is_one() -> None:
 
 
 def test_the_quorum_is_left_alone_unless_asked() -> None:
-    relay = Relay()
-    relay.shared.plans = Plans(DEFINITIONS)
+    relay = Relay(plans=Plans(DEFINITIONS))
     answer = response(55, 2, 1, {"nodes": [{"nodeId": 1, "listeners": [{"name": "C", "host": "kafka-9", "port": 1}]}]})
     relay.client(request(55, 2, 1))
     relay.broker(answer)

@@ -1,0 +1,19 @@
+"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kproxy.core.passing import Notes, Passing, Side
+
+COMPILED = False
+
+if not TYPE_CHECKING:
+    try:
+        from kproxy.core._passing import Notes, Passing, Side
+
+        COMPILED = True
+    except ImportError:
+        pass
+
+__all__ = ["COMPILED", "Notes", "Passing", "Side"]

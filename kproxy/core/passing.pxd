@@ -1,0 +1,38 @@
+# The C types of passing.py: what it is compiled with.
+
+import cython
+
+@cython.final
+cdef class Passing:
+    cdef public dict plans, noted
+    cdef public Py_ssize_t request_rest, response_rest, requests, responses
+    cdef public bint requests_known, responses_known
+
+    @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long")
+    cpdef bint from_client_passes(self, bytes data) except -1
+
+    @cython.locals(size=Py_ssize_t, length="long long")
+    cpdef bint from_broker_passes(self, bytes data) except -1
+
+@cython.locals(first="long long")
+cdef long long _number(bytes data, Py_ssize_t at) noexcept
+
+@cython.final
+cdef class Notes:
+    cdef Py_ssize_t most_bytes, size
+    cdef object begun, full
+    cdef list calls
+
+    @cython.locals(count=Py_ssize_t)
+    cpdef add(self, Py_ssize_t size, object call, tuple arguments)
+
+cdef class Side:
+    cdef public int side
+    cdef public list passed
+    cdef public Side other
+    cdef public object transport, record
+    cdef public Passing passing
+    cdef public Notes notes
+
+    @cython.locals(passing=Passing, other=Side, notes=Notes)
+    cpdef data_received(self, bytes data)

@@ -1,0 +1,181 @@
+"""The way of what passes as it comes, plain and compiled: it does what the careful way does, and no more."""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kproxy.core import passing
+from kproxy.core.compiled import COMPILED
+from kproxy.core.connection import Connection, Plans
+from tests.kproxy.core.frames import DEFINITIONS, Relay, framed, request, response
+
+VARIANTS = [passing, *([import_module("kproxy.core._passing")] if COMPILED else [])]
+variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
+
+IDS = st.sampled_from([0, 1, 7, -1, -(1 << 31), (1 << 31) - 1])
+APIS = st.sampled_from([(0, 9), (0, 11), (1, 12), (1, 17), (3, 12), (12, 4), (18, 3), (900, 1), (-1, -1)])
+REQUESTS = st.one_of(
+    st.builds(
+        lambda api, number, size: framed(
+            b"".join(
+                part.to_bytes(width, "big", signed=True) for part, width in ((api[0], 2), (api[1], 2), (number, 4))
+            )
+            + bytes(size)
+        ),
+        APIS,
+        IDS,
+        st.integers(0, 40),
+    ),
+    st.binary(max_size=30).map(framed),
+    st.just(bytes(4)),
+    st.binary(min_size=1, max_size=12),
+)
+RESPONSES = st.one_of(
+    st.builds(lambda number, size: framed(struct.pack(">i", number) + bytes(size)), IDS, st.integers(0, 40)),
+    st.binary(max_size=12).map(framed),
+    st.binary(min_size=1, max_size=12),
+)
+CUTS = st.lists(st.integers(1, 60), max_size=12)
+
+
+@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
+def test_it_is_made_of_the_source_that_is_here() -> None:
+    source = Path(passing.__file__)
+    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
+    assert digest == VARIANTS[1].SOURCE, "passing.py or passing.pxd was changed: run make"
+
+
+class Careful(passing.Passing):
+    """Lets nothing pass by itself."""
+
+    def from_client_passes(self, data: bytes) -> bool:  # noqa: ARG002
+        return False
+
+    from_broker_passes = from_client_passes
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    pieces = []
+    for size in sizes:
+        pieces.append(data[:size])
+        data = data[size:]
+    return [piece for piece in (*pieces, data) if piece]
+
+
+def state(relay: Relay) -> tuple[Any, ...]:
+    at = relay.connection.passing
+    return (
+        relay.to_broker, relay.to_client, relay.notices, relay.connection.idle, list(at.noted), at.requests,
+        at.responses, at.request_rest, at.response_rest,
+    )  # fmt: skip
+
+
+@variants
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(RESPONSES, max_size=3), CUTS), max_size=5))
+def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleType, talk: Any) -> None:
+    relays = Relay(), Relay()
+    relays[0].connection.passing = variant.Passing(relays[0].shared.plans.made)
+    relays[1].connection.passing = Careful({})
+    for requests, cuts_up, responses, cuts_down in talk:
+        for relay in relays:
+            for piece in cut(b"".join(requests), cuts_up):
+                relay.client(piece)
+            for piece in cut(b"".join(responses), cuts_down):
+                relay.broker(piece)
+        assert state(relays[0]) == state(relays[1])
+
+
+@variants
+def test_most_passes_by_itself(variant: ModuleType) -> None:
+    relay = Relay(plans=Plans(DEFINITIONS))
+    at = relay.connection.passing = variant.Passing(relay.shared.plans.made)
+    ask, answer = request(0, 9, 5, bytes(50)), response(0, 9, 5, {})
+    assert not at.from_client_passes(ask)
+    assert not at.from_broker_passes(answer)
+    relay.client(ask)
+    relay.broker(answer)
+    assert at.from_client_passes(ask)
+    assert at.from_broker_passes(answer)
+    assert at.from_client_passes(ask[:20])
+    assert at.from_client_passes(ask[20:])
+    assert not at.from_client_passes(ask + ask), "two frames in one are looked at"
+    assert not at.from_client_passes(request(3, 12, 6)), "an API that is new to the relay is looked at"
+    relay.client(request(3, 12, 6))
+    assert at.from_client_passes(request(3, 12, 7))
+    assert not at.from_broker_passes(response(3, 12, 7, {})), "a response with addresses is held"
+    assert at.from_broker_passes(answer)
+    assert (at.requests, at.responses) == (5, 3)
+
+
+class Written:
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    def write(self, data: bytes) -> None:
+        self.log.append(data)
+
+
+@variants
+def test_bytes_are_sent_before_they_are_noted(variant: ModuleType) -> None:
+    log: list[Any] = []
+
+    class End(variant.Side):  # type: ignore[misc, name-defined]  # of either module
+        def unlike(self, data: bytes) -> None:
+            log.append(("unlike", self.side, data))
+
+    passed = [0, 0]
+    notes = variant.Notes(1 << 20, *(partial(log.append, called) for called in ("begun", "full")))
+    at = variant.Passing({9: None})
+    ends = client, broker = End(0, passed), End(1, passed)
+    ask = framed((9).to_bytes(4, "big") + bytes(20))
+    answer = framed(bytes(10))
+    client.data_received(ask)
+    assert log == [("unlike", 0, ask)]
+    for end, other in ((client, broker), (broker, client)):
+        end.other, end.passing, end.notes, end.record = other, at, notes, log.append
+    client.data_received(ask)
+    assert log.pop() == ("unlike", 0, ask), "there is nothing to write to"
+    broker.transport, client.transport = (Written(log) for _ in ends)
+    at.requests_known = at.responses_known = True
+    log.clear()
+    client.data_received(ask)
+    broker.data_received(answer)
+    assert log == [ask, "begun", answer]
+    ((call, (moment, *told)), (_, (later, *answered))) = notes.take()
+    assert call == log.append
+    assert (told, answered) == ([0, ask], [1, answer])
+    assert 0 < moment <= later
+    assert passed == [len(ask), len(answer)]
+    assert notes.take() == []
+
+
+@variants
+def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) -> None:
+    log: list[str] = []
+    notes = variant.Notes(100, *(partial(log.append, called) for called in ("begun", "full")))
+    for _ in range(passing.MOST_NOTES):
+        assert log in ([], ["begun"])
+        notes.add(0, print, ())
+    assert log == ["begun", "full"]
+    assert len(notes.take()) == passing.MOST_NOTES
+    notes.add(99, print, ())
+    notes.add(1, print, ())
+    assert log == ["begun", "full", "begun", "full"]
+
+
+def test_what_actors_may_change_is_looked_at() -> None:
+    from kproxy.core.acting import ActedConnection
+
+    assert Connection.as_it_comes
+    assert not ActedConnection.as_it_comes
