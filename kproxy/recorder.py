@@ -27,6 +27,7 @@ from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN,
 from kproxy.core.compiled import Notes
 from kproxy.core.selection import Choice, Selection
 from kproxy.sinks import Batch, Buffers, Sink
+from kproxy.timer import Schedule
 
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.02
@@ -41,7 +42,6 @@ UNACKNOWLEDGED = 1 << 28
 """Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
 
 Address = tuple[str, int]
-Schedule = Callable[[float, Callable[[], None]], Any]
 
 
 def queue_bytes() -> int:
@@ -97,7 +97,8 @@ class Recorder:
         self._pending: Buffers = []
         self._pending_bytes = 0
         self._pending_packets = 0
-        self._timer: Any = None
+        self._due = False
+        """Whether what there is will be written when its time has come."""
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
@@ -153,8 +154,9 @@ class Recorder:
         return asdict(self.counters)
 
     def _start(self) -> None:
-        if self._timer is None:
-            self._timer = self._schedule(DELAY_SECONDS, self._tick)
+        if not self._due:
+            self._due = True
+            self._schedule(DELAY_SECONDS, self._tick)
 
     def _make(self) -> None:
         """Makes packets of what has been noted."""
@@ -178,7 +180,7 @@ class Recorder:
             self._pass_on()
 
     def _tick(self) -> None:
-        self._timer = None
+        self._due = False
         self.flush()
 
     def flush(self) -> None:

@@ -27,6 +27,7 @@ from kproxy.recorder import Recorder
 from kproxy.recording import open_recording
 from kproxy.server import Event, Relay
 from kproxy.settings import Settings, shown
+from kproxy.timer import timer
 from kproxy.tls.contexts import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
@@ -192,7 +193,7 @@ class Process:
             raise FailedError(f"cannot record to {self.recording}: {why}", EXIT_USAGE) from None
         return Recorder(
             opened.sink,
-            self._loop.call_later,
+            timer(self._loop),
             self._recording_failed,
             choice=opened.choice,
             threaded=opened.threaded,
