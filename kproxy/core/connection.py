@@ -248,7 +248,7 @@ class Connection:
     """Whether what passes by `Passing` need not be seen by this class."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
-        self.passing = Passing(shared.plans.made)
+        self.passing = Passing(shared.plans.made, _unchanged)
         self._shared = shared
         self._own_host = own_host
         self._request_head = b""
@@ -567,6 +567,20 @@ WATCHED = 1 << 16
 UNREAD = "unread-"
 UNKNOWN_VERSION = "no definition of this version"
 SERVE_CONTROLLERS = "; --controllers serves them through kproxy"
+
+
+def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
+    """Whether a whole response has no address that it may carry: the last of it, no tagged fields, says so."""
+    if not isinstance(plan, Plan):
+        return plan is None
+    if plan.tag is None or frame[-1]:
+        return False
+    walker = Walker(plan.walk, len(frame))
+    try:
+        walker.feed(frame)
+    except DecodeError:
+        return False
+    return walker.at == len(frame) - 1
 
 
 def _unread(name: str, reason: str) -> tuple[str, str]:

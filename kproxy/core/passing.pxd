@@ -5,13 +5,14 @@ import cython
 @cython.final
 cdef class Passing:
     cdef public dict plans, noted
+    cdef object unchanged
     cdef public Py_ssize_t request_rest, response_rest, requests, responses
     cdef public bint requests_known, responses_known
 
     @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long")
     cpdef bint from_client_passes(self, bytes data) except -1
 
-    @cython.locals(size=Py_ssize_t, length="long long")
+    @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long", waiting=list)
     cpdef bint from_broker_passes(self, bytes data) except -1
 
 @cython.locals(first="long long")

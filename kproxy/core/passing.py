@@ -22,11 +22,13 @@ MOST_NOTES = 16
 class Passing:
     """Where the two directions of a connection are, in frames, and which responses are not to pass as they come.
 
-    `plans` say what becomes of responses, by API key << 16 | version: None is nothing.
+    `plans` say what becomes of responses, by API key << 16 | version: None is nothing. `unchanged(plan, frame)` tells
+    of a whole response whether it leaves as it came all the same.
     """
 
-    def __init__(self, plans: Mapping[int, object]) -> None:
+    def __init__(self, plans: Mapping[int, object], unchanged: Callable[[Any, bytes], bool]) -> None:
         self.plans = plans
+        self.unchanged = unchanged
         self.noted: dict[int, list[Any]] = {}
         """By correlation id the plans of requests whose responses do not pass as they come."""
         self.request_rest = 0
@@ -68,8 +70,15 @@ class Passing:
         if self.response_rest or not self.responses_known or size < 8:
             return False
         length = _number(data, 0)
-        if length < 4 or length + 4 < size or (self.noted and _number(data, 4) in self.noted):
+        if length < 4 or length + 4 < size:
             return False
+        if self.noted:
+            correlation_id = _number(data, 4)
+            waiting = self.noted.get(correlation_id)
+            if waiting is not None:
+                if length + 4 > size or len(waiting) > 1 or not self.unchanged(waiting[0], data):
+                    return False
+                del self.noted[correlation_id]
         self.responses += 1
         self.response_rest = length + 4 - size
         return True

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.core import passing
+from kproxy.core import connection, passing
 from kproxy.core.compiled import COMPILED
 from kproxy.core.connection import Connection, Plans
 from tests.kproxy.core.frames import DEFINITIONS, Relay, framed, request, response
@@ -24,14 +24,11 @@ variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: vari
 
 IDS = st.sampled_from([0, 1, 7, -1, -(1 << 31), (1 << 31) - 1])
 APIS = st.sampled_from([(0, 9), (0, 11), (1, 12), (1, 17), (3, 12), (12, 4), (18, 3), (900, 1), (-1, -1)])
+TEMPTING = struct.pack(">ihhi", 80, 0, 9, 7) * 4
+"""Looks like the start of a frame again and again."""
 REQUESTS = st.one_of(
     st.builds(
-        lambda api, number, size: framed(
-            b"".join(
-                part.to_bytes(width, "big", signed=True) for part, width in ((api[0], 2), (api[1], 2), (number, 4))
-            )
-            + bytes(size)
-        ),
+        lambda api, number, size: framed(struct.pack(">hhi", *api, number) + TEMPTING[:size]),
         APIS,
         IDS,
         st.integers(0, 40),
@@ -41,11 +38,18 @@ REQUESTS = st.one_of(
     st.binary(min_size=1, max_size=12),
 )
 RESPONSES = st.one_of(
-    st.builds(lambda number, size: framed(struct.pack(">i", number) + bytes(size)), IDS, st.integers(0, 40)),
+    st.builds(lambda number, size: framed(struct.pack(">i", number) + TEMPTING[:size]), IDS, st.integers(0, 40)),
     st.binary(max_size=12).map(framed),
     st.binary(min_size=1, max_size=12),
 )
-CUTS = st.lists(st.integers(1, 60), max_size=12)
+NODES = [{"nodeId": 1, "host": "kafka-1", "port": 9092, "rack": None}]
+ANSWERS = RESPONSES | st.builds(
+    lambda api, number, nodes: response(api[0], api[1], number, {"nodeEndpoints": nodes} if nodes else {}),
+    st.sampled_from([(0, 11), (1, 17)]),
+    IDS,
+    st.sampled_from([[], NODES]),
+)
+CUTS = st.none() | st.lists(st.integers(1, 60), max_size=12)
 
 
 @pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
@@ -64,8 +68,12 @@ class Careful(passing.Passing):
     from_broker_passes = from_client_passes
 
 
-def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+def cut(frames: list[bytes], sizes: list[int] | None) -> list[bytes]:
+    """The bytes of frames in pieces of these sizes and a rest, or each frame as a piece."""
+    if sizes is None:
+        return frames
     pieces = []
+    data = b"".join(frames)
     for size in sizes:
         pieces.append(data[:size])
         data = data[size:]
@@ -75,23 +83,26 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
 def state(relay: Relay) -> tuple[Any, ...]:
     at = relay.connection.passing
     return (
-        relay.to_broker, relay.to_client, relay.notices, relay.connection.idle, list(at.noted), at.requests,
-        at.responses, at.request_rest, at.response_rest,
+        relay.to_broker, relay.to_client, relay.notices, relay.connection.idle, at.requests, at.responses,
+        at.request_rest, at.response_rest, {number: len(plans) for number, plans in at.noted.items()},
     )  # fmt: skip
 
 
 @variants
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(RESPONSES, max_size=3), CUTS), max_size=5))
+@given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(ANSWERS, max_size=3), CUTS), max_size=5))
 def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleType, talk: Any) -> None:
     relays = Relay(), Relay()
-    relays[0].connection.passing = variant.Passing(relays[0].shared.plans.made)
-    relays[1].connection.passing = Careful({})
+    relays[0].connection.passing = variant.Passing(relays[0].shared.plans.made, connection._unchanged)
+    relays[1].connection.passing = Careful({}, connection._unchanged)
+    for relay in relays:
+        relay.client(request(0, 9, 1))
+        relay.broker(response(0, 9, 1, {}))
     for requests, cuts_up, responses, cuts_down in talk:
         for relay in relays:
-            for piece in cut(b"".join(requests), cuts_up):
+            for piece in cut(requests, cuts_up):
                 relay.client(piece)
-            for piece in cut(b"".join(responses), cuts_down):
+            for piece in cut(responses, cuts_down):
                 relay.broker(piece)
         assert state(relays[0]) == state(relays[1])
 
@@ -99,7 +110,7 @@ def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleTyp
 @variants
 def test_most_passes_by_itself(variant: ModuleType) -> None:
     relay = Relay(plans=Plans(DEFINITIONS))
-    at = relay.connection.passing = variant.Passing(relay.shared.plans.made)
+    at = relay.connection.passing = variant.Passing(relay.shared.plans.made, connection._unchanged)
     ask, answer = request(0, 9, 5, bytes(50)), response(0, 9, 5, {})
     assert not at.from_client_passes(ask)
     assert not at.from_broker_passes(answer)
@@ -116,6 +127,27 @@ def test_most_passes_by_itself(variant: ModuleType) -> None:
     assert not at.from_broker_passes(response(3, 12, 7, {})), "a response with addresses is held"
     assert at.from_broker_passes(answer)
     assert (at.requests, at.responses) == (5, 3)
+    assert at.from_client_passes(request(0, 9, 7))
+    assert [plan is None for plan in at.noted[7]] == [False, True], "an id that is used again is answered in order"
+
+
+@variants
+@pytest.mark.parametrize(("api_key", "version"), [(0, 11), (1, 17)])
+def test_a_whole_response_without_addresses_passes_by_itself(variant: ModuleType, api_key: int, version: int) -> None:
+    relay = Relay()
+    at = relay.connection.passing = variant.Passing(relay.shared.plans.made, connection._unchanged)
+    relay.client(request(0, 9, 1))
+    relay.broker(response(0, 9, 1, {}))
+    relay.client(request(api_key, version, 5))
+    bare, named = (response(api_key, version, 5, values) for values in ({}, {"nodeEndpoints": NODES}))
+    assert list(at.noted) == [5]
+    for frame in (bare[:-1], named, bare + bare, bare[:-1] + b"\1"):
+        assert not at.from_broker_passes(frame)
+        assert list(at.noted) == [5]
+    assert at.from_broker_passes(bare)
+    assert not at.noted
+    relay.client(request(api_key, version, 6) + request(api_key, version, 6))
+    assert not at.from_broker_passes(response(api_key, version, 6, {})), "which of the two this answers is looked at"
 
 
 class Written:
@@ -136,7 +168,7 @@ def test_bytes_are_sent_before_they_are_noted(variant: ModuleType) -> None:
 
     passed = [0, 0]
     notes = variant.Notes(1 << 20, *(partial(log.append, called) for called in ("begun", "full")))
-    at = variant.Passing({9: None})
+    at = variant.Passing({9: None}, connection._unchanged)
     ends = client, broker = End(0, passed), End(1, passed)
     ask = framed((9).to_bytes(4, "big") + bytes(20))
     answer = framed(bytes(10))
