@@ -25,7 +25,7 @@ cdef class Notes:
     cdef list calls
 
     @cython.locals(count=Py_ssize_t)
-    cpdef add(self, Py_ssize_t size, object call, tuple arguments)
+    cpdef add(self, Py_ssize_t size, object call, tuple arguments, bint answer=*)
 
 cdef class Side:
     cdef public int side

@@ -15,8 +15,9 @@ MAX_NOTED = 4096
 """Noted requests of one connection; the oldest go first (Produce with acks=0 is never answered)."""
 SHORTEST_REQUEST = 8
 """Less is no request but a bare SASL token."""
-MOST_NOTES = 16
-"""What is recorded at once: so long the next message waits for it."""
+SOME_NOTES, MOST_NOTES = 8, 64
+"""What is recorded at once, after an answer and at most: so long the next message waits for it, which mostly is a while
+away when the one before was an answer."""
 
 
 class Passing:
@@ -105,7 +106,8 @@ def _number(data: bytes, at: int) -> int:
 class Notes:
     """What is to be recorded, in order: calls that are made later, many at once.
 
-    `begun` is called with the first of them, `full` when there are MOST_NOTES or they have `most_bytes` bytes.
+    `begun` is called with the first of them; `full` when there are MOST_NOTES, or SOME_NOTES and the last is of an
+    answer, or they have `most_bytes` bytes.
     """
 
     def __init__(self, most_bytes: int, begun: Callable[[], None], full: Callable[[], None]) -> None:
@@ -115,12 +117,12 @@ class Notes:
         self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.size = 0
 
-    def add(self, size: int, call: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def add(self, size: int, call: Callable[..., None], arguments: tuple[Any, ...], answer: bool = False) -> None:
         """Has `call(*arguments)` record about `size` bytes."""
         self.calls.append((call, arguments))
         self.size += size
         count = len(self.calls)
-        if count >= MOST_NOTES or self.size >= self.most_bytes:
+        if count >= (SOME_NOTES if answer else MOST_NOTES) or self.size >= self.most_bytes:
             self.full()
         elif count == 1:
             self.begun()
@@ -163,7 +165,7 @@ class Side:
         other.transport.write(data)
         notes = self.notes
         if notes is not None and self.record is not None:
-            notes.add(len(data), self.record, (time_ns(), self.side, data))
+            notes.add(len(data), self.record, (time_ns(), self.side, data), self.side == 1)
         self.passed[self.side] += len(data)
 
     def unlike(self, data: bytes) -> None:

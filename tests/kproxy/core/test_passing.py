@@ -204,6 +204,14 @@ def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) 
     notes.add(99, print, ())
     notes.add(1, print, ())
     assert log == ["begun", "full", "begun", "full"]
+    notes.take()
+    log.clear()
+    for _ in range(passing.SOME_NOTES):
+        notes.add(0, print, ())
+        notes.add(0, print, ())
+        assert log == ["begun"]
+    notes.add(0, print, (), True)
+    assert log == ["begun", "full"]
 
 
 def test_what_actors_may_change_is_looked_at() -> None:
