@@ -24,6 +24,7 @@ CONTEXTS = {
     "record": "Record",
     "filter": "Filter",
     "outline": "Lines",
+    "stats": "Figures",
     "find": "Find",
     "help": "Help",
     "command": "Command",
@@ -82,6 +83,7 @@ def _last(context: str, text: str) -> Action:
 
 SCREENS: dict[str, tuple[str, str, str]] = {
     "exchanges": ("1", "Exchanges", "Every exchange, newest last."),
+    "stats": ("2", "Stats", "How many, how quick and how many failed, by API, client, broker or topic."),
     "topics": ("3", "Topics", "Who produces to and consumes from each topic, with what settings."),
     "groups": ("4", "Groups", "Groups over time: members, generations, and why they rebalanced."),
     "transactions": ("5", "Txns", "Transactions from begin to end."),
@@ -102,7 +104,7 @@ def _screens() -> tuple[Action, ...]:
             "app",
             f"app.go('{name}')",
             bar=name == "exchanges",
-            bar_key="0-6" if name == "exchanges" else "",
+            bar_key="0-9" if name == "exchanges" else "",
         )
         for name, (key, title, text) in SCREENS.items()
     )
@@ -236,6 +238,46 @@ ACTIONS: tuple[Action, ...] = (
     Action("outline.fold-all", "Fold all", "Show headings alone.", ("underscore",), "outline", "fold_all"),
     Action("outline.next-found", "Next", "The next line with the text.", ("n",), "outline", "found(1)"),
     Action("outline.previous-found", "Previous", "The line with the text before.", ("N",), "outline", "found(-1)"),
+    *_moves("stats", "line"),
+    _last("stats", "Last line."),
+    Action(
+        "stats.filter",
+        "Exchanges",
+        "Show the exchanges of the line, long polls and others.",
+        ("enter", "equals_sign"),
+        "stats",
+        "filter_by",
+        bar=True,
+    ),
+    Action(
+        "stats.by",
+        "Count by",
+        "Count by API, client, broker or topic. Percentiles are within 1 %; (wait) are long polls: Fetches that were "
+        "held until their max wait was over.",
+        ("b",),
+        "stats",
+        "group",
+        bar=True,
+    ),
+    Action(
+        "stats.window-longer",
+        "Longer",
+        "A longer window: 10 s, 1 min, 10 min up to the newest exchange, or all.",
+        ("right", "l"),
+        "stats",
+        "window(1)",
+        bar=True,
+    ),
+    Action("stats.window-shorter", "Shorter", "A shorter window.", ("left", "h"), "stats", "window(-1)", bar=True),
+    Action(
+        "stats.order",
+        "Order",
+        "Order by count, errors, p50, p90, p99 or max.",
+        ("o",),
+        "stats",
+        "order",
+        bar=True,
+    ),
     Action("find.go", "Find", "Go to the next line with the text.", ("enter",), "find", "submit", bar=True),
     Action(
         "find.leave", "Leave", "Leave the line; n and N still find the text.", ("escape",), "find", "leave", bar=True

@@ -71,7 +71,18 @@ class Analysis:
         return self._process is not None and self._process.poll() not in {None, 0, 3}
 
     def snapshot(self, view: str) -> Snapshot | None:
-        """What was written of a view since it was last asked for; None where nothing was."""
+        """What was written of a view of blocks since it was last asked for; None where nothing was."""
+        facts = self.facts(view)
+        if facts is None:
+            return None
+        blocks = tuple(
+            Block(json.dumps(one["key"]), tuple(one["lines"]), tuple(map(tuple, one["filters"])))
+            for one in facts.pop("blocks")
+        )
+        return Snapshot(facts, blocks)
+
+    def facts(self, view: str) -> dict[str, Any] | None:
+        """What was written of a view since it was last asked for, as it was written; None where nothing was."""
         path = self._directory / VIEWS / f"{view}.json"
         try:
             with path.open("rb") as file:
@@ -79,15 +90,11 @@ class Analysis:
                 stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
                 if self._stamps.get(view) == stamp:
                     return None
-                facts = json.load(file)
+                facts: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return None
         self._stamps[view] = stamp
-        blocks = tuple(
-            Block(json.dumps(one["key"]), tuple(one["lines"]), tuple(map(tuple, one["filters"])))
-            for one in facts.pop("blocks")
-        )
-        return Snapshot(facts, blocks)
+        return facts
 
     def stop(self) -> None:
         process = self._process

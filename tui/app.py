@@ -22,7 +22,9 @@ from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
-from tui.screens.views import AnalysisScreen, HealthScreen, ViewScreen
+from tui.screens.stats import StatsScreen
+from tui.screens.tabbed import TabbedScreen
+from tui.screens.views import AnalysisScreen, HealthScreen
 from tui.themes import THEMES, ThemeFilter
 from tui.viewing import Viewers
 
@@ -69,7 +71,7 @@ class KproxyApp(App[bool]):
         self._live = live
         self._captions = Captions(live)
         self.analysis = Analysis(index_dir)
-        self._views: dict[str, ViewScreen] = {}
+        self._views: dict[str, TabbedScreen] = {}
         self.main = ExchangesScreen(
             index_dir,
             cells,
@@ -121,7 +123,7 @@ class KproxyApp(App[bool]):
 
     def go(self, name: str) -> None:
         """Show a screen of tui.actions.SCREENS; each keeps its cursor and what is folded."""
-        if self.screen is not self.main and not isinstance(self.screen, ViewScreen):
+        if self.screen is not self.main and not isinstance(self.screen, TabbedScreen):
             return
         if name == "exchanges":
             if self.screen is not self.main:
@@ -145,11 +147,13 @@ class KproxyApp(App[bool]):
         self.main.filter_by(text, came_from)
         self.go("exchanges")
 
-    def _view(self, name: str) -> ViewScreen:
+    def _view(self, name: str) -> TabbedScreen:
         view = self._views.get(name)
         if view is None:
             if name == "health":
                 view = HealthScreen(name, self._cells, self._captions, Health(self._captions, self._live))
+            elif name == "stats":
+                view = StatsScreen(name, self._cells, self._captions, self.analysis)
             else:
                 view = AnalysisScreen(name, self._cells, self._captions, self.analysis)
             self._views[name] = view

@@ -18,14 +18,14 @@ RELATIVE_ERROR = 1 / _EXACT
 """Largest distance of a percentile from the value that it stands for, relative to it."""
 
 
-def _bucket(value: int) -> int:
+def bucket_of(value: int) -> int:
     if value < _EXACT:
         return max(value, 0)
     shift = value.bit_length() - _FINE_BITS - 1
     return min((shift << _FINE_BITS) + (value >> shift), _BUCKETS - 1)
 
 
-def _middle(bucket: int) -> int:
+def middle_of(bucket: int) -> int:
     if bucket < _EXACT:
         return bucket
     shift = (bucket >> _FINE_BITS) - 1
@@ -46,7 +46,7 @@ class Histogram:
         self.largest: int | None = None
 
     def add(self, value: int) -> None:
-        self._buckets[_bucket(value)] += 1
+        self._buckets[bucket_of(value)] += 1
         self.count += 1
         self.total += value
         if self.smallest is None or value < self.smallest:
@@ -80,5 +80,5 @@ class Histogram:
         for bucket, count in enumerate(self._buckets):
             seen += count
             if seen >= wanted:
-                return min(max(_middle(bucket), self.smallest), self.largest)
+                return min(max(middle_of(bucket), self.smallest), self.largest)
         return self.largest

@@ -105,11 +105,14 @@ class Decoder:
         self.knowledge = Knowledge()
         self._clients: dict[tuple[str, str], Client] = {}
 
-    def of(self, exchange: Exchange) -> Seen | None:
-        """None for what is not Kafka's protocol: a dialect, bare SASL tokens, TLS. Never raises on bad bytes."""
+    def of(self, exchange: Exchange, bodies: Bodies | None = None) -> Seen | None:
+        """None for what is not Kafka's protocol: a dialect, bare SASL tokens, TLS. Never raises on bad bytes.
+
+        `bodies` spare decoding the exchange where the caller has.
+        """
         if exchange.api_key is None or exchange.token or exchange.protocol is not None:
             return None
-        bodies = Bodies(exchange, self._source, self._definitions)
+        bodies = bodies or Bodies(exchange, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded
         asked, answered = bodies.request, bodies.response
         learn_both(asked, answered, self.knowledge)

@@ -4,7 +4,8 @@ It reads what the index was made of, as its meta.json tells, and goes on while t
 INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "failed", "exchanges",
 "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks"}. A block is one thing with what belongs to it:
 {"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views, "filters": for each
-line the tests that find its exchanges, in the display filter's words}. `renumbered` says that the beginning of a ring
+line the tests that find its exchanges, in the display filter's words}. The figures of captures.analysis.figures are
+such files too, with what `Figures.to_json` says in place of the blocks. `renumbered` says that the beginning of a ring
 was gone when this reading began: its exchanges have other numbers than the index's. `left_out` counts things beyond
 MOST_LINES.
 """
@@ -22,7 +23,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from captures.analysis.figures import FILES, Figures, quoted
 from captures.analysis.views import Views
+from captures.bodies import Bodies
 from captures.errors import CaptureError
 from captures.export.views import TEXTS, view_text
 from captures.index import indexer
@@ -37,6 +40,7 @@ WRITE_SECONDS: Final = 1.0
 MOST_LINES: Final = 5_000
 """Lines of text in one snapshot."""
 BEGIN_SECONDS: Final = 0.1
+NO_FIGURES: Final[dict[str, Any]] = {"span": {}, "lines": []}
 
 Line = Mapping[str, Any]
 
@@ -47,8 +51,7 @@ Line = Mapping[str, Any]
 def _equal(field: str, value: object) -> str:
     if isinstance(value, int):
         return f"{field} == {value}"
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'{field} == "{text}"'
+    return f"{field} == {quoted(str(value))}"
 
 
 def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
@@ -137,6 +140,7 @@ class Snapshots:
         self._stopping = stopping
         self._state = "following" if following else "reading"
         self._views: Views | None = None
+        self._figures: Figures | None = None
         self._renumbered = False
         self._position, self._size = 0, 0
         self._exchanges = 0
@@ -146,11 +150,14 @@ class Snapshots:
 
     def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
         """What became complete since the last call."""
-        if self._views is None:
+        if self._views is None or self._figures is None:
             self._views = Views(reader.source, reader.definitions)
+            self._figures = Figures(reader.definitions)
             self._renumbered = _beginning_is_gone(self._index)
         for exchange, _ in done:
-            self._views.add(exchange)
+            bodies = Bodies(exchange, reader.source, reader.definitions)
+            self._views.add(exchange, bodies)
+            self._figures.add(exchange, bodies)
         self._exchanges += len(done)
         self._position, self._size = reader.position, reader.source.written()
         if time.monotonic() >= self._next:
@@ -170,21 +177,23 @@ class Snapshots:
             self._written = (self._exchanges, self._position, self._state)
             self._directory.mkdir(mode=0o700, exist_ok=True)
             for view in TEXTS:
-                self._write(view, error)
+                shown, left_out = ([], 0) if self._views is None else blocks(view, getattr(self._views, view).lines())
+                self._write(view, {"left_out": left_out, "blocks": shown}, error)
+            for by, name in FILES.items():
+                self._write(name, NO_FIGURES if self._figures is None else self._figures.to_json(by), error)
         now = time.monotonic()
         self._next = now + max(WRITE_SECONDS, 10 * (now - began))
 
-    def _write(self, view: str, error: CaptureError | None) -> None:
-        shown, left_out = ([], 0) if self._views is None else blocks(view, getattr(self._views, view).lines())
+    def _write(self, view: str, told: dict[str, Any], error: CaptureError | None) -> None:
         snapshot = {
             "state": self._state,
             "exchanges": self._exchanges,
             "bytes_read": self._position,
             "bytes_total": None if self._state == "following" else self._size,
             "renumbered": self._renumbered,
-            "left_out": left_out,
+            "left_out": 0,
             "error": None if error is None else str(error),
-            "blocks": shown,
+            **told,
         }
         data = json.dumps(snapshot).encode()
         if self._last.get(view) == data:

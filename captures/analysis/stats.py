@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from captures.analysis.histogram import Histogram
+from captures.analysis.overtime import OverTime, Span
 from captures.bodies import Bodies
 from captures.tables.places import named
 from decoders.conversation.stream import Side, Source
@@ -27,6 +28,8 @@ NANOSECONDS: Final = 1_000_000
 """In a millisecond, the unit of what is shown."""
 MOST: Final = 512
 """Names that are counted apart; damaged traffic may make up thousands."""
+MOST_OVER_TIME: Final = 128
+"""Names that are counted over time as well."""
 OTHERS: Final = "(others)"
 NO_TOPIC: Final = "(none)"
 _FETCHES: Final = frozenset({1, 78})
@@ -34,7 +37,7 @@ _FETCHES: Final = frozenset({1, 78})
 
 @dataclass(slots=True)
 class Line:
-    """What is counted under one name, of long polls or of all others.
+    """What is counted under one name, of long polls or of all others; over time too, where that is wanted.
 
     `errors` counts exchanges whose response names an error; `codes` how many name each. Bytes are those of whole
     frames, their length fields included. `undecodable` counts answers that cannot be decoded.
@@ -52,6 +55,7 @@ class Line:
     throttled: int = 0
     throttle_ms: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    over_time: OverTime | None = None
 
     def to_json(self, by: str) -> dict[str, Any]:
         """The object "kproxy.stats/1"; latencies are milliseconds, null where nothing was answered."""
@@ -78,12 +82,44 @@ def _milliseconds(value: int | None) -> float | None:
     return None if value is None else round(value / NANOSECONDS, 3)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one exchange adds to each line that it is counted in; `errors` are names."""
+
+    exchange: Exchange
+    bodies: Bodies
+    long_poll: bool
+    undecodable: bool
+    errors: list[str]
+    throttle_ms: int
+
+
+def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Measured:
+    """Take the measures of an exchange that is over."""
+    asked, answered = bodies.asked or {}, bodies.answered or {}
+    waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
+    answer = bodies.response
+    found = [] if answer is None else codes(answer, exchange, definitions)
+    key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
+    names = [error_name(code, key, version, definitions, protocol) for code in found]
+    # A body with bytes left over was read by a layout that is not its own: its numbers are no measure.
+    sound = answer is not None and not answer.problems and protocol is None
+    throttle = answered.get("throttleTimeMs") if sound else None
+    return Measured(exchange, bodies, waited, _undecodable(exchange, bodies), names, max(0, throttle or 0))
+
+
 class Stats:
     """Adds exchanges up; memory depends on the number of names alone."""
 
-    def __init__(self, definitions: Definitions, by: str = "api", health: Health | None = None) -> None:
-        """`by` is one of BY; `health`, where given, counts frames that could not be decoded."""
+    def __init__(
+        self, definitions: Definitions, by: str = "api", health: Health | None = None, *, span: Span | None = None
+    ) -> None:
+        """`by` is one of BY; `health`, where given, counts frames that could not be decoded.
+
+        Lines are counted over time as well where there is a `span`, which the caller moves on.
+        """
         self._health = health or Health()
+        self._span = span
         self._definitions = definitions
         self._names = BY[by]
         self._knowledge = Knowledge()
@@ -93,24 +129,22 @@ class Stats:
         """Count one exchange that is over."""
         bodies = Bodies(exchange, source, self._definitions)
         self._health.undecoded += bodies.undecoded
-        if exchange.protocol is None:
-            learn_both(bodies.request, bodies.response, self._knowledge)
-        asked, answered = bodies.asked or {}, bodies.answered or {}
-        waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
-        answer = bodies.response
-        found = [] if answer is None else codes(answer, exchange, self._definitions)
-        # A body with bytes left over was read by a layout that is not its own: its numbers are no measure.
-        sound = answer is not None and not answer.problems and exchange.protocol is None
-        throttle = answered.get("throttleTimeMs") if sound else None
-        for name in self._names(self, exchange, bodies):
-            line = self._line(name, long_poll=waited)
+        self.take(measure(exchange, bodies, self._definitions))
+
+    def take(self, measured: Measured) -> None:
+        """Count one exchange by its measures."""
+        exchange = measured.exchange
+        for name in self._names(self, exchange, measured.bodies):
+            line = self._line(name, long_poll=measured.long_poll)
             self._count(line, exchange)
-            line.undecodable += _undecodable(exchange, bodies)
-            line.errors += bool(found)
-            line.codes.update(self._error_names(exchange, found))
-            if throttle and throttle > 0:
-                line.throttled += 1
-                line.throttle_ms += throttle
+            line.undecodable += measured.undecodable
+            line.errors += bool(measured.errors)
+            line.codes.update(measured.errors)
+            line.throttled += measured.throttle_ms > 0
+            line.throttle_ms += measured.throttle_ms
+            if line.over_time is not None:
+                failed, throttle_ms = bool(measured.errors), measured.throttle_ms
+                line.over_time.add(time_of(exchange), exchange.latency_ns, failed=failed, throttle_ms=throttle_ms)
 
     def lines(self) -> list[Line]:
         """The most frequent name first."""
@@ -128,6 +162,7 @@ class Stats:
         """The topics that an exchange names, each once; `NO_TOPIC` where it names none."""
         found: dict[str, None] = {}
         if exchange.protocol is None:
+            learn_both(bodies.request, bodies.response, self._knowledge)
             for decoded in (bodies.request, bodies.response):
                 if decoded is not None and decoded.body is not None and decoded.message is not None:
                     for one in named(decoded.body, decoded.message, decoded.version):
@@ -145,17 +180,21 @@ class Stats:
         if (latency := exchange.latency_ns) is not None:
             line.latency.add(latency)
 
-    def _error_names(self, exchange: Exchange, found: Iterable[int]) -> Iterable[str]:
-        key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
-        return [error_name(code, key, version, self._definitions, protocol) for code in found]
-
     def _line(self, name: str, *, long_poll: bool) -> Line:
         line = self._lines.get((name, long_poll))
         if line is None:
-            if len(self._lines) >= MOST:
+            if len(self._lines) >= (MOST if self._span is None else MOST_OVER_TIME):
                 name = OTHERS
             line = self._lines.setdefault((name, long_poll), Line(name, long_poll))
+            if self._span is not None and line.over_time is None:
+                line.over_time = OverTime(self._span)
         return line
+
+
+def time_of(exchange: Exchange) -> int:
+    """When an exchange was over, as far as it was seen: nanoseconds since the epoch."""
+    frame = exchange.response or exchange.request
+    return 0 if frame is None else frame.time
 
 
 def _undecodable(exchange: Exchange, bodies: Bodies) -> bool:

@@ -11,6 +11,7 @@ from captures.analysis.groups import Groups
 from captures.analysis.seen import Decoder, Seen
 from captures.analysis.topics import Topics
 from captures.analysis.transactions import Transactions
+from captures.bodies import Bodies
 from decoders.conversation.stream import Source
 from decoders.exchange import Exchange, Health
 from decoders.schema import Definitions
@@ -35,10 +36,10 @@ class Views:
         self.cluster = Cluster()
         self._decoder = Decoder(source, definitions, health)
 
-    def add(self, exchange: Exchange) -> None:
-        """Take in one exchange that is over. Never raises on bad bytes."""
+    def add(self, exchange: Exchange, bodies: Bodies | None = None) -> None:
+        """Take in one exchange that is over, whose `bodies` may be decoded already. Never raises on bad bytes."""
         self.connections.note(exchange)
-        seen = self._decoder.of(exchange)
+        seen = self._decoder.of(exchange, bodies)
         if seen is not None:
             for view in (self.topics, self.groups, self.transactions, self.connections, self.cluster):
                 view.add(seen)

@@ -22,6 +22,7 @@ from tui.widgets.outline import Outline
 from tui.widgets.overview import Overview
 from tui.widgets.record import RecordPane
 from tui.widgets.records import RecordTable
+from tui.widgets.stats import StatsTable
 
 HANDLERS = {
     "list": ExchangeList,
@@ -32,6 +33,7 @@ HANDLERS = {
     "record": RecordPane,
     "filter": FilterInput,
     "outline": Outline,
+    "stats": StatsTable,
     "find": FindInput,
     "help": HelpLines,
     "command": CommandInput,

@@ -19,11 +19,12 @@ from tests.tui.screen import assert_snapshot, grid, styled
 from tui import actions
 from tui.app import KproxyApp
 from tui.live import RunInfo
-from tui.screens.views import ViewScreen, filter_text
+from tui.screens.tabbed import filter_text
+from tui.screens.views import ViewScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 SIZES = [(80, 24), (120, 40), (200, 60)]
-ANALYSED = {name: key for name, (key, _, _) in actions.SCREENS.items() if name not in {"exchanges", "health"}}
+ANALYSED = {name: key for name, (key, _, _) in actions.SCREENS.items() if name not in {"exchanges", "health", "stats"}}
 BOUND = 60.0
 
 

@@ -1,0 +1,119 @@
+"""The figures of the Stats screen: what `kproxy stats` counts, under each of its names, for windows of time.
+
+Of a name and a window: exchanges, how many a second, those that failed, percentiles, what was throttled, and what of it
+fell into each slice of the window.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from captures.analysis.overtime import WINDOWS, Slice, Span, together
+from captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, measure, time_of
+from captures.bodies import Bodies
+from decoders.exchange import Exchange, Status
+from decoders.schema import Definitions
+
+SHARES: Final = (0.5, 0.9, 0.99)
+FILES: Final[Mapping[str, str]] = MappingProxyType({by: f"stats-{by}" for by in BY})
+"""Under what name the figures of each grouping are kept."""
+ALL: Final = "all"
+NAMES: Final[tuple[str, ...]] = (*(str(window) for window in WINDOWS), ALL)
+"""The windows: seconds up to the newest exchange, and the whole capture."""
+
+
+class Figures:
+    """Counts the exchanges of one reading under all names that there are."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._span = Span()
+        self._stats = {by: Stats(definitions, by, span=self._span) for by in BY}
+
+    def add(self, exchange: Exchange, bodies: Bodies) -> None:
+        """Take in one exchange that is over. Never raises on bad bytes."""
+        if time := time_of(exchange):
+            self._span.include(time)
+        measured = measure(exchange, bodies, self._definitions)
+        for stats in self._stats.values():
+            stats.take(measured)
+
+    def to_json(self, by: str) -> dict[str, Any]:
+        """{"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}}, "lines": […]}.
+
+        A line is {"name", "long_poll", "filters": the tests that find its exchanges, "windows": {window: figures}};
+        figures are {"count", "failed", "throttle_ms", "counts": of each slice, and, where something was answered,
+        "p50", "p90", "p99", "max" (ns), and "p50s", "p99s" of each slice, null where nothing was}. Windows without an
+        exchange are left out.
+        """
+        span = {}
+        for name, window in _windows():
+            start, _, width = self._span.stretch(window)
+            span[name] = {"from": start * width, "slice": width, "seconds": self._span.seconds(window)}
+        return {"span": span, "lines": [_line(by, line) for line in self._stats[by].lines()]}
+
+
+def _windows() -> Iterable[tuple[str, int | None]]:
+    return zip(NAMES, (*WINDOWS, None), strict=True)
+
+
+def _line(by: str, line: Line) -> dict[str, Any]:
+    windows = {}
+    for name, window in _windows():
+        slices = [] if line.over_time is None else line.over_time.slices(window)
+        whole = together(slices)
+        if whole.count:
+            windows[name] = _figures(whole, slices)
+    return {"name": line.name, "long_poll": line.long_poll, "filters": filters(by, line.name), "windows": windows}
+
+
+def _figures(whole: Slice, slices: list[Slice | None]) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "count": whole.count,
+        "failed": whole.failed,
+        "throttle_ms": whole.throttle_ms,
+        "counts": [0 if one is None else one.count for one in slices],
+    }
+    p50, p90, p99 = whole.percentiles(SHARES)
+    if p50 is not None:
+        of_slices = [(None, None) if one is None else one.percentiles((0.5, 0.99)) for one in slices]
+        figures |= {"p50": p50, "p90": p90, "p99": p99, "max": whole.largest}
+        figures |= {"p50s": [low for low, _ in of_slices], "p99s": [high for _, high in of_slices]}
+    return figures
+
+
+def filters(by: str, name: str) -> list[str]:
+    """What finds the exchanges that are counted under a name, in the display filter's words; [] where nothing does."""
+    if name == OTHERS:
+        return []
+    match by:
+        case "api":
+            if name in _UNNAMED:
+                return [_UNNAMED[name]]
+            return [f"api == {name.removeprefix('Key ')}"]
+        case "client":
+            return [f"{'client' if _is_address(name) else 'client.id'} == {quoted(name)}"]
+        case "topic" if name == NO_TOPIC:
+            return ["not has topic"]
+        case _:
+            return [f"{by} == {quoted(name)}"]
+
+
+_UNNAMED: Final = {"(tls)": f"status == {Status.TLS}", "(unmatched)": f"status == {Status.ORPHAN_RESPONSE}"}
+
+
+def quoted(text: str) -> str:
+    """A text as the filter language writes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

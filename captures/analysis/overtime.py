@@ -1,0 +1,169 @@
+"""What is counted over time: slices that stay few and small however long and busy a capture is.
+
+The latest WINDOWS are cut into slices of a tenth each, of which those that have passed are let go. The whole capture is
+cut into at most SLICES slices of 2**n nanoseconds, which are joined two by two as it grows. A slice counts latencies in
+the buckets of captures.analysis.histogram, of which it keeps those that are not empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from captures.analysis.histogram import bucket_of, middle_of
+
+SECOND: Final = 1_000_000_000
+WINDOWS: Final = (10, 60, 600)
+"""Seconds up to the newest exchange that is counted."""
+PARTS: Final = 10
+"""Slices of a window."""
+SLICES: Final = 60
+"""Slices of the whole capture."""
+FINEST: Final = 24
+"""The whole capture's slices last 2**24 ns (17 ms) or longer."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """Counts of one stretch of time; latencies by bucket, the extremes in nanoseconds."""
+
+    count: int = 0
+    failed: int = 0
+    throttle_ms: int = 0
+    smallest: int | None = None
+    largest: int = 0
+    latencies: dict[int, int] = field(default_factory=dict)
+
+    def add(self, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
+        self.count += 1
+        self.failed += failed
+        self.throttle_ms += throttle_ms
+        if latency is not None:
+            bucket = bucket_of(latency)
+            self.latencies[bucket] = self.latencies.get(bucket, 0) + 1
+            self._reach(latency, latency)
+
+    def merge(self, other: Slice) -> None:
+        """Count what `other` has counted too."""
+        self.count += other.count
+        self.failed += other.failed
+        self.throttle_ms += other.throttle_ms
+        if other.smallest is not None:
+            self._reach(other.smallest, other.largest)
+        for bucket, count in other.latencies.items():
+            self.latencies[bucket] = self.latencies.get(bucket, 0) + count
+
+    def percentiles(self, shares: Iterable[float]) -> list[int | None]:
+        """As `Histogram.percentile` says, for rising shares; None for each where nothing was answered."""
+        total = sum(self.latencies.values())
+        if self.smallest is None:
+            return [None for _ in shares]
+        found: list[int | None] = []
+        counts = iter(sorted(self.latencies.items()))
+        bucket, seen = next(counts)
+        for share in shares:
+            wanted = max(1, min(total, -int(-share * total // 1)))
+            while seen < wanted:
+                bucket, count = next(counts)
+                seen += count
+            found.append(self.largest if wanted == total else min(max(middle_of(bucket), self.smallest), self.largest))
+        return found
+
+    def _reach(self, smallest: int, largest: int) -> None:
+        self.smallest = smallest if self.smallest is None else min(self.smallest, smallest)
+        self.largest = max(self.largest, largest)
+
+
+class Span:
+    """The time that a reading has covered, nanoseconds since the epoch; shared by all that is counted of it."""
+
+    __slots__ = ("first", "last", "shift")
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last = 0
+        self.shift = FINEST
+
+    def include(self, time: int) -> None:
+        self.first = time if self.first is None else min(self.first, time)
+        self.last = max(self.last, time)
+        while (self.last >> self.shift) - (self.first >> self.shift) >= SLICES:
+            self.shift += 1
+
+    def stretch(self, window: int | None) -> tuple[int, int, int]:
+        """First slice, the one after the last, and nanoseconds of a slice: of a window, None for the whole capture."""
+        if self.first is None:
+            return 0, 0, SECOND
+        if window is None:
+            return self.first >> self.shift, (self.last >> self.shift) + 1, 1 << self.shift
+        width = window * SECOND // PARTS
+        last = self.last // width + 1
+        return max(last - PARTS, self.first // width), last, width
+
+    def seconds(self, window: int | None) -> float:
+        """How long a window, or the whole capture, is as far as it was covered."""
+        if self.first is None:
+            return 0.0
+        start, _, width = self.stretch(window)
+        return (self.last - max(self.first, start * width)) / SECOND
+
+
+class OverTime:
+    """The slices of one name."""
+
+    __slots__ = ("_shift", "_span", "_whole", "_windows")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._shift = span.shift
+        self._whole: dict[int, Slice] = {}
+        self._windows: dict[int, dict[int, Slice]] = {window: {} for window in WINDOWS}
+
+    def add(self, time: int, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
+        """Count one exchange; the span includes `time` already."""
+        self._fold()
+        places = [(self._whole, time >> self._shift)]
+        for window, slices in self._windows.items():
+            start, _, width = self._span.stretch(window)
+            number = time // width
+            if number >= start:
+                if number not in slices:
+                    for passed in [old for old in slices if old < start]:
+                        del slices[passed]
+                places.append((slices, number))
+        for slices, number in places:
+            at = slices.get(number)
+            if at is None:
+                at = slices[number] = Slice()
+            at.add(latency, failed=failed, throttle_ms=throttle_ms)
+
+    def slices(self, window: int | None) -> list[Slice | None]:
+        """The slices of a window, None for the whole capture, in order; None where nothing was counted."""
+        self._fold()
+        start, stop, _ = self._span.stretch(window)
+        found = self._whole if window is None else self._windows[window]
+        return [found.get(number) for number in range(start, stop)]
+
+    def _fold(self) -> None:
+        """Join slices until they are as long as the span wants them."""
+        by = self._span.shift - self._shift
+        if not by:
+            return
+        folded: dict[int, Slice] = {}
+        for number, one in self._whole.items():
+            at = folded.get(number >> by)
+            if at is None:
+                folded[number >> by] = one
+            else:
+                at.merge(one)
+        self._whole, self._shift = folded, self._span.shift
+
+
+def together(slices: Iterable[Slice | None]) -> Slice:
+    """One slice of several."""
+    whole = Slice()
+    for one in slices:
+        if one is not None:
+            whole.merge(one)
+    return whole

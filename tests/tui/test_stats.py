@@ -1,0 +1,145 @@
+"""The Stats screen: figures as the command line has them, and what leads to their exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from captures.analysis import figures
+from captures.analysis.stats import BY
+from tests.tui.screen import assert_snapshot, grid, styled
+from tests.tui.test_views import SIZES, captured, ended, until
+from tui import stats
+from tui.app import KproxyApp
+from tui.cells import Cells
+from tui.plot import percentile_plot, sparkline
+from tui.screens.stats import StatsScreen
+
+__all__ = ["captured"]
+
+CELLS = Cells()
+PLAIN = Cells(ascii_only=True)
+
+
+def test_the_screen_has_the_groupings_and_windows_that_are_written() -> None:
+    assert set(stats.GROUPINGS) == set(BY)
+    assert tuple(stats.WINDOWS) == figures.NAMES
+
+
+async def go(app: KproxyApp, pilot: Pilot[bool]) -> StatsScreen:
+    await pilot.press("2")
+    await until(lambda: ended(app.analysis.pid), pilot)
+    screen = app.screen
+    assert isinstance(screen, StatsScreen)
+    screen._tick()
+    await pilot.pause()
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_stats(captured: Path, size: tuple[int, int]) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=size) as pilot:
+        await go(app, pilot)
+        await pilot.press("j")
+        await pilot.pause()
+        assert_snapshot(app, f"stats-{size[0]}x{size[1]}")
+        assert "Stats" in " ".join(styled(app, "reverse"))
+
+
+async def test_ascii(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(app, pilot)
+        assert "".join(grid(app)).isascii()
+        assert_snapshot(app, "stats-ascii-80x24")
+
+
+async def test_a_line_leads_to_its_exchanges_and_back(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await go(app, pilot)
+        line = screen.pane.line
+        assert line is not None
+        assert (line.name, line.long_poll) == ("Fetch", True)
+        await pilot.press("enter")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        assert app.main.pane.count == 36  # long polls and others
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.screen is screen
+
+
+async def test_grouping_window_and_order(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        pane = (await go(app, pilot)).pane
+
+        async def press(key: str, holds: Callable[[], bool]) -> None:
+            await pilot.press(key)
+            await until(holds, pilot)
+
+        everything = sum(line.figures["count"] for line in pane._lines)
+        assert everything == 176
+        for by in ("client", "broker"):
+            await press("b", lambda by=by: pane.by == by)  # type: ignore[misc]  # the default binds the name
+            assert sum(line.figures["count"] for line in pane._lines) == everything
+        await press("b", lambda: pane.by == "topic")
+        await press("b", lambda: pane.by == "api")
+        await press("left", lambda: pane.window == "600")
+        assert sum(line.figures["count"] for line in pane._lines) == everything
+        await press("left", lambda: pane.window == "60")
+        await press("left", lambda: pane.window == "10")
+        await press("left", lambda: pane.window == "10")
+        assert 0 < sum(line.figures["count"] for line in pane._lines) < everything
+        await press("o", lambda: pane.order == "failed")
+        failed = [line.figures["failed"] for line in pane._lines]
+        assert failed == sorted(failed, reverse=True)
+
+
+async def test_the_cursor_stays_on_its_name(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        pane = (await go(app, pilot)).pane
+        await pilot.press("j", "j")
+        line = pane.line
+        assert line is not None
+        await pilot.press("o", "o")
+        await pilot.pause()
+        assert pane.line is not None
+        assert pane.line.key == line.key
+        assert pane.cursor != 2
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=100), st.integers(-1, 80))
+def test_a_sparkline_fits(counts: list[int], width: int) -> None:
+    for cells in (CELLS, PLAIN):
+        line = sparkline(counts, width, cells)
+        assert cell_len(line) <= max(0, width)
+        assert not line.strip() or max(counts)
+    assert sparkline(counts, width, PLAIN).isascii()
+
+
+VALUES = st.lists(st.none() | st.integers(0, 2**60), max_size=60)
+
+
+@given(VALUES, VALUES, st.integers(0, 200), st.integers(0, 20))
+def test_a_plot_fits(lows: list[int | None], highs: list[int | None], width: int, height: int) -> None:
+    lows, highs = lows[: len(highs)], highs[: len(lows)]
+    for cells in (CELLS, PLAIN):
+        plot = percentile_plot(lows, highs, width, height, cells)
+        assert len(plot) in {0, height}
+        assert all(cell_len(line) <= width for line in plot)
+
+
+def test_a_plot_shows_what_is_high_above_what_is_low() -> None:
+    plot = percentile_plot([10**6, None, 10**6], [10**8, None, 10**6], 30, 5, CELLS)
+    assert [line.partition("│")[0].strip() for line in plot] == ["100.0", "", "", "", "1.0"]
+    assert plot[0].partition("│")[2] == "▪▪▪▪▪▪▪"
+    assert plot[4].partition("│")[2] == "───────       ▬▬▬▬▬▬▬▬"

@@ -1,0 +1,87 @@
+"""Stats: how many exchanges there were, how quick, and how many failed, by API, client, broker or topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.widget import Widget
+
+from tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
+from tui.stats import lines_of, window_of
+from tui.widgets.stats import StatsPlot, StatsTable
+
+if TYPE_CHECKING:
+    from tui.analysis import Analysis
+    from tui.captions import Captions
+    from tui.cells import Cells
+    from tui.widgets.chrome import Part
+
+TALL_ROWS = 36
+"""From here on the plot is tall."""
+
+
+class StatsScreen(TabbedScreen):
+    """A table of figures over the percentiles of the line under its cursor."""
+
+    CSS = """
+    StatsScreen #root.-tall StatsPlot { height: 14; }
+    """
+
+    def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis) -> None:
+        super().__init__(view, cells, captions)
+        self._analysis = analysis
+        self._facts: dict[str, dict[str, Any]] = {}
+        """The last snapshot of each grouping."""
+
+    def content(self) -> Iterator[Widget]:
+        yield StatsTable(self._cells, id="table", classes="content")
+        yield StatsPlot(self._cells, id="plot", classes="content")
+
+    @property
+    def pane(self) -> StatsTable:
+        return self.query_one(StatsTable)
+
+    def _lay_out(self) -> None:
+        super()._lay_out()
+        self._root.set_class(self.app.size.height >= TALL_ROWS, "-tall")
+
+    def refreshed(self) -> bool:
+        self._analysis.start()
+        by = self.pane.by
+        facts = self._analysis.facts(f"stats-{by}")
+        if facts is not None:
+            self._facts[by] = facts
+            self._show()
+        elif by not in self._facts:
+            self.pane.empty = "Reading the capture"
+        return facts is not None
+
+    def told(self) -> list[Part]:
+        return read_so_far(self._facts.get(self.pane.by), died=self._analysis.died)
+
+    def _show(self) -> None:
+        pane, facts = self.pane, self._facts.get(self.pane.by)
+        if facts is not None:
+            pane.empty = why_empty(facts)
+            pane.show(lines_of(facts, pane.window, pane.order), window_of(facts, pane.window))
+
+    @on(StatsTable.Changed)
+    def _changed(self, event: StatsTable.Changed) -> None:
+        event.stop()
+        self.refreshed()
+        self._show()
+        self._show_chrome()
+
+    @on(StatsTable.Moved)
+    def _moved(self, event: StatsTable.Moved) -> None:
+        event.stop()
+        self.query_one(StatsPlot).show(self.pane.line, self.pane.span)
+        self._show_chrome()
+
+    @on(StatsTable.FilterBy)
+    def _filter_by(self, event: StatsTable.FilterBy) -> None:
+        event.stop()
+        if self.pane.line is not None:
+            self.filter_by(self.pane.line.filters)

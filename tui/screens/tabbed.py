@@ -1,0 +1,168 @@
+"""What the screens beside the exchanges have: the names of all screens, a status line, and looking for what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widget import Widget
+
+from captures.export.text import size_text
+from tui import look
+from tui.actions import SCREENS
+from tui.cells import Cells
+from tui.screens.base import KproxyScreen
+from tui.widgets.chrome import Bar, HelpBar, Part
+from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from tui.captions import Captions
+
+TICK = 0.25
+"""Seconds between looks at what is to be shown."""
+ROOMY_COLUMNS = 100
+"""From here on the names of the screens are set apart."""
+
+
+class TabbedScreen(KproxyScreen):
+    """A screen of SCREENS beside the exchanges; a subclass has the panes and says where their content comes from."""
+
+    CSS = """
+    .-tiny #screens, .-tiny .content { display: none; }
+    """
+
+    def __init__(self, view: str, cells: Cells, captions: Captions) -> None:
+        super().__init__(cells, captions)
+        self.view = view
+
+    def compose(self) -> ComposeResult:
+        with Container(id="root"):
+            yield Bar(self._cells, fill=look.TITLE, id="title")
+            yield Bar(self._cells, id="screens")
+            yield from self.content()
+            yield Bar(self._cells, id="status")
+            yield HelpBar(self._cells, id="keys")
+            yield Bar(self._cells, id="small")
+
+    def on_mount(self) -> None:
+        self.pane.focus()
+        self._lay_out()
+        self._tick()
+        self.set_interval(TICK, self._tick)
+
+    # what a subclass is asked
+
+    def content(self) -> Iterator[Widget]:
+        """What stands between the names of the screens and the status line; of class "content"."""
+        raise NotImplementedError
+
+    @property
+    def pane(self) -> Lines:
+        """The pane that has the focus at first; the status line says where its cursor is."""
+        raise NotImplementedError
+
+    def refreshed(self) -> bool:
+        """Take in what is new; called while the screen is looked at."""
+        raise NotImplementedError
+
+    def told(self) -> list[Part]:
+        """What the status line says of the lines."""
+        raise NotImplementedError
+
+    # the lines around
+
+    def _tabs(self) -> list[Part]:
+        roomy = self.app.size.width >= ROOMY_COLUMNS
+        parts: list[Part] = [(" " if roomy else "", look.PLAIN)]
+        for name, (key, title, _) in SCREENS.items():
+            chosen = name == self.view
+            parts.append((key, look.CURSOR if chosen else look.KEY))
+            parts.append((f" {title}" if roomy else title, look.CURSOR if chosen else look.PLAIN))
+            parts.append(("  " if roomy else " ", look.PLAIN))
+        return parts
+
+    def _tick(self) -> None:
+        if self.is_current:
+            self.refreshed()
+            self._show_chrome()
+
+    def _show_chrome(self) -> None:
+        if not self.is_mounted:
+            return
+        pane = self.pane
+        self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
+        self.query_one("#screens", Bar).show((self._tabs(), []))
+        place: Part = (f" {pane.cursor + 1 if pane.count else 0:,}/{pane.count:,}", look.BOLD)
+        self.query_one("#status", Bar).show(([place, *self.told()], []))
+        self.query_one(HelpBar).show_for(self.context, self.focused, self)
+
+    def _lay_out(self) -> None:
+        self._mark_tiny()
+
+    def on_screen_resume(self) -> None:
+        self._lay_out()
+        self._tick()
+        self.call_after_refresh(self._keep_focus)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self._lay_out()
+        self._show_chrome()
+        # what was hidden can take the focus once the new styles are in force
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """Give the lines the focus that they lost while the terminal was too small."""
+        if self.focused is None and not self._root.has_class("-tiny"):
+            self.pane.focus()
+
+    def on_descendant_focus(self) -> None:
+        self._show_chrome()
+
+    def filter_by(self, tests: Sequence[str]) -> None:
+        """Show the exchanges that pass tests, as far as the filter language knows them."""
+        text = filter_text(tests)
+        if text:
+            self.app.filter_by(text, self.view)
+        else:
+            self.notify("no filter finds the exchanges of this line", timeout=3)
+
+    def action_back(self) -> None:
+        self.app.go("exchanges")
+
+
+def filter_text(tests: Sequence[str]) -> str:
+    """Those of the tests that the filter language knows, as one filter."""
+    from decoders.filters import parse
+
+    return " and ".join(test for test in tests if parse(test).expression is not None)
+
+
+def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
+    """What a status line says of a snapshot of captures.analysis.snapshots, None where there is none yet."""
+    if died:
+        return [("  the process that adds up has failed", look.SEVERITY["E"])]
+    if facts is None:
+        return [("  reading", look.DIM)]
+    parts: list[Part] = []
+    if facts["error"]:
+        parts.append((f"  {facts['error']}", look.SEVERITY["E"]))
+    if facts["state"] == "reading":
+        total = facts["bytes_total"]
+        percent = f" {100 * facts['bytes_read'] // total} %" if total else ""
+        parts.append((f"  reading{percent}  {size_text(facts['bytes_read'])}B", look.PLAIN))
+    parts.append((f"  of {facts['exchanges']:,} exchanges", look.DIM))
+    if facts["left_out"]:
+        parts.append((f"  {facts['left_out']:,} more are not shown", look.SEVERITY["W"]))
+    if facts["renumbered"]:
+        parts.append(("  counted anew: the beginning was overwritten", look.SEVERITY["W"]))
+    return parts
+
+
+def why_empty(facts: dict[str, Any]) -> str:
+    """What stands where a snapshot has no lines."""
+    done = facts["state"] in {"complete", "failed"}
+    return "Nothing of this in the capture." if done else "Nothing of this yet"

@@ -1,0 +1,230 @@
+"""The Stats screen's panes: a table of names with their figures, and the percentiles of one of them over time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from captures.export.text import latency_text
+from tui import actions, look
+from tui.cells import Cells
+from tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
+from tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
+from tui.widgets.lines import Lines
+
+FIGURES: Final = (
+    ("count", 8), ("req/s", 7), ("err%", 5), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
+)  # fmt: skip
+"""Titles and widths of what stands between a name and its sparkline."""
+NAME_CELLS: Final = 20
+MOST_NAME_CELLS: Final = 44
+FEWEST_SPARKS: Final = 10
+WIDE_COLUMNS: Final = 90
+"""From here on counts are shown beside rates."""
+
+
+class StatsTable(Lines):
+    """A line a name; `line` is the one under the cursor, which stays on its name when the figures are others."""
+
+    CONTEXT = "stats"
+    BINDINGS = actions.bindings("stats")
+    HEADING = 2
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+    class FilterBy(Message):
+        """The exchanges of the line under the cursor are to be shown."""
+
+    class Changed(Message):
+        """Another grouping, window or order was chosen."""
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self.by, self.window, self.order = GROUPINGS[0], "all", next(iter(ORDERS))
+        self.empty = ""
+        self._lines: Sequence[Line] = ()
+        self._span = NOWHEN
+
+    @property
+    def count(self) -> int:
+        return len(self._lines)
+
+    @property
+    def line(self) -> Line | None:
+        return self._lines[self.cursor] if self.cursor < len(self._lines) else None
+
+    @property
+    def span(self) -> Window:
+        return self._span
+
+    def show(self, lines: Sequence[Line], span: Window) -> None:
+        old = self.line
+        self._lines, self._span = lines, span
+        if old is not None and self.cursor:
+            keys = [line.key for line in lines]
+            self.cursor = keys.index(old.key) if old.key in keys else self.cursor
+        self.content_changed()
+        self.moved()
+
+    # painting
+
+    def heading(self, line: int, width: int) -> list[Segment]:
+        if line == 0:
+            return self._choices(width)
+        name, sparks = self._room(width)
+        titles = [self.cells.fit(f" {'API' if self.by == 'api' else self.by}", name)]
+        titles += [self.cells.fit(title, size, right=True) for title, size in self._figures(width)]
+        titles.append(self.cells.fit(f" {self._span.seconds:,.1f} s", sparks))
+        return [Segment(self.cells.fit("".join(titles), width), look.HEADING)]
+
+    def _choices(self, width: int) -> list[Segment]:
+        """Which grouping, window and order of those that there are."""
+        segments: list[Segment] = []
+        for title, names, chosen in (
+            (" by ", {by: by for by in GROUPINGS}, self.by),
+            ("  last ", WINDOWS, self.window),
+        ):
+            segments.append(Segment(title, look.DIM))
+            for name, text in names.items():
+                # not by the look alone
+                at = name == chosen
+                segments.append(Segment(f"[{text}]" if at else f" {text} ", look.BOLD if at else look.PLAIN))
+        segments.append(Segment(f"  order {ORDERS[self.order]}", look.DIM))
+        return list(Strip(segments).adjust_cell_length(width))
+
+    def _figures(self, width: int) -> Sequence[tuple[str, int]]:
+        return FIGURES if width >= WIDE_COLUMNS else FIGURES[1:]
+
+    def _room(self, width: int) -> tuple[int, int]:
+        """Cells for the name and for the sparkline."""
+        left = width - sum(size for _, size in self._figures(width))
+        name = max(NAME_CELLS, min(MOST_NAME_CELLS, left // 2, left - FEWEST_SPARKS - 1))
+        return name, max(0, left - name)
+
+    def segments(self, index: int, width: int) -> list[Segment]:
+        line = self._lines[index]
+        name, sparks = self._room(width)
+        title = self.cells.fit_keeping_last_word(line.title, name - 1)
+        segments = [Segment(f" {title}", look.DIM if line.long_poll else look.PLAIN)]
+        for column, size in self._figures(width):
+            text = figure(column, line.figures, self._span.seconds)
+            failed = column == "err%" and line.figures["failed"]
+            style = look.SEVERITY["W"] if failed else look.PLAIN
+            segments.append(Segment(self.cells.fit(text, size, right=True), style))
+        spark = sparkline(line.figures["counts"], sparks - 1, self.cells)
+        segments.append(Segment(f" {spark}", look.NAME))
+        return segments
+
+    def beyond(self, line: int, width: int) -> list[Segment]:
+        if self.count or line != 1:
+            return []
+        return [Segment(self.cells.fit(f"  {self.empty}", width))]
+
+    # actions
+
+    def moved(self) -> None:
+        self.post_message(self.Moved())
+
+    def action_group(self) -> None:
+        self.by = _next(GROUPINGS, self.by)
+        self.cursor = self.top = 0
+        self.post_message(self.Changed())
+
+    def action_window(self, by: int) -> None:
+        names = list(WINDOWS)
+        self.window = names[max(0, min(names.index(self.window) + by, len(names) - 1))]
+        self.post_message(self.Changed())
+
+    def action_order(self) -> None:
+        self.order = _next(list(ORDERS), self.order)
+        self.post_message(self.Changed())
+
+    def action_filter_by(self) -> None:
+        self.post_message(self.FilterBy())
+
+    def clicked(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.action_filter_by()
+
+
+def figure(title: str, figures: dict[str, Any], seconds: float) -> str:
+    """One cell of a line."""
+    match title:
+        case "count":
+            return f"{figures['count']:,}"
+        case "req/s":
+            rate = figures["count"] / seconds if seconds else 0.0
+            return f"{rate:,.0f}" if rate >= 99.95 else f"{rate:.1f}"
+        case "err%":
+            return f"{100 * figures['failed'] / figures['count']:.1f}" if figures["failed"] else "0"
+        case "thrttl":
+            return latency_text(1_000_000 * figures["throttle_ms"]) if figures["throttle_ms"] else "-"
+        case _:
+            return latency_text(figures[title]) if title in figures else "-"
+
+
+def _next(names: Sequence[str], name: str) -> str:
+    return names[(names.index(name) + 1) % len(names)]
+
+
+class StatsPlot(Widget):
+    """Median and 99th percentile of one line over the window."""
+
+    DEFAULT_CSS = """
+    StatsPlot { width: 1fr; height: 8; }
+    """
+
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(**options)
+        self._cells = cells
+        self._line: Line | None = None
+        self._span = NOWHEN
+        self._painted: list[tuple[str, bool]] = []
+
+    def show(self, line: Line | None, span: Window) -> None:
+        if (line, span) != (self._line, self._span):
+            self._line, self._span = line, span
+            self._lay_out()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """The lines and whether each is a heading."""
+        line, width, height = self._line, self.size.width, self.size.height
+        self._painted = []
+        if line is not None:
+            glyph = self._cells.glyph
+            title = f" {line.title}   ms   p50 {2 * glyph(LOW)}   p99 {2 * glyph(HIGH)}   both {2 * glyph(BOTH)}"
+            figures = line.figures
+            plot = percentile_plot(figures.get("p50s", ()), figures.get("p99s", ()), width, height - 2, self._cells)
+            if plot:
+                end = self._span.start + self._span.slice * len(figures["counts"])
+                ends = f"{' ' * AXIS_CELLS}{glyph('│')}{_clock(self._span.start)}"
+                times = ends + _clock(end).rjust(max(0, width - len(ends) - 1))
+                self._painted = [(title, True), *((text, False) for text in plot), (times, True)]
+            else:
+                self._painted = [(f" {line.title}   nothing was answered", True)]
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        text, quiet = self._painted[y] if y < len(self._painted) else ("", True)
+        style = look.DIM if quiet else look.NAME
+        return Strip([Segment(self._cells.fit(text, width), style)]).adjust_cell_length(width)
+
+
+def _clock(nanoseconds: int) -> str:
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(nanoseconds // 1_000_000_000))
+    except (OverflowError, ValueError, OSError):
+        return "??:??:??"
