@@ -22,6 +22,7 @@ from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
+from tui.screens.records import RecordsScreen
 from tui.screens.stats import StatsScreen
 from tui.screens.tabbed import TabbedScreen
 from tui.screens.views import AnalysisScreen, HealthScreen
@@ -152,6 +153,8 @@ class KproxyApp(App[bool]):
         if view is None:
             if name == "health":
                 view = HealthScreen(name, self._cells, self._captions, Health(self._captions, self._live))
+            elif name == "records":
+                view = RecordsScreen(name, self._cells, self._captions, self.main)
             elif name == "stats":
                 view = StatsScreen(name, self._cells, self._captions, self.analysis)
             else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +26,20 @@ SKIPPED: Final = {skipped.BELOW: "below fetch offset", skipped.ABORTED: "aborted
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The exchange that a record is of: its number, its client, and whether the client sent the record."""
+
+    number: int
+    client: str
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RecordLine:
-    """A record, and what its batch and its exchange say of it; `kind` is the control record type, None of data."""
+    """A record, and what its batch and its exchange say of it; `kind` is the control record type, None of data.
+
+    `origin` tells where records of several exchanges stand beside each other.
+    """
 
     place: Place
     batch: Batch
@@ -37,6 +49,7 @@ class RecordLine:
     assigned: int | None
     skipped: str | None
     kind: str | None
+    origin: Origin | None = None
 
     @property
     def size(self) -> int:
@@ -52,27 +65,27 @@ class TextLine:
     text: str
     severity: str = ""
     topic: bool = False
+    origin: Origin | None = None
 
 
 Line = RecordLine | TextLine
 
 
-@dataclass(slots=True)
-class RecordLines:
-    """Lines read so far; `take` reads on. One thread at a time may call it."""
+class LinesRead:
+    """Lines read so far; `take` reads on. One thread at a time may call it.
 
-    places: Sequence[Place]
-    view: View = PLAIN
-    lines: list[Line] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    records: int = 0
-    has_assigned: bool = False
-    complete: bool = False
-    _rest: Iterator[Line] = field(init=False)
+    `origins` says whether the records are of several exchanges, `has_assigned` whether a broker told their offsets.
+    """
 
-    def __post_init__(self) -> None:
-        self._rest = self._read()
-        self.has_assigned = any(place.assigned is not None for place in self.places)
+    origins = False
+
+    def __init__(self, rest: Iterator[Line], *, has_assigned: bool = False) -> None:
+        self.lines: list[Line] = []
+        self.counts: Counter[str] = Counter()
+        self.records = 0
+        self.has_assigned = has_assigned
+        self.complete = False
+        self._rest = rest
 
     def take(self, count: int = AT_ONCE) -> None:
         """Read `count` lines more."""
@@ -92,49 +105,64 @@ class RecordLines:
         parts += [f"{self.counts[mark]:,} {words}" for mark, words in SKIPPED.items() if self.counts[mark]]
         return ", ".join(parts)
 
-    def _read(self) -> Iterator[Line]:
-        topic: Any = None
-        for place in self.places:
-            known = place.topic or (None if place.topic_id is None else place.topic_id.hex())
-            if known != topic or topic is None:
-                topic = known
-                yield TextLine(place.topic or f"topic id {known}", topic=True)
-            yield from self._partition(place)
 
-    def _partition(self, place: Place) -> Iterator[Line]:
-        found = PartitionRecords(place, self.view)
-        if found.start:
-            yield TextLine(f"partition {place.partition}: {found.start} bytes of a batch that began before")
-        before = 0
-        for index, batch in enumerate(found.batches):
-            opened = found.open(index, most=MOST_OF_BATCH)
-            control_batch = bool(batch.header.get("isControl"))
-            for number, record in enumerate(opened.records):
-                yield RecordLine(
-                    place,
-                    batch,
-                    number,
-                    record,
-                    opened.uncompressed_size,
-                    found.assigned(before + number),
-                    found.skipped(index, record[0]),
-                    _kind(record) if control_batch else None,
-                )
-            count = batch.header.get("recordCount", len(opened.records))
-            before += count
-            if not batch.header["crcValid"]:
-                yield TextLine(f"partition {place.partition}: the batch's CRC does not match its bytes", "E")
-            for trouble in opened.troubles:
-                yield TextLine(f"partition {place.partition}: {trouble.message}", "E")
-            if len(opened.records) == MOST_OF_BATCH < count:
-                yield TextLine(f"partition {place.partition}: … {count - MOST_OF_BATCH:,} more of this batch")
-        for trouble in found.troubles:
-            if not trouble.path:
-                yield TextLine(f"partition {place.partition}: {trouble.message}", "E")
-        if found.tail and not any(not trouble.path for trouble in found.troubles):
-            whole = found.tail_size()
-            of = "" if whole is None else f" of {whole}"
-            yield TextLine(f"partition {place.partition}: partial message, {found.tail}{of} bytes")
+class RecordLines(LinesRead):
+    """The records of one exchange, below the names of their topics."""
+
+    def __init__(self, places: Sequence[Place], view: View = PLAIN) -> None:
+        super().__init__(_read(places, view), has_assigned=any(place.assigned is not None for place in places))
+
+
+def _read(places: Iterable[Place], view: View) -> Iterator[Line]:
+    topic: Any = None
+    for place in places:
+        known = place.topic or (None if place.topic_id is None else place.topic_id.hex())
+        if known != topic or topic is None:
+            topic = known
+            yield TextLine(place.topic or f"topic id {known}", topic=True)
+        yield from lines_of(place, view)
+
+
+def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator[Line]:
+    """The records of one partition, and what is wrong with their batches."""
+    found = PartitionRecords(place, view)
+
+    def said(text: str, severity: str = "") -> TextLine:
+        return TextLine(f"partition {place.partition}: {text}", severity, origin=origin)
+
+    if found.start:
+        yield said(f"{found.start} bytes of a batch that began before")
+    before = 0
+    for index, batch in enumerate(found.batches):
+        opened = found.open(index, most=MOST_OF_BATCH)
+        control_batch = bool(batch.header.get("isControl"))
+        for number, record in enumerate(opened.records):
+            yield RecordLine(
+                place,
+                batch,
+                number,
+                record,
+                opened.uncompressed_size,
+                found.assigned(before + number),
+                found.skipped(index, record[0]),
+                _kind(record) if control_batch else None,
+                origin,
+            )
+        count = batch.header.get("recordCount", len(opened.records))
+        before += count
+        if not batch.header["crcValid"]:
+            yield said("the batch's CRC does not match its bytes", "E")
+        for trouble in opened.troubles:
+            yield said(trouble.message, "E")
+        if len(opened.records) == MOST_OF_BATCH < count:
+            yield said(f"… {count - MOST_OF_BATCH:,} more of this batch")
+    for trouble in found.troubles:
+        if not trouble.path:
+            yield said(trouble.message, "E")
+    if found.tail and not any(not trouble.path for trouble in found.troubles):
+        whole = found.tail_size()
+        of = "" if whole is None else f" of {whole}"
+        yield said(f"partial message, {found.tail}{of} bytes")
 
 
 def _kind(record: Record) -> str:

@@ -13,6 +13,7 @@ from tui.screens.exchanges import ExchangesScreen
 from tui.screens.filtering import FilteringScreen
 from tui.screens.help import HelpLines, help_lines
 from tui.screens.menu import FilterMenu, MenuLines
+from tui.screens.records import RecordsScreen
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.filter_line import FilterInput
@@ -64,8 +65,9 @@ def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
     name = action.handler.partition("(")[0]
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
-        screens = {"menu": FilterMenu, "command": CommandScreen}
-        widget, name = screens.get(action.context, ExchangesScreen), name.removeprefix("screen.")
+        name = name.removeprefix("screen.")
+        screens = (FilterMenu, CommandScreen, ExchangesScreen, RecordsScreen)
+        widget = next(screen for screen in screens if hasattr(screen, f"action_{name}"))
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")
     assert callable(getattr(widget, f"action_{name}"))

@@ -24,7 +24,11 @@ from tui.screens.views import ViewScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 SIZES = [(80, 24), (120, 40), (200, 60)]
-ANALYSED = {name: key for name, (key, _, _) in actions.SCREENS.items() if name not in {"exchanges", "health", "stats"}}
+ANALYSED = {
+    name: key
+    for name, (key, _, _) in actions.SCREENS.items()
+    if name not in {"exchanges", "health", "stats", "records"}
+}
 BOUND = 60.0
 
 

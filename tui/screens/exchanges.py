@@ -20,6 +20,7 @@ from tui.captions import Captions
 from tui.counting import SlicedCounts
 from tui.keeping import History, SavedFilters
 from tui.live import RunInfo
+from tui.many_records import ManyRecords
 from tui.matching import View
 from tui.opened import Opener
 from tui.presenter import Presenter
@@ -332,6 +333,10 @@ class ExchangesScreen(CopyingScreen):
             self.query_one(FilterBar).set_text("")
             self.notify("the filter hid the exchange: cleared", timeout=3)
         return True
+
+    def records_from(self, shown: View, start: int) -> ManyRecords:
+        """The records of what a list shows from a line on. Raises IndexUnreadableError."""
+        return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
 
     def chosen(self) -> None:
         """The user has come by the screen's own key: going back leads nowhere else."""

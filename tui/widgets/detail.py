@@ -12,11 +12,12 @@ from textual.widget import Widget
 
 from captures.export.text import size_text
 from decoders.conversation.stream import Side
+from decoders.view import View
 from tui import look
 from tui.buffers import WIRE, bytes_below, holders, title
 from tui.cells import Cells
 from tui.opened import Opened
-from tui.viewing import PlainViewers, Viewers
+from tui.viewing import Choices, PlainViewers, Viewers
 from tui.widgets.chrome import Bar, Part
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.hex_view import HexView
@@ -67,7 +68,8 @@ class Detail(Vertical):
     ) -> None:
         super().__init__(**options)
         self._cells = cells
-        self._viewers = viewers if viewers is not None and viewers.names else PlainViewers()
+        shown_by = viewers if viewers is not None and viewers.names else PlainViewers()
+        self.choices = Choices(shown_by, View(show_secrets=show_secrets))
         self._records: int | None = None
         self._show_secrets = show_secrets
         self.tab = "Response"
@@ -85,7 +87,7 @@ class Detail(Vertical):
                 yield Bar(self._cells, id="buffers")
                 yield HexView(self._cells, id="hex")
                 yield Bar(self._cells, id="facts")
-        yield RecordsTab(self._cells, self._viewers, show_secrets=self._show_secrets)
+        yield RecordsTab(self._cells, self.choices)
 
     def on_mount(self) -> None:
         self._show_tabs()

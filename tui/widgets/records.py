@@ -1,4 +1,4 @@
-"""The Records tab's table: a line a record, below the name of its topic."""
+"""A line a record: of one exchange below the names of its topics, or of many exchanges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from captures.export.text import size_text
 from decoders.records import internal
 from tui import actions, look
 from tui.cells import Cells
-from tui.records import RecordLine, RecordLines, TextLine
+from tui.records import LinesRead, RecordLine, TextLine
 from tui.viewing import HEX, WITHHELD, Choices, Seen
 from tui.widgets.lines import Lines
 
@@ -26,7 +26,7 @@ MARK = {"below_fetch_offset": "below", "aborted": "abort"}
 
 
 class RecordTable(Lines):
-    """Records of the opened exchange; `line` is the one under the cursor."""
+    """Records as far as they were read; `line` is the one under the cursor."""
 
     CONTEXT = "records"
     BINDINGS = actions.bindings("records")
@@ -41,13 +41,20 @@ class RecordTable(Lines):
     class RecordWanted(Message):
         """The record is to be looked at."""
 
+    class ExchangeWanted(Message):
+        """The exchange of the record is to be shown."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
     class ViewChanged(Message):
         """Another viewer was chosen."""
 
     def __init__(self, cells: Cells, choices: Choices, **options: Any) -> None:
         super().__init__(cells, **options)
         self._choices = choices
-        self._lines: RecordLines | None = None
+        self._lines: LinesRead | None = None
         self.message = ""
         """Shown where there are no records."""
 
@@ -63,7 +70,7 @@ class RecordTable(Lines):
         lines = self._lines.lines if self._lines else []
         return lines[self.cursor] if self.cursor < len(lines) else None
 
-    def show(self, lines: RecordLines | None, message: str = "") -> None:
+    def show(self, lines: LinesRead | None, message: str = "") -> None:
         """Show the records of another exchange; the cursor goes to the first."""
         self._lines = lines
         self.message = message
@@ -83,6 +90,8 @@ class RecordTable(Lines):
         """Title, width and whether it is a number, of each column; the value takes what is left."""
         lines = self._lines
         marked = lines is not None and bool(lines.counts)
+        if lines is not None and lines.origins:
+            return _columns_of_many(width, marked=marked)
         fixed = [("Skip", 5, False)] if marked else []
         fixed += [("Part", 5, True), ("Offset", 10, True)]
         fixed += [("Assigned", 10, True)] if lines is not None and lines.has_assigned else []
@@ -127,7 +136,18 @@ class RecordTable(Lines):
 
     def _cell(self, title: str, line: RecordLine) -> str:
         offset, timestamp, _, _, headers = line.record
+        origin = line.origin
         match title:
+            case "No." if origin is not None:
+                return str(origin.number)
+            case "Client" if origin is not None:
+                return origin.client
+            case "" if origin is not None:
+                return ">" if origin.sent else "<"
+            case "Topic":
+                return f"{line.place.topic or 'topic without a name'}-{line.place.partition}"
+            case "Offset" if origin is not None and line.assigned is not None:
+                return str(line.assigned)
             case "Skip":
                 return MARK.get(line.skipped or "", "")
             case "Part":
@@ -169,8 +189,34 @@ class RecordTable(Lines):
 
     # moving
 
+    @property
+    def of_many(self) -> bool:
+        """Whether records of several exchanges stand here."""
+        return self._lines is not None and self._lines.origins
+
     def moved(self) -> None:
         self.post_message(self.Selected())
+
+    def action_exchange(self) -> None:
+        line = self.line
+        if line is not None and line.origin is not None:
+            self.post_message(self.ExchangeWanted(line.origin.number))
+
+    def to_exchange(self, by: int) -> None:
+        """Go to the first record of the next (1) or previous (-1) exchange."""
+        lines = self._lines.lines if self._lines is not None else []
+        numbers = [line.origin.number if line.origin is not None else None for line in lines]
+        index = min(self.cursor, len(lines) - 1)
+        if index < 0:
+            return
+        here = numbers[index]
+        while 0 <= index < len(lines) and numbers[index] == here:
+            index += by
+        if by < 0 and index >= 0:
+            here = numbers[index]
+            while index > 0 and numbers[index - 1] == here:
+                index -= 1
+        self.move_to(max(0, index))
 
     def action_enter(self) -> None:
         if self._lines is not None and self.cursor >= len(self._lines.lines):
@@ -187,6 +233,21 @@ class RecordTable(Lines):
     def clicked(self, event: events.Click) -> None:
         if event.chain == 2:
             self.action_enter()
+
+
+def _columns_of_many(width: int, *, marked: bool) -> list[tuple[str, int, bool]]:
+    """Title, width and whether it is a number; "Offset" is the one that the broker gave, where it is known."""
+    fixed = [("No.", 7, True), ("", 1, False)]
+    fixed += [("Skip", 5, False)] if marked else []
+    fixed += [("Time", 12, False)] if width >= 90 else []
+    ends = [("Hdr", 3, True)] if width >= 100 else []
+    ends += [("Size", 5, True)]
+    ends += [("Client", max(12, width // 10), False)] if width >= 120 else []
+    left = width - sum(size + 1 for _, size, _ in (*fixed, ("Offset", 8, True), *ends))
+    topic = max(14, min(32, left // 4))
+    key = max(FEWEST_KEY, min(MOST_KEY, (left - topic) // 3))
+    value = max(0, left - topic - key - 2)
+    return [*fixed, ("Topic", topic, False), ("Offset", 8, True), ("Key", key, False), ("Value", value, False), *ends]
 
 
 def null_text(part: str, cells: Cells) -> str:

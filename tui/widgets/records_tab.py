@@ -1,4 +1,4 @@
-"""The Records tab: the table of an exchange's records, and the one under the cursor."""
+"""The table of records, of one exchange or of many, and the record under its cursor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widget import Widget
 
-from decoders.view import View
 from tui.cells import Cells
-from tui.records import RecordLine, RecordLines
-from tui.viewing import Choices, Viewers
+from tui.records import LinesRead, RecordLine
+from tui.viewing import Choices
 from tui.widgets.record import RecordPane
 from tui.widgets.records import RecordTable
 
@@ -23,7 +22,7 @@ SIDE_BY_SIDE = 120
 """Columns from which table and record stand beside each other."""
 
 
-Load = Callable[[], tuple[RecordLines | None, str]]
+Load = Callable[[], tuple[LinesRead | None, str]]
 """Gives the records of an exchange, not read yet, or what to say where there are none."""
 
 
@@ -39,12 +38,12 @@ class RecordsTab(Container):
     RecordsTab.-side RecordPane { width: 2fr; height: 1fr; }
     """
 
-    def __init__(self, cells: Cells, viewers: Viewers, *, show_secrets: bool = False, **options: Any) -> None:
+    def __init__(self, cells: Cells, choices: Choices, **options: Any) -> None:
         super().__init__(**options)
         self._cells = cells
-        self._choices = Choices(viewers, View(show_secrets=show_secrets))
+        self._choices = choices
         self._load: Load | None = None
-        self._lines: RecordLines | None = None
+        self.lines: LinesRead | None = None
         self._reading = False
 
     def compose(self) -> ComposeResult:
@@ -78,17 +77,18 @@ class RecordsTab(Container):
 
     def show(self, load: Load | None, size: int = 0) -> None:
         """Show the records that `load` gives, of a frame of `size` bytes; None shows nothing."""
-        self._load, self._lines, self._reading = load, None, False
+        self._load, self.lines, self._reading = load, None, False
         if load is not None and size <= READ_AT_ONCE:
             self._show_read(*_first(load))
             return
         self.table.show(None, "" if load is None else f"reading records{self._cells.glyph('…')}")
         self.record.show(None)
         if load is not None:
+            self._reading = True
             self._read_first(load)
 
-    def _show_read(self, lines: RecordLines | None, message: str) -> None:
-        self._lines = lines
+    def _show_read(self, lines: LinesRead | None, message: str) -> None:
+        self.lines = lines
         self.table.show(lines, message)
         self._show_record()
 
@@ -101,18 +101,19 @@ class RecordsTab(Container):
         lines, message = _first(load)
         self.app.call_from_thread(self._first_read, load, lines, message)
 
-    def _first_read(self, load: Load, lines: RecordLines | None, message: str) -> None:
+    def _first_read(self, load: Load, lines: LinesRead | None, message: str) -> None:
         """Another exchange may have been opened meanwhile."""
         if load is self._load and self.is_attached:
+            self._reading = False
             self._show_read(lines, message)
 
     @work(thread=True, group="records")
-    def _read_on(self, lines: RecordLines) -> None:
+    def _read_on(self, lines: LinesRead) -> None:
         lines.take()
         self.app.call_from_thread(self._more_read, lines)
 
-    def _more_read(self, lines: RecordLines) -> None:
-        if lines is self._lines and self.is_attached:
+    def _more_read(self, lines: LinesRead) -> None:
+        if lines is self.lines and self.is_attached:
             self._reading = False
             self.table.extended()
 
@@ -124,9 +125,18 @@ class RecordsTab(Container):
     @on(RecordTable.MoreWanted)
     def _more_wanted(self, event: RecordTable.MoreWanted) -> None:
         event.stop()
-        if self._lines is not None and not self._reading:
+        self.read_on()
+
+    @property
+    def reading(self) -> bool:
+        """Whether a thread of this reads."""
+        return self._reading
+
+    def read_on(self) -> None:
+        """Read more of the records, in a thread."""
+        if self.lines is not None and not self._reading:
             self._reading = True
-            self._read_on(self._lines)
+            self._read_on(self.lines)
 
     @on(RecordTable.RecordWanted)
     def _record_wanted(self, event: RecordTable.RecordWanted) -> None:
@@ -139,7 +149,7 @@ class RecordsTab(Container):
         self.viewers_changed()
 
 
-def _first(load: Load) -> tuple[RecordLines | None, str]:
+def _first(load: Load) -> tuple[LinesRead | None, str]:
     lines, message = load()
     if lines is not None:
         lines.take()
