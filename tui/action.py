@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-EVERYWHERE = frozenset({"app", "exchanges", "filtering", "copying"})
+EVERYWHERE = frozenset({"app", "exchanges", "filtering", "walking", "copying"})
 """Contexts that are no pane's."""
 
 

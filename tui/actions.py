@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 
 from tui.action import Action
 from tui.filter_actions import FILTERING
+from tui.walking_actions import WALKING
 
 CONTEXTS = {
     "list": "Exchange list",
@@ -30,7 +31,9 @@ CONTEXTS = {
     "command": "Command",
     "menu": "Menu",
     "forms": "Joining filters",
+    "follow": "Follow",
     "filtering": "Filtering",
+    "walking": "Going",
     "exchanges": "Exchanges",
     "copying": "Copying",
     "app": "Everywhere",
@@ -224,6 +227,7 @@ ACTIONS: tuple[Action, ...] = (
         bar=True,
     ),
     *FILTERING,
+    *WALKING,
     *_moves("menu", "line"),
     _last("menu", "Last line."),
     Action("command.run", "Run", "Run what is marked.", ("enter",), "command", "submit", bar=True),
@@ -299,9 +303,15 @@ ACTIONS: tuple[Action, ...] = (
         "order",
         bar=True,
     ),
-    Action("find.go", "Find", "Go to the next line with the text.", ("enter",), "find", "submit", bar=True),
+    Action("find.go", "Take", "Find, go to or keep what was typed.", ("enter",), "find", "submit", bar=True),
     Action(
-        "find.leave", "Leave", "Leave the line; n and N still find the text.", ("escape",), "find", "leave", bar=True
+        "find.leave",
+        "Leave",
+        "Leave the line; n and N still find what was sought.",
+        ("escape",),
+        "find",
+        "leave",
+        bar=True,
     ),
     *_moves("help", "line"),
     _last("help", "Last line."),
@@ -405,15 +415,16 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.interrupt", "Quit", "Twice in a row leaves at once.", ("ctrl+c",), "app", "interrupt"),
 )
 
-ALONE = ("filter", "find", "command", "help", "menu", "forms")
+ALONE = ("filter", "find", "command", "follow", "help", "menu", "forms")
 """Contexts of lines that are typed into and of screens over others: they take all keys first, and have no commands."""
 ABOVE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*ALONE, "app"), ()),
     "forms": ("menu",),
     "outline": ("app",),
+    "stats": ("app",),
 }
 """Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
-SCREEN_CONTEXTS = ("app", "filtering", "exchanges", "copying")
+SCREEN_CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying")
 """Contexts that hold in all panes of the exchanges screen."""
 
 

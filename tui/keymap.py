@@ -12,7 +12,11 @@ from tui import actions
 from tui.action import Action
 
 KEY_TEXT = {
+    "apostrophe": "'",
     "colon": ":",
+    "comma": ",",
+    "full_stop": ".",
+    "semicolon": ";",
     "dollar_sign": "$",
     "exclamation_mark": "!",
     "ampersand": "&",

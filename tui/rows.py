@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from captures.export.oneline import RESULTS, api_text
 from captures.export.text import latency_text, size_text
@@ -13,6 +14,10 @@ from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
 from decoders.frames import error_name
 from decoders.schema import Definitions, errors
+from tui.times import Times
+
+if TYPE_CHECKING:
+    from tui.notes import Notes
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
 """What became of an exchange."""
@@ -89,6 +94,8 @@ class RowText:
         self._index = index
         self._definitions = definitions
         self._now = now
+        self.notes: Notes | None = None
+        self.times = Times(self.time_of_day)
         self._second = -1
         self._clock = ""
 
@@ -140,10 +147,11 @@ class RowText:
         node = self._index.connection(row.connection).node
         return "" if node == layout.NO_NODE else str(node)
 
-    def _state(self, _number: int, row: Row) -> str:
+    def _state(self, number: int, row: Row) -> str:
         state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")
-        cut = CUT if row.flags & Flag.CUT_RECORDS else " "
-        return f"{self.severity(row) or ' '}{state}{cut}"
+        noted = self.notes.letter(number - 1, row) if self.notes is not None else ""
+        last = noted or (CUT if row.flags & Flag.CUT_RECORDS else " ")
+        return f"{self.severity(row) or ' '}{state}{last}"
 
     def _number(self, number: int, _row: Row) -> str:
         return str(number)

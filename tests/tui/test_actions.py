@@ -11,9 +11,11 @@ from tui.screens.base import KproxyScreen
 from tui.screens.command import CommandInput, CommandScreen
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.filtering import FilteringScreen
+from tui.screens.follow import FollowScreen
 from tui.screens.help import HelpLines, help_lines
 from tui.screens.menu import FilterMenu, MenuLines
 from tui.screens.records import RecordsScreen
+from tui.screens.walking import WalkingScreen
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.filter_line import FilterInput
@@ -41,6 +43,8 @@ HANDLERS = {
     "menu": MenuLines,
     "forms": FilterMenu,
     "filtering": FilteringScreen,
+    "walking": WalkingScreen,
+    "follow": FollowScreen,
     "exchanges": ExchangesScreen,
     "copying": ExchangesScreen,
     "app": KproxyScreen,

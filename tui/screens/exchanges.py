@@ -26,11 +26,12 @@ from tui.opened import Opener
 from tui.presenter import Presenter
 from tui.rows import RowText
 from tui.screens.copying import CopyingScreen
+from tui.screens.walking import WalkingScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.filter_line import FilterInput
+from tui.widgets.find_bar import FindBar
 from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
 
 
-class ExchangesScreen(CopyingScreen):
-    CONTEXTS = ("app", "filtering", "exchanges", "copying")
+class ExchangesScreen(WalkingScreen, CopyingScreen):
+    CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying")
     BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }
@@ -63,7 +64,7 @@ class ExchangesScreen(CopyingScreen):
     .-side #body { layout: horizontal; }
     .-side #list { width: 1fr; height: 1fr; }
     .-side #detail { width: 1fr; height: 1fr; }
-    .-tiny #filter, .-tiny #body { display: none; }
+    .-tiny #filter, .-tiny #find, .-tiny #body { display: none; }
     """
 
     def __init__(
@@ -90,11 +91,8 @@ class ExchangesScreen(CopyingScreen):
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
-        self._opener: Opener | None = None
         self._maximised = False
         self._generation: str | None = None
-        self._return_to: int | None = None
-        """Index row that the cursor was on when the indexer was started again."""
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
@@ -104,12 +102,13 @@ class ExchangesScreen(CopyingScreen):
             with Container(id="body"):
                 yield ExchangeList(self._cells, id="list")
                 yield Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
+            yield FindBar(id="find")
             yield Bar(self._cells, id="status")
             yield HelpBar(self._cells, id="keys")
             yield Bar(self._cells, id="small")
 
     def on_mount(self) -> None:
-        self.pane.empty = lambda: self._captions.empty(filtered=self.filtered)
+        self.pane.empty = self._empty
         self.pane.tail = self._live is not None
         self.pane.focus()
         self._lay_out()
@@ -124,6 +123,11 @@ class ExchangesScreen(CopyingScreen):
             self._index = self._captions.index = None
         if self._presenter is not None:
             self._presenter.close()
+
+    def _empty(self) -> list[str]:
+        if self.pane.marked_only:
+            return ["", "Nothing marked is shown here.   M shows the others again, m marks one."]
+        return self._captions.empty(filtered=self.filtered)
 
     # what the rest asks
 
@@ -205,6 +209,7 @@ class ExchangesScreen(CopyingScreen):
         self._opener = opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
         self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
         self.pane.use(index, text)
+        self._open_notes()
         self._counts = SlicedCounts(index, self._definitions)
         self.bar.use(self._counts)
         self.pane.view = self._pending_view(index)
@@ -249,7 +254,7 @@ class ExchangesScreen(CopyingScreen):
     def _keep_focus(self) -> None:
         """The focus is never on something that cannot be seen."""
         focused = self.focused
-        if isinstance(focused, FilterInput) or self._root.has_class("-tiny"):
+        if self._typing() or self._root.has_class("-tiny"):
             return
         in_list = focused is self.pane or focused is None
         if self.reading and not self._root.has_class("-split") and in_list:
@@ -295,6 +300,7 @@ class ExchangesScreen(CopyingScreen):
             if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
                 percent = 100 * pane.view.scanned // self._index.count
                 parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
+        parts += self.walking()
         parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
@@ -380,6 +386,11 @@ class ExchangesScreen(CopyingScreen):
 
     # actions
 
+    def _show_again(self) -> None:
+        if self.detail_shown:
+            self._show_selected()
+        self._show_chrome()
+
     def action_neighbour(self, by: int) -> None:
         self.pane.action_move(by)
 
@@ -424,6 +435,8 @@ class ExchangesScreen(CopyingScreen):
             self._root.remove_class("-reading")
             self.pane.focus()
             self._lay_out()
+            return
+        if self._follow_back():
             return
         if self._live is None or not self._live.ours:
             self.app.exit()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from textual import events
@@ -12,10 +12,14 @@ from textual.message import Message
 from captures.index.format import Row, State
 from captures.index.reader import IndexReader
 from tui import actions, look
+from tui.arrangement import GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
 from tui.cells import Cells
 from tui.matching import View
 from tui.rows import Column, RowText, fit_columns
 from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from tui.notes import Notes
 
 KEEP_LAST_WORD = frozenset({"api", "label", "result"})
 
@@ -49,20 +53,43 @@ class ExchangeList(Lines):
         """Lines that had come when tail was switched off: those after them are new."""
         self.empty: Callable[[], list[str]] = list
         """Lines to show where there is no exchange."""
+        self.notes: Notes | None = None
+        self.hidden: set[int] = set()
+        """Index rows that are not shown."""
+        self.marked_only = False
+        self.order = ""
+        """A key of ORDERS, "" for as they passed."""
+        self.descending = True
+        self._arranged: Rows | None = None
+        self._newer = 0
+        """Rows that came since they were put together."""
         self._painted: dict[int, Row] = {}
         """Rows as they were last painted, by line; those on screen and some more."""
         self._selected: int | None = None
         self._columns: tuple[int, list[tuple[Column, int]]] = (0, [])
 
     @property
+    def rows_shown(self) -> Rows | None:
+        """The rows that the lines stand for."""
+        return self.view if self._arranged is None else self._arranged
+
+    @property
     def count(self) -> int:
-        return 0 if self.view is None else self.view.count
+        rows = self.rows_shown
+        return 0 if rows is None else rows.count
 
     @property
     def selected(self) -> int | None:
-        if self.view is None or not 0 <= self.cursor < self.count:
-            return None
-        return self.view.row_number(self.cursor)
+        rows = self.rows_shown
+        return rows.row_number(self.cursor) if rows is not None and 0 <= self.cursor < rows.count else None
+
+    def shows(self, row: int) -> bool:
+        """Whether an index row has a line."""
+        rows = self.rows_shown
+        if rows is None:
+            return False
+        place = rows.position(row)
+        return place < rows.count and rows.row_number(place) == row
 
     @property
     def unseen(self) -> int:
@@ -74,18 +101,64 @@ class ExchangeList(Lines):
 
     def show(self, view: View) -> None:
         """Show another view, with the cursor on the row it was on or the next that is shown."""
+        self.view = view
+        self.rearrange()
+        self.seen = self.count
+
+    def rearrange(self) -> None:
+        """Put the rows together again: others are hidden, marked or in another order, or it is another view."""
         row = self._selected
         line = self.cursor - self.top
-        self.view = view
-        self.seen = view.count
-        if row is not None:
-            self.cursor = max(0, min(view.position(row), view.count - 1))
+        self._newer = 0
+        self._arranged = self._arrangement()
+        rows = self.rows_shown
+        if row is not None and rows is not None:
+            self.cursor = max(0, min(rows.position(row), rows.count - 1))
             self.top = self.cursor - line
+        self._painted.clear()
         self.content_changed()
         self._announce()
 
+    def _arrangement(self) -> Rows | None:
+        view, index = self.view, self.index
+        if view is None or index is None:
+            return None
+        if self.marked_only or self.order:
+            rows: Iterable[int] = map(view.row_number, range(view.count))
+            if self.marked_only:
+                notes = self.notes
+                marked = [] if notes is None else [row for row in notes.numbers if row < index.count]
+                shown = (row for row in marked if _holds(view, row))
+                rows = [row for row in shown if notes is not None and notes.is_marked(row, index.row(row))]
+            elif view.count > MOST_ORDERED:
+                self.order = ""
+                self.notify(f"more than {MOST_ORDERED:,} exchanges are not put in order: filter first", timeout=4)
+                return self._arrangement()
+            rows = [row for row in rows if row not in self.hidden]
+            return ordered(index, rows, self.order, descending=self.descending) if self.order else Fixed(rows)
+        return Without(view, self.hidden) if self.hidden else None
+
+    def said(self) -> str:
+        """What is made of the rows, in words."""
+        words = []
+        if self.marked_only:
+            words.append("marked only")
+        if self.order:
+            title, _ = ORDERS[self.order]
+            words.append(f"by {title}, {'greatest' if self.descending else 'least'} first")
+        if self.hidden:
+            words.append(f"{len(self.hidden):,} hidden")
+        if isinstance(self._arranged, Fixed) and self._newer:
+            words.append(f"{self._newer:,} newer not here")
+        return ", ".join(words)
+
     def more(self, old: int) -> None:
         """The view has grown from `old` lines; follow where tail is on."""
+        if isinstance(self._arranged, Fixed):
+            self._newer += 0 if self.view is None else self.view.count - old
+            return
+        if isinstance(self._arranged, Without):
+            old = max(0, self.count - (0 if self.view is None else self.view.count - old))
         row, self._selected = self._selected, None if old == 0 else self._selected
         if self.tail:
             self.cursor = max(0, self.count - 1)
@@ -102,6 +175,9 @@ class ExchangeList(Lines):
 
     def let_go(self, gone: int) -> None:
         """The first `gone` lines are no more; the others stay where they are on screen."""
+        if self._arranged is not None:
+            self.rearrange()
+            return
         self.cursor, self.top, self.seen = (max(0, line - gone) for line in (self.cursor, self.top, self.seen))
         self._painted.clear()
         self.content_changed()
@@ -125,15 +201,19 @@ class ExchangeList(Lines):
 
     def reordered(self) -> None:
         """The view's lines moved (a row that waited left or joined it)."""
-        if self._selected is not None and self.view is not None:
-            self.cursor = max(0, min(self.view.position(self._selected), self.count - 1))
+        if isinstance(self._arranged, Fixed):
+            return
+        rows = self.rows_shown
+        if self._selected is not None and rows is not None:
+            self.cursor = max(0, min(rows.position(self._selected), self.count - 1))
         self.content_changed()
         self._announce()
 
     def go_to(self, row: int) -> None:
         """Put the cursor on index row `row`, or the next that is shown."""
-        if self.view is not None:
-            self.move_to(self.view.position(row))
+        rows = self.rows_shown
+        if rows is not None:
+            self.move_to(rows.position(row))
 
     def moved(self) -> None:
         self._announce()
@@ -159,8 +239,13 @@ class ExchangeList(Lines):
         return self._columns[1]
 
     def heading(self, _line: int, width: int) -> list[Segment]:
-        titles = [self.cells.fit(column.title, cells, right=column.right) for column, cells in self.columns(width)]
+        titles = [
+            self.cells.fit(self._title(column), cells, right=column.right) for column, cells in self.columns(width)
+        ]
         return [Segment(self.cells.fit(" ".join(titles), width), look.HEADING)]
+
+    def _title(self, column: Column) -> str:
+        return self.text.times.title if column.name == "time" and self.text is not None else column.title
 
     def line_key(self, index: int) -> Hashable | None:
         # asked for whenever a line is painted, from the cache or not
@@ -173,16 +258,20 @@ class ExchangeList(Lines):
 
     def segments(self, index: int, width: int) -> list[Segment]:
         row = self._row(index)
-        if row is None or self.view is None or self.text is None:
+        rows = self.rows_shown
+        if row is None or rows is None or self.text is None or self.index is None:
             return []
-        number = self.view.row_number(index) + 1
+        number = rows.row_number(index) + 1
         if row.state == State.EMPTY:
             return [Segment(self.cells.fit(f"{number:>11} …", width), look.DIM)]
         segments: list[Segment] = []
         for column, cells in self.columns(width):
             if segments:
                 segments.append(Segment(" "))
-            text = self.text.cell(column.name, number, row)
+            if column.name == "time":
+                text = self.text.times.text(self.index, number - 1, row, self._row(index - 1) if index else None)
+            else:
+                text = self.text.cell(column.name, number, row)
             if column.name in KEEP_LAST_WORD:
                 text = self.cells.fit_keeping_last_word(text, cells)
             else:
@@ -211,9 +300,8 @@ class ExchangeList(Lines):
         return look.PLAIN
 
     def _row(self, index: int) -> Row | None:
-        if self.index is None or self.view is None:
-            return None
-        return self.index.row(self.view.row_number(index))
+        rows = self.rows_shown
+        return None if self.index is None or rows is None else self.index.row(rows.row_number(index))
 
     # actions
 
@@ -223,6 +311,33 @@ class ExchangeList(Lines):
 
     def action_tail(self) -> None:
         self.set_tail(on=not self.tail)
+
+    def action_order(self) -> None:
+        names = ["", *ORDERS]
+        self.order = names[(names.index(self.order) + 1) % len(names)]
+        self.descending = self.order in GREATEST_FIRST
+        self.set_tail(on=False)
+        self.rearrange()
+        self.action_first()
+
+    def action_reverse(self) -> None:
+        if self.order:
+            self.descending = not self.descending
+            self.rearrange()
+            self.action_first()
+
+    def action_only_marked(self) -> None:
+        self.marked_only = not self.marked_only
+        self.rearrange()
+
+    def action_hide(self) -> None:
+        if self.selected is not None:
+            self.hidden.add(self.selected)
+            self.rearrange()
+
+    def action_show_hidden(self) -> None:
+        self.hidden.clear()
+        self.rearrange()
 
     def action_last(self) -> None:
         super().action_last()
@@ -242,3 +357,8 @@ class ExchangeList(Lines):
         if selected != self._selected:
             self._selected = selected
             self.post_message(self.Selected())
+
+
+def _holds(view: View, row: int) -> bool:
+    place = view.position(row)
+    return place < view.count and view.row_number(place) == row

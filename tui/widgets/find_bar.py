@@ -1,4 +1,4 @@
-"""The line in which a text to find is typed."""
+"""The line in which a text to find is typed, or what else is asked for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from textual.widgets import Input, Static
 
 from tui import actions
 
+FIND = "Find"
+
 
 class FindInput(Input):
     CONTEXT: ClassVar[str] = "find"
@@ -20,8 +22,11 @@ class FindInput(Input):
     def __init__(self, **options: Any) -> None:
         super().__init__(compact=True, **options)
 
+    class Left(Message):
+        """The line was left."""
+
     def action_leave(self) -> None:
-        self.post_message(FindBar.Done(""))
+        self.post_message(self.Left())
 
 
 class FindBar(Horizontal):
@@ -30,26 +35,39 @@ class FindBar(Horizontal):
     DEFAULT_CSS = """
     FindBar { height: 1; display: none; }
     FindBar.-open { display: block; }
-    FindBar Static { width: 7; }
+    FindBar Static { width: auto; }
     FindBar FindInput { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
     """
 
     class Done(Message):
-        """The text to find; empty where the line was left."""
+        """What was typed, and what for (the title); None where the line was left."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str | None, title: str) -> None:
             super().__init__()
             self.text = text
+            self.asked = title
+
+    asked = FIND
 
     def compose(self) -> ComposeResult:
-        yield Static(" Find ")
+        yield Static(f" {FIND} ")
         yield FindInput()
 
     @property
     def input(self) -> FindInput:
         return self.query_one(FindInput)
 
-    def open(self) -> None:
+    @property
+    def opened(self) -> bool:
+        return self.has_class("-open")
+
+    def open(self, title: str = FIND, text: str | None = None) -> None:
+        """Ask for something; None leaves what was typed before."""
+        self.asked = title
+        self.query_one(Static).update(f" {title} ")
+        if text is not None:
+            self.input.value = text
+            self.input.cursor_position = len(text)
         self.add_class("-open")
         self.input.focus()
 
@@ -59,4 +77,9 @@ class FindBar(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Done(event.value))
+        self.post_message(self.Done(event.value, self.asked))
+
+    @on(FindInput.Left)
+    def _left(self, event: FindInput.Left) -> None:
+        event.stop()
+        self.post_message(self.Done(None, self.asked))

@@ -127,6 +127,13 @@ class HexView(Lines):
     def _hidden(self, at: int) -> bool:
         return _holds(self._secret, at)
 
+    def readable(self) -> bytes:
+        """The bytes that are shown, with those that are withheld left out as zeros."""
+        data = bytearray(self._data)
+        for start, end in self._secret:
+            data[start:end] = bytes(max(0, min(end, len(data)) - start))
+        return bytes(data)
+
     # moving: the cursor is a byte, its line follows
 
     def go_to(self, byte: int) -> None:

@@ -96,6 +96,9 @@ def overview(
         ("about", index.string(row.label), plain),
         ("result", _result(row, text), look.SEVERITY.get(text.severity(row), plain)),
     ]
+    note = text.notes.of(number - 1, row) if text.notes is not None else None
+    if note is not None and note.comment:
+        lines.append(("comment", note.comment, look.BOLD))
     if len(detail.errors) > 1:
         lines.append(("all errors", ", ".join(f"{code} {errors.name(code)}" for code in detail.errors), plain))
     lines += _advice(row, detail, known)

@@ -1,0 +1,104 @@
+"""What a list makes of a view's rows: some are hidden, marked ones alone are shown, or they are in another order."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from captures.index.format import NO_LATENCY, NO_RECORDS, NO_SIZE
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+    from captures.index.reader import IndexReader
+    from tui.matching import View
+
+MOST_ORDERED: Final = 500_000
+"""Rows that are put in order at once; a filter makes them fewer."""
+
+
+class Rows(Protocol):
+    """Lines that stand for index rows."""
+
+    @property
+    def count(self) -> int: ...
+    def row_number(self, position: int) -> int: ...
+    def position(self, row: int) -> int: ...
+
+
+class Without:
+    """A view without hidden rows; grows as the view does."""
+
+    def __init__(self, view: View, hidden: Iterable[int]) -> None:
+        self._view = view
+        self._hidden = sorted(hidden)
+        self._gaps: list[int] = []
+        self._counted = -1
+
+    def _look(self) -> list[int]:
+        """For each hidden row of the view, how many lines stand before it."""
+        view = self._view
+        if self._counted != view.count:
+            self._counted = view.count
+            at = [(view.position(row), row) for row in self._hidden]
+            places = [place for place, row in at if place < view.count and view.row_number(place) == row]
+            self._gaps = [place - number for number, place in enumerate(places)]
+        return self._gaps
+
+    @property
+    def count(self) -> int:
+        return self._view.count - len(self._look())
+
+    def row_number(self, position: int) -> int:
+        return self._view.row_number(position + bisect_right(self._look(), position))
+
+    def position(self, row: int) -> int:
+        place = self._view.position(row)
+        gaps = self._look()
+        before = bisect_left([gap + number for number, gap in enumerate(gaps)], place)
+        return place - before
+
+
+class Fixed:
+    """Rows as they were put together; those that come later are not among them."""
+
+    def __init__(self, rows: Iterable[int]) -> None:
+        self._rows = array("I", rows)
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def row_number(self, position: int) -> int:
+        return self._rows[position]
+
+    def position(self, row: int) -> int:
+        """The line of a row, 0 where it has none."""
+        try:
+            return self._rows.index(row)
+        except ValueError:
+            return 0
+
+
+def _size(size: int) -> int:
+    return -1 if size == NO_SIZE else size
+
+
+ORDERS: Final[dict[str, tuple[str, Callable[[Row], Any]]]] = {
+    "latency": ("ms", lambda row: row.latency if row.latency != NO_LATENCY else -1),
+    "request": ("req B", lambda row: _size(row.request_size)),
+    "response": ("rsp B", lambda row: _size(row.response_size)),
+    "records": ("Rec", lambda row: -1 if row.records == NO_RECORDS else row.records),
+    "api": ("API", lambda row: (row.api_key, row.api_version)),
+    "connection": ("Conn", lambda row: row.connection),
+    "error": ("Result", lambda row: row.error),
+}
+"""What rows may be ordered by beside their numbers: the column's title, and what to compare."""
+GREATEST_FIRST: Final = frozenset({"latency", "request", "response", "records", "error"})
+
+
+def ordered(index: IndexReader, rows: Iterable[int], order: str, *, descending: bool) -> Fixed:
+    """Rows by a column; equal ones in the order in which they passed."""
+    _, compared = ORDERS[order]
+    return Fixed(sorted(rows, key=lambda number: compared(index.row(number)), reverse=descending))

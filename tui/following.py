@@ -1,0 +1,89 @@
+"""What of the thing under the cursor can be followed: each is a filter of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from decoders.filters import parse
+from decoders.filters.values import quote
+from tui.records import RecordLine
+
+if TYPE_CHECKING:
+    from decoders.tree import Node
+    from tui.clauses import Clause
+
+FOLLOWED: Final[Mapping[str, str]] = {
+    "connection": "Connection",
+    "partition": "Topic and partition",
+    "key": "Record key",
+    "group": "Group",
+    "txn": "Transaction",
+    "producer": "Producer id",
+    "client": "Client",
+}
+"""What can be followed, and how it is called."""
+_FIELDS: Final = {"connection": "connection", "group": "group", "txn": "txn", "client.id": "client"}
+PARTITIONS: Final = (
+    "request.body.topicData[].partitionData[].index",
+    "response.body.responses[].partitionResponses[].index",
+    "request.body.topics[].partitions[].partition",
+    "request.body.topics[].partitions[].partitionIndex",
+    "response.body.responses[].partitions[].partitionIndex",
+    "response.body.topics[].partitions[].partitionIndex",
+)
+"""Where messages that read, write and commit name partitions."""
+PRODUCERS: Final = (
+    "request.body.producerId",
+    "response.body.producerId",
+    "request.body.transactions[].producerId",
+    "request.body.markers[].producerId",
+)
+"""Where messages name producer ids."""
+MOST_AROUND: Final = 32
+"""Fields beside one that are looked at."""
+_PARTITION_NAMES: Final = frozenset({"index", "partition", "partitionIndex"})
+
+
+def filters(clauses: Iterable[Clause], node: Node | None, record: RecordLine | None) -> dict[str, str]:
+    """Of each that can be followed here its filter: by the exchange's clauses, a field's node and a record."""
+    found: dict[str, str] = {}
+    topic = ""
+    for clause in clauses:
+        if clause.name in _FIELDS:
+            found.setdefault(_FIELDS[clause.name], clause.text)
+        if clause.name == "topic":
+            topic = topic or clause.text
+    partition, producer = _of_node(node)
+    if record is not None:
+        partition = record.place.partition
+        if record.place.topic:
+            topic = f"topic == {quote(record.place.topic)}"
+        owner = record.batch.header.get("producerId", -1)
+        producer = owner if owner >= 0 else producer
+    if topic:
+        found["partition"] = topic if partition is None else f"{topic} and ({_any(PARTITIONS, partition)})"
+    key = next((clause.text for clause in clauses if clause.text.startswith("record.key ==")), "")
+    if key:
+        found["key"] = f"{topic} and {key}" if topic else key
+    if producer is not None:
+        found["producer"] = _any(PRODUCERS, producer)
+    return {name: found[name] for name in FOLLOWED if name in found and parse(found[name]).expression is not None}
+
+
+def _any(paths: Iterable[str], value: int) -> str:
+    return " or ".join(f"{path} == {value}" for path in paths)
+
+
+def _of_node(node: Node | None) -> tuple[int | None, int | None]:
+    """The partition and the producer id that a field, or what is around it, names."""
+    partition = producer = None
+    while node is not None:
+        around = node.children if node.parent is not None else [one for top in node.children for one in top.children]
+        for one in (node, *(child for child in around[:MOST_AROUND] if not child.children)):
+            if partition is None and one.name in _PARTITION_NAMES and isinstance(one.value, int):
+                partition = one.value
+            if producer is None and one.name == "producerId" and isinstance(one.value, int) and one.value >= 0:
+                producer = one.value
+        node = node.parent
+    return partition, producer

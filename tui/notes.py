@@ -1,0 +1,135 @@
+"""Marks and comments on exchanges, kept in a file beside the capture: CAPTURE.notes.json.
+
+{"schema": "kproxy.notes/1", "exchanges": {number: {"time": ns since the epoch, "marked": true, "comment": text}}}, of
+which "marked" and "comment" may be absent. The time tells whether the number still means the same exchange: another
+choice of ports or files numbers them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+
+SCHEMA: Final = "kproxy.notes/1"
+SUFFIX: Final = ".notes.json"
+MOST: Final = 100_000
+"""Exchanges with notes."""
+
+
+@dataclass(slots=True)
+class Note:
+    """What was noted of the exchange that began at `time` (ns since the epoch)."""
+
+    time: int
+    marked: bool = False
+    comment: str = ""
+
+
+class Notes:
+    """The notes on one capture. Index rows count from 0, so row i is exchange i + 1."""
+
+    def __init__(self, path: Path | None) -> None:
+        """None keeps them nowhere. A file that is no such file is left alone, and `trouble` says so."""
+        self._path = path
+        self._notes: dict[int, Note] = {}
+        self.trouble = ""
+        if path is not None:
+            self._read(path)
+
+    def of(self, number: int, row: Row) -> Note | None:
+        """What was noted of index row `number`."""
+        note = self._notes.get(number)
+        return note if note is not None and note.time == row.time else None
+
+    def letter(self, number: int, row: Row) -> str:
+        """What the list shows: * of a marked exchange, ; of one with a comment, else nothing."""
+        note = self.of(number, row)
+        if note is None:
+            return ""
+        return "*" if note.marked else ";"
+
+    def is_marked(self, number: int, row: Row) -> bool:
+        note = self.of(number, row)
+        return note is not None and note.marked
+
+    @property
+    def numbers(self) -> list[int]:
+        """Index rows with a note, in order; `of` says whether it is still theirs."""
+        return sorted(self._notes)
+
+    def mark(self, number: int, row: Row, *, on: bool) -> None:
+        self._change(number, row, marked=on)
+        self._write()
+
+    def comment(self, number: int, row: Row, text: str) -> None:
+        """Set a comment; an empty one takes it away."""
+        self._change(number, row, comment=text.strip())
+        self._write()
+
+    def unmark_all(self) -> None:
+        for number, note in list(self._notes.items()):
+            note.marked = False
+            if not note.comment:
+                del self._notes[number]
+        self._write()
+
+    def _change(self, number: int, row: Row, **said: Any) -> None:
+        note = self.of(number, row) or Note(row.time)
+        for name, value in said.items():
+            setattr(note, name, value)
+        if not note.marked and not note.comment:
+            self._notes.pop(number, None)
+        elif number in self._notes or len(self._notes) < MOST:
+            self._notes[number] = note
+
+    def _read(self, path: Path) -> None:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            _check(told["schema"])
+            for number, one in told["exchanges"].items():
+                note = Note(int(one["time"]), one.get("marked") is True, str(one.get("comment", "")))
+                self._notes[int(number) - 1] = note
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self._notes.clear()
+            self._path = None
+            self.trouble = f"{path} has no notes of this version: marks and comments are not kept"
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        exchanges = {}
+        for number, note in sorted(self._notes.items()):
+            said: dict[str, Any] = {"time": note.time}
+            said |= {"marked": True} if note.marked else {}
+            said |= {"comment": note.comment} if note.comment else {}
+            exchanges[str(number + 1)] = said
+        half = self._path.with_name(f"{self._path.name}.half")
+        try:
+            if not exchanges:
+                self._path.unlink(missing_ok=True)
+                return
+            half.write_text(json.dumps({"schema": SCHEMA, "exchanges": exchanges}, indent=1), encoding="utf-8")
+            half.replace(self._path)
+        except OSError as error:
+            self.trouble = f"marks and comments are not kept: {error.strerror or error}"
+            self._path = None
+
+
+def _check(schema: str) -> None:
+    if schema != SCHEMA:
+        raise ValueError(schema)
+
+
+def beside(sources: list[str]) -> Path | None:
+    """Where the notes on a capture are kept."""
+    if not sources:
+        return None
+    first = Path(sources[0])
+    return first.with_name(first.name + SUFFIX)

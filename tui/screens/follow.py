@@ -1,0 +1,58 @@
+"""Asks what to follow: one key each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+
+from tui import actions, look
+from tui.cells import Cells
+from tui.following import FOLLOWED
+from tui.widgets.chrome import Bar, Part
+
+
+class Offer(Bar, can_focus=True):
+    """The lines; they have the focus so that something has."""
+
+
+class FollowScreen(ModalScreen[str | None]):
+    """What can be followed here, by the letters of the actions; answers a filter."""
+
+    BINDINGS: ClassVar = actions.bindings("follow")
+    DEFAULT_CSS = """
+    FollowScreen { background: ansi_default; align: center middle; }
+    FollowScreen Offer { background: ansi_default; }
+    FollowScreen Offer { width: 1fr; max-width: 110; height: 11; border: ascii; padding: 0 1; }
+    """
+
+    def __init__(self, cells: Cells, filters: Mapping[str, str]) -> None:
+        super().__init__()
+        self._cells = cells
+        self._filters = filters
+
+    def compose(self) -> ComposeResult:
+        yield Offer(self._cells)
+
+    def on_mount(self) -> None:
+        keys = {action.id.partition(".")[2]: action.keys[0] for action in actions.of("follow")}
+        lines: list[tuple[list[Part], list[Part]]] = [
+            ([("Follow, until q goes back", look.BOLD)], [("esc ", look.DIM)]),
+            ([], []),
+        ]
+        for name, title in FOLLOWED.items():
+            text = self._filters.get(name)
+            style = look.DIM if text is None else look.PLAIN
+            lines.append(([(keys[name], look.KEY), (f" {title:<20}", style), (text or "not here", style)], []))
+        offer = self.query_one(Offer)
+        offer.show(*lines)
+        offer.focus()
+
+    def action_follow(self, name: str) -> None:
+        if name in self._filters:
+            self.dismiss(self._filters[name])
+
+    def action_close(self) -> None:
+        self.dismiss(None)

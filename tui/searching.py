@@ -1,0 +1,97 @@
+"""Looking for something from the cursor on: in the lines of a pane, in shown bytes, or through a list of exchanges."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from captures.index.format import Flag
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+    from captures.index.reader import IndexReader
+    from decoders.exchange import Frame
+    from tui.arrangement import Rows
+    from tui.finding import Sought
+    from tui.rows import RowText
+    from tui.widgets.hex_view import HexView
+    from tui.widgets.lines import Lines
+
+SLICE_SECONDS: Final = 0.02
+"""How long a list is searched before the keys get their turn."""
+LINE_CELLS: Final = 1_000
+"""Cells of a line that are looked at."""
+SEARCHED: Final = ("client", "api", "label", "result")
+"""Columns that are looked at."""
+WITHHELD: Final = frozenset({17, 36})
+"""SaslHandshake and SaslAuthenticate: their bytes are not looked at."""
+
+
+def _around(count: int, start: int, by: int) -> Iterator[int]:
+    """All lines after (1) or before (-1) a line, round the end, and the line itself last."""
+    return ((start + by * step) % count for step in range(1, count + 1))
+
+
+def in_lines(pane: Lines, sought: Sought, by: int) -> int | None:
+    """The next line of a pane that says it."""
+    for index in _around(pane.count, pane.cursor, by):
+        if sought.in_text("".join(segment.text for segment in pane.segments(index, LINE_CELLS))):
+            return index
+    return None
+
+
+def in_bytes(pane: HexView, sought: Sought, by: int) -> int | None:
+    """The next place in the bytes of a pane; what is withheld is not looked at."""
+    found = sought.places(pane.readable())
+    after = [at for at in found if (at > pane.byte if by > 0 else at < pane.byte)] or found
+    return None if not after else after[0 if by > 0 else -1]
+
+
+class ListSearch:
+    """Looks through the lines of a list, a slice at a time; `found` is the line, `over` whether all were looked at."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        index: IndexReader,
+        text: RowText,
+        bytes_of: Callable[[Frame], tuple[bytes, str]],
+        sought: Sought,
+        start: int,
+        by: int,
+    ) -> None:
+        self.sought = sought
+        self.found: int | None = None
+        self.over = not rows.count
+        self.looked_at = 0
+        self._rows = rows
+        self._index = index
+        self._text = text
+        self._bytes_of = bytes_of
+        self._lines = _around(rows.count, start, by) if rows.count else iter(())
+
+    def go_on(self, seconds: float = SLICE_SECONDS) -> None:
+        """Look at some lines."""
+        end = time.monotonic() + seconds
+        for line in self._lines:
+            self.looked_at += 1
+            if line < self._rows.count and self._holds(self._rows.row_number(line)):
+                self.found, self.over = line, True
+                return
+            if time.monotonic() > end:
+                return
+        self.over = True
+
+    def _holds(self, number: int) -> bool:
+        row = self._index.row(number)
+        if self.sought.bytes_only:
+            return self._in_frames(row)
+        return any(self.sought.in_text(self._text.cell(name, number + 1, row)) for name in SEARCHED)
+
+    def _in_frames(self, row: Row) -> bool:
+        if row.flags & Flag.TOKEN or row.api_key in WITHHELD:
+            return False
+        detail = self._index.detail(row)
+        frames = (frame for frame in (detail.request, detail.response) if frame is not None)
+        return any(self.sought.in_bytes(self._bytes_of(frame)[0]) for frame in frames)

@@ -1,0 +1,79 @@
+"""The Time column: the clock, or how long after something else an exchange began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from captures.index.format import Row
+    from captures.index.reader import IndexReader
+
+CLOCK: Final = "clock"
+SINCE: Final = "since"
+SHOWN: Final = "shown"
+CONNECTION: Final = "connection"
+EPOCH: Final = "epoch"
+FORMATS: Final[dict[str, str]] = {
+    CLOCK: "Time", SINCE: "since start", SHOWN: "since above", CONNECTION: "on its conn", EPOCH: "epoch s",
+}  # fmt: skip
+"""The formats, and the title of the column in each: clock, seconds since the first exchange (or the one that was set as
+reference), seconds after the line above, after the one before on the same connection, since the epoch."""
+LOOKED_BACK: Final = 2_000
+"""Rows that are looked at for the one before on a connection."""
+
+
+class Times:
+    """How times are shown; `reference` is what SINCE counts from, None for the first row."""
+
+    def __init__(self, clock: Callable[[int], str]) -> None:
+        self.format = CLOCK
+        self.reference: int | None = None
+        self._clock = clock
+
+    @property
+    def title(self) -> str:
+        if self.format == SINCE and self.reference is not None:
+            return "since ref"
+        return FORMATS[self.format]
+
+    def next(self) -> None:
+        names = list(FORMATS)
+        self.format = names[(names.index(self.format) + 1) % len(names)]
+
+    def refer_to(self, time: int) -> None:
+        """Count from a time; where that is the reference, from the start again."""
+        self.reference = None if self.reference == time else time
+        self.format = SINCE
+
+    def text(self, index: IndexReader, number: int, row: Row, above: Row | None) -> str:
+        """The cell of index row `number`; `above` is the row on the line above it."""
+        match self.format:
+            case "clock":
+                return self._clock(row.time)
+            case "epoch":
+                return f"{row.time // 1_000_000_000}.{row.time // 100_000_000 % 10}"
+            case "since":
+                return _seconds(row.time - (_first(index) if self.reference is None else self.reference))
+            case "shown":
+                return "" if above is None else _seconds(row.time - above.time)
+            case _:
+                before = before_on_connection(index, number, LOOKED_BACK)
+                return "" if before is None else _seconds(row.time - index.row(before).time)
+
+
+def _first(index: IndexReader) -> int:
+    return index.row(index.first).time if index.first < index.count else 0
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e9:.6f}"
+
+
+def before_on_connection(index: IndexReader, number: int, most: int) -> int | None:
+    """The index row before `number` on its connection, of the `most` before it."""
+    connection = index.row(number).connection
+    for one in range(number - 1, max(index.first, number - most) - 1, -1):
+        if index.row(one).connection == connection:
+            return one
+    return None
