@@ -19,6 +19,26 @@ STOP_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class TimeRow:
+    """What lasted (from, to, "ok" or "failed") and what happened when (time, letter)."""
+
+    name: str
+    spans: tuple[tuple[int, int, str], ...]
+    marks: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows from `start` to `end`, nanoseconds since the epoch; `more` are left out. See captures.analysis.timelines."""
+
+    title: str
+    start: int
+    end: int
+    rows: tuple[TimeRow, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """One thing with what belongs to it; `key` tells it from others and stays.
 
@@ -28,6 +48,7 @@ class Block:
     key: Hashable
     lines: tuple[str, ...]
     filters: tuple[tuple[str, ...], ...]
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +96,14 @@ class Analysis:
         facts = self.facts(view)
         if facts is None:
             return None
+        drawn = {key: _timeline(one) for key, one in facts.pop("timelines", {}).items()}
         blocks = tuple(
-            Block(json.dumps(one["key"]), tuple(one["lines"]), tuple(map(tuple, one["filters"])))
+            Block(
+                json.dumps(one["key"]),
+                tuple(one["lines"]),
+                tuple(map(tuple, one["filters"])),
+                drawn.get(one.get("timeline")),
+            )
             for one in facts.pop("blocks")
         )
         return Snapshot(facts, blocks)
@@ -107,3 +134,10 @@ class Analysis:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _timeline(told: dict[str, Any]) -> Timeline:
+    rows = tuple(
+        TimeRow(row["name"], tuple(map(tuple, row["spans"])), tuple(map(tuple, row["marks"]))) for row in told["rows"]
+    )
+    return Timeline(told["title"], told["from"], told["to"], rows, told["more"])

@@ -9,7 +9,7 @@ from captures.export.text import escape
 # what a look uses of Unicode and how ASCII says it
 _GLYPHS = {
     "…": "~", "│": "|", "─": "-", "▐": "[", "▌": "]", "•": "*", "✖": "x", "▾": "v", "▸": ">", "█": "#", "░": ":",
-    "▪": "*", "▬": "#",
+    "▪": "*", "▬": "#", "━": "=",
 }  # fmt: skip
 
 

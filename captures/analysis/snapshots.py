@@ -2,12 +2,13 @@
 
 It reads what the index was made of, as its meta.json tells, and goes on while that grows. Each view is a file
 INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "failed", "exchanges",
-"bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks"}. A block is one thing with what belongs to it:
-{"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views, "filters": for each
-line the tests that find its exchanges, in the display filter's words}. The figures of captures.analysis.figures are
-such files too, with what `Figures.to_json` says in place of the blocks. `renumbered` says that the beginning of a ring
-was gone when this reading began: its exchanges have other numbers than the index's. `left_out` counts things beyond
-MOST_LINES.
+"bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one thing with what
+belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views,
+"filters": for each line the tests that find its exchanges, in the display filter's words, "timeline": a key of
+"timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of its client's
+start-up. The figures of captures.analysis.figures are such files too, with what `Figures.to_json` says in place of the
+blocks. `renumbered` says that the beginning of a ring was gone when this reading began: its exchanges have other
+numbers than the index's. `left_out` counts things beyond MOST_LINES.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from captures.analysis.figures import FILES, Figures, quoted
+from captures.analysis.timelines import timeline
 from captures.analysis.views import Views
 from captures.bodies import Bodies
 from captures.errors import CaptureError
@@ -103,18 +105,39 @@ def block(view: str, line: Line) -> dict[str, Any]:
     texts = list(view_text(view, [line]))
     found = list(tests(line))
     found += [found[0] if found else []] * (len(texts) - len(found))
-    return {"key": [line["schema"], *(line[member] for member in members)], "lines": texts, "filters": found}
+    key = [line["schema"], *(line[member] for member in members)]
+    return {"key": key, "lines": texts, "filters": found, "timeline": _timeline_key(line)}
 
 
-def blocks(view: str, lines: Iterable[Line]) -> tuple[list[dict[str, Any]], int]:
-    """The blocks of as many lines as fit, and how many are left out."""
+def _timeline_key(line: Line) -> str | None:
+    """What tells a thing's timeline from others."""
+    match line["schema"]:
+        case "kproxy.group/1":
+            about: list[Any] = [line["group"]]
+        case "kproxy.transaction/1":
+            about = [line["transactional_id"], line["first_exchange"]]
+        case "kproxy.client/1":
+            about = [line["client_id"], line["host"]]
+        case "kproxy.connection/1":
+            about = [next(iter(line["client_ids"]), ""), line["client"].rpartition(":")[0]]
+        case _:
+            return None
+    return json.dumps(about)
+
+
+def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
+    """The blocks of as many lines as fit, their timelines, and how many are left out."""
     shown: list[dict[str, Any]] = []
+    timelines: dict[str, dict[str, Any]] = {}
     room, left_out = MOST_LINES, 0
     for line in lines:
         if room <= 0:
             left_out += 1
             continue
         made = block(view, line)
+        drawn = timeline(line)
+        if made["timeline"] is not None and drawn is not None:
+            timelines[made["timeline"]] = drawn
         for member in ("lines", "filters"):
             del made[member][room:]
         room -= len(made["lines"])
@@ -124,7 +147,7 @@ def blocks(view: str, lines: Iterable[Line]) -> tuple[list[dict[str, Any]], int]
                 shown[-1][member] += made[member]
         else:
             shown.append(made)
-    return shown, left_out
+    return {"left_out": left_out, "blocks": shown, "timelines": timelines}
 
 
 # --- the process -----------------------------------------------------------------------------------------------------
@@ -177,8 +200,8 @@ class Snapshots:
             self._written = (self._exchanges, self._position, self._state)
             self._directory.mkdir(mode=0o700, exist_ok=True)
             for view in TEXTS:
-                shown, left_out = ([], 0) if self._views is None else blocks(view, getattr(self._views, view).lines())
-                self._write(view, {"left_out": left_out, "blocks": shown}, error)
+                lines = () if self._views is None else getattr(self._views, view).lines()
+                self._write(view, blocks(view, lines), error)
             for by, name in FILES.items():
                 self._write(name, NO_FIGURES if self._figures is None else self._figures.to_json(by), error)
         now = time.monotonic()

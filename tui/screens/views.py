@@ -18,6 +18,7 @@ from tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
 from tui.widgets.chrome import Part
 from tui.widgets.find_bar import FindBar
 from tui.widgets.outline import Outline
+from tui.widgets.timeline import TimelinePane
 
 
 class ViewScreen(TabbedScreen):
@@ -25,6 +26,7 @@ class ViewScreen(TabbedScreen):
 
     def content(self) -> Iterator[Widget]:
         yield Outline(self._cells, id="outline", classes="content")
+        yield TimelinePane(self._cells, id="timeline", classes="content")
         yield FindBar(id="find", classes="content")
 
     @property
@@ -39,11 +41,17 @@ class ViewScreen(TabbedScreen):
         sought = self.pane.sought
         return [*self.facts_told(), *([(f"  [find: {sought}]", look.PLAIN)] if sought else ())]
 
+    def _draw(self) -> None:
+        """Draw the timeline of what is under the cursor."""
+        block = self.pane.block
+        self.query_one(TimelinePane).show(None if block is None else block.timeline)
+
     # messages
 
     @on(Outline.Moved)
     def _moved(self, event: Outline.Moved) -> None:
         event.stop()
+        self._draw()
         self._show_chrome()
 
     @on(Outline.Followed)
@@ -94,6 +102,7 @@ class AnalysisScreen(ViewScreen):
         self._facts = snapshot.facts
         self.pane.empty = why_empty(snapshot.facts)
         self.pane.show(snapshot.blocks)
+        self._draw()
         return True
 
     def facts_told(self) -> list[Part]:

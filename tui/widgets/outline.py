@@ -179,6 +179,12 @@ class Outline(Lines):
         at = self._shown[self.cursor]
         return self._blocks[at.block], at.line
 
+    @property
+    def block(self) -> Block | None:
+        """What the line under the cursor belongs to."""
+        here = self._under_cursor()
+        return None if here is None else here[0]
+
     def action_enter(self) -> None:
         here = self._under_cursor()
         if here is None:

@@ -77,7 +77,8 @@ def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         "schema": "kproxy.topic/1", "topic_id": None, "partitions": 1, "records_in": 0, "bytes_in": 0, "records_out": 0,
         "bytes_out": 0, "producers": [], "consumers": [],
     }  # fmt: skip
-    shown, left_out = blocks("topics", [{**topic, "topic": f"t{number}"} for number in range(5)])
+    told = blocks("topics", [{**topic, "topic": f"t{number}"} for number in range(5)])
+    shown, left_out = told["blocks"], told["left_out"]
     assert [one["filters"] for one in shown] == [[[f'topic == "t{number}"']] for number in range(3)]
     assert left_out == 2
 
