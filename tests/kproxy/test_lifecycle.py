@@ -207,7 +207,7 @@ def test_traffic_goes_on_without_terminal_or_viewer(home: Home, how: str, *, hea
 @pytest.mark.parametrize("headless", [True, False], ids=["headless", "ui"])
 def test_a_terminal_that_fails_is_one_that_hung_up(home: Home, *, headless: bool) -> None:
     terminal = Terminal(home, *(["--headless"] if headless else []), ignores_hangup=True)
-    terminal.wait_for("bootstrap.servers" if headless else "Pane")
+    terminal.wait_for("bootstrap.servers" if headless else " LIVE ")
     home.exchange()
     terminal.hang_up()
     home.exchange()
