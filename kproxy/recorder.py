@@ -161,7 +161,10 @@ class Recorder:
     def _make(self) -> None:
         """Makes packets of what has been noted."""
         for call, arguments in self.notes.take():
-            call(*arguments)
+            try:
+                call(*arguments)
+            except Exception as error:  # noqa: BLE001 (whoever sends bytes just now has nothing to do with it)
+                self._fail(f"internal error: {error!r}")
 
     def _make_some(self) -> None:
         self._make()
@@ -190,17 +193,16 @@ class Recorder:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        packets, size = self._pending_packets, self._pending_bytes
+        packets, size, pending = self._pending_packets, self._pending_bytes, self._pending
+        # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
+        self._pending, self._pending_bytes, self._pending_packets = [], 0, 0
         counters = self.counters
         if counters.failed is not None or self._queued - self._done > self._queue_max:
             counters.dropped += packets
         else:
             counters.packets += packets
             counters.bytes += size
-            self._hand_over(Batch(self._pending, size, packets))
-        self._pending = []
-        self._pending_bytes = 0
-        self._pending_packets = 0
+            self._hand_over(Batch(pending, size, packets))
 
     def _hand_over(self, batch: Batch) -> None:
         counters, told = self.counters, self._told
@@ -228,12 +230,17 @@ class Recorder:
             try:
                 self._sink.write(batch)
             except OSError as error:
-                counters.failed = error.strerror or str(error)
                 self._sink.close()
-                self._on_failure(counters.failed)
+                self._fail(error.strerror or str(error))
         if counters.failed is not None:
             counters.packets -= batch.packets
             counters.dropped += batch.packets
+
+    def _fail(self, why: str) -> None:
+        """Nothing more is recorded."""
+        if self.counters.failed is None:
+            self.counters.failed = why
+            self._on_failure(why)
 
     def _write_batches(self) -> None:
         """The thread: everything that waits is written at once, so that it need not ask for the processor too often."""
@@ -285,12 +292,9 @@ class Flow:
     def _add(self, before: bytes, after: bytes) -> None:
         self._recorder.add([before, after], len(before) + len(after), 1)
 
-    def data(self, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0) -> None:
-        """Bytes that `side` (0 the client, 1 the broker) sent, and `beyond` more of which only the number is recorded.
-
-        The comment goes to the last packet of them.
-        """
-        self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment, beyond))
+    def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
+        """Bytes that `side` (0 the client, 1 the broker) sent; the comment goes to the last packet of them."""
+        self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:
         """FIN of one side."""

@@ -136,6 +136,7 @@ class Process:
             await self._take_down(guard)
         control.close()
         if recorder is not None:
+            recorder.flush()  # here, where its timer may come too
             await self._loop.run_in_executor(None, recorder.close)
         self.tell({"event": "stopped"})
         self._clean_up()

@@ -11,7 +11,6 @@ import contextlib
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -350,7 +349,6 @@ class Link:
         "broker",
         "client",
         "node",
-        "since",
         "target",
     )
 
@@ -366,7 +364,6 @@ class Link:
         self._early: list[bytes] = []
         """What the client sent before the broker was reached; one read at most, then it is paused."""
         self.target: Address = ("", 0)
-        self.since = time.time()
 
     @property
     def idle(self) -> bool:
@@ -460,13 +457,13 @@ class Link:
         self._login = self._relay.login(self)
         if self._login is not None:
             self._login.begin()
+        client.pause(self._authenticating)  # before what may fill the buffer towards the broker, and pause it
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
         if self._ended[0]:
             self._ended[0] = False
             self.ended(0)
-        client.pause(self._authenticating)
         if self._core.as_it_comes and self._login is None:
             for side, other in ((client, broker), (broker, client)):
                 side.other, side.passing = other, self._core.passing

@@ -313,7 +313,8 @@ class Connection:
             self._first[side] = False
             return False
         self._opaque[side] = True
-        self._request_head = b""
+        if side == 0:
+            self._request_head = b""
         advice = _ADVICE.get((side, named), "")
         commands.append(Notice(f"not-kafka-{side}-{named}", f"sends {named}, not Kafka's plain protocol{advice}"))
         return True

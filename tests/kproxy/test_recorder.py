@@ -319,3 +319,45 @@ def test_connections_from_one_port_by_way_of_two_listeners_stay_apart(tmp_path: 
     assert [one.connection.client for one in exchanges] == ["10.0.0.1:51234", "10.0.0.1:51235", "10.0.0.1:51234"]
     assert (health.gaps, health.lost, health.cut) == (0, 0, 0)
     assert b"recorded with client port 51235" in path.read_bytes()
+
+
+def test_a_timer_that_comes_while_the_last_batch_is_written_writes_nothing_again() -> None:
+    schedule = Schedule()
+
+    class Slow:
+        """A file whose write lets the timer go off."""
+
+        def __init__(self) -> None:
+            self.packets = 0
+
+        def write(self, batch: Batch) -> None:
+            self.packets += batch.packets
+            schedule.run()
+
+        def close(self) -> None:
+            pass
+
+    sink = Slow()
+    recorder_ = recorder(sink, schedule)
+    flow = recorder_.connection(CLIENT, BROKER)
+    flow.data(0, request(12, 0, 1))
+    recorder_.close()
+    assert sink.packets == recorder_.counters.packets == 4
+
+
+def test_what_cannot_be_made_a_packet_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    said: list[str] = []
+    recorder_ = Recorder(File(tmp_path / "r.pcapng", HEADER), Schedule(), said.append, threaded=False)
+    first, second = recorder_.connection(CLIENT, BROKER), recorder_.connection(CLIENT, ("10.0.0.3", 9092))
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    for _ in range(2):
+        recorder_.notes.add(0, broken, ())
+    first.data(0, request(12, 0, 1))
+    second.data(0, request(12, 0, 2))
+    recorder_.close()
+    assert said == ["internal error: ZeroDivisionError()"]
+    assert recorder_.counters.failed == said[0]
+    assert recorder_.counters.dropped == 8
