@@ -43,6 +43,8 @@ class JoinedSource(FileSource):
     """Several files as one. Raises CaptureError where one cannot be opened."""
 
     def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
+        # before they are opened: what grows meanwhile is then kept under a name that nobody asks for
+        self._stamps = {str(path): stamp(path) for path in paths}
         super().__init__(paths, spooling)
         self.secrets = keylog.embedded(part.view for part in self.parts)
         """TLS secrets that the files hold, which a merged one does not."""
@@ -67,7 +69,7 @@ class JoinedSource(FileSource):
         self._bases.append(part.base)
 
     def _merge(self, parts: list[Part]) -> None:
-        stamps = [[part.name, stamp(Path(part.name))] for part in parts]
+        stamps = [[part.name, self._stamps[part.name]] for part in parts]
         entry = cache.name("merged", stamps) if all(found for _, found in stamps) else None
         name, size = " + ".join(part.name for part in parts), sum(part.size for part in parts)
         self._drain(self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import mmap
+import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
 from captures.errors import CaptureError
+from captures.spool import MARGIN
 
 MOST_OPEN = 3
 """Decompressed files that are kept; more are there only while somebody holds a slice of them."""
@@ -39,10 +41,11 @@ def packed_size(path: Path) -> int:
 
 
 class Unpacked:
-    """The files that were decompressed last; `directory` says where they lie."""
+    """The files that were decompressed last; `directory` says where they lie, each of `most` bytes at most."""
 
-    def __init__(self, directory: Callable[[], Path]) -> None:
+    def __init__(self, directory: Callable[[], Path], most: int) -> None:
         self._directory = directory
+        self._most = most
         self._open: OrderedDict[Path, memoryview] = OrderedDict()
 
     def view(self, path: Path, size: int) -> memoryview | None:
@@ -79,6 +82,10 @@ class Unpacked:
 
         directory = self._directory()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if size > self._most:
+            raise ValueError(f"it holds more than {self._most} bytes (--spool-max)")
+        if size + MARGIN > shutil.disk_usage(directory).free:
+            raise ValueError("there is no room for it (--spool-dir)")
         with tempfile.TemporaryFile(dir=directory) as file:
             decompressor = zstandard.ZstdDecompressor()
             got = 0

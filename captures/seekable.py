@@ -113,7 +113,7 @@ def frames(descriptor: int) -> Frames | None:
         return None
     starts, addresses = array("Q", [0]), array("Q", [0])
     for packed, plain in entry.iter_unpack(memoryview(held)[HEADER.size :]):
-        if plain > LARGEST_FRAME or packed > table:
+        if plain > LARGEST_FRAME or packed > 2 * LARGEST_FRAME:
             return None
         starts.append(starts[-1] + packed)
         addresses.append(addresses[-1] + plain)

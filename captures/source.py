@@ -66,6 +66,8 @@ class FileSource:
 
     streams = False
     """What comes is shown as it comes, because it may come slowly."""
+    read_again = False
+    """Another reading follows this one."""
 
     def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
         self.spooling = spooling or Spooling()
@@ -266,7 +268,7 @@ class SeekableSource(FileSource):
         return self._spool_here is None or self._spool_here.ended
 
     def done_with(self, address: int) -> None:
-        if self._spool_here is not None:
+        if self._spool_here is not None and not self.read_again:
             self._spool_here.let_go(address - REMEMBERED)
 
     def _spool_of(self, part: Part) -> Spool | None:  # noqa: ARG002
@@ -292,7 +294,7 @@ class RingSource(FileSource):
         """`live` leaves out the segments of earlier runs."""
         super().__init__((), spooling)
         self.directory = directory
-        self._unpacked = Unpacked(lambda: self.spooling.place)
+        self._unpacked = Unpacked(lambda: self.spooling.place, self.spooling.most)
         self._first = self._began() if live else 0
         self._take_segments()
         if not self.parts:

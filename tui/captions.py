@@ -102,14 +102,7 @@ class Captions:
         now = time.monotonic()
         if pid and now - self._looked_for_writer > 1.0:
             self._looked_for_writer = now
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                self._writer_gone = True
-            except OSError:
-                self._writer_gone = False
-            else:
-                self._writer_gone = False
+            self._writer_gone = _gone(pid)
         return not self._writer_gone
 
     def empty(self, *, filtered: bool) -> list[str]:
@@ -140,3 +133,18 @@ class Captions:
             f"{name.replace('_', ' ')}: {value:,}" for name, value in health.items() if isinstance(value, int) and value
         ]
         return [*lines, "Kafka is found by content on every port; --port narrows where to look."]
+
+
+def _gone(pid: int) -> bool:
+    """Whether a process has ended, be it one of ours that nobody has waited for."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        pass  # not ours
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # somebody else's
+    return False

@@ -14,7 +14,7 @@ _GLYPHS = {
 
 
 # glyphs that are drawn and say nothing, or that words say in plain text
-_PLAIN = {"│": " ", "─": " ", "█": " ", "▐": "[", "▌": "]"}
+_PLAIN = {"│": " ", "─": "-", "█": " ", "▐": "[", "▌": "]"}
 
 
 class Cells:

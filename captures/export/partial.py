@@ -103,6 +103,8 @@ class Partial:
 
     def _resume(self) -> int:
         """Bytes that an earlier run completed; takes its stage."""
+        if not os.fstat(self.out.fileno()).st_size:
+            self._journal.unlink(missing_ok=True)  # FILE.part was removed to begin again
         try:
             journal = json.loads(self._journal.read_bytes())
             made_of, size, digest, stage = (journal[name] for name in ("made_of", "size", "ends", "stage"))

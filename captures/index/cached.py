@@ -38,10 +38,13 @@ def entry(
     given: Sequence[str] = (),
     keylog: Path | str | None = None,
 ) -> str | None:
-    """The name of the index that these captures, read so, have; None where they cannot be read again (a pipe)."""
+    """The name of the index that these captures, read so, have; None where something cannot be read again (a pipe)."""
     files = [str(Path(one).absolute()) for one in captures]
     stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
+        return None
+    read_with = [Path(one) for one in (*given, *([] if keylog is None else [keylog]))]
+    if any(one.exists() and stamp(one) is None for one in read_with):
         return None
     secrets = None if keylog is None else stamp(Path(keylog))
     return cache.name("index", layout.VERSION, files, stamps, ports, release, [_defined(one) for one in given], secrets)

@@ -368,6 +368,8 @@ def serve(
             )
     except (CaptureError, ValueError) as problem:
         error = problem if isinstance(problem, CaptureError) else CaptureError(str(problem), options.captures[0])
+    except OSError as problem:
+        error = CaptureError(f"cannot be indexed: {problem.strerror or problem}", options.captures[0])
     if error is None:
         return 0
     sys.stderr.write(f"kproxy: {error}\n")

@@ -52,6 +52,8 @@ class RowMakers:
         """What has been learnt (`Knowledge`) of the exchanges that were dealt."""
         for news in self._news:
             news.append((fact.value, about, known))
+        # for what this process has to answer when another one has died
+        self._summaries.knowledge.take(fact, about, known)
 
     def deal(self, exchanges: Sequence[Exchange]) -> Iterator[tuple[Block, list[Connection]]]:
         """Have rows made of these; yields what has become ready, with the connections of its exchanges."""

@@ -62,6 +62,22 @@ def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
     return found
 
 
+def settled(view: memoryview) -> bool:
+    """Whether no block is still to come in full that `embedded` would look at."""
+    if len(view) < 12:
+        return False
+    if bytes(view[:4]) != PCAPNG:
+        return True
+    order = "<" if bytes(view[8:12]) == struct.pack("<I", BYTE_ORDER_MAGIC) else ">"
+    position = 0
+    while position + 8 <= len(view):
+        kind, length = struct.unpack_from(order + "II", view, position)
+        if kind in PACKET_BLOCKS or length < 12 or position + length > LARGEST:
+            return True
+        position += length
+    return position == len(view)
+
+
 def _blocks(view: memoryview) -> Iterable[bytes]:
     """The key logs in a file's decryption secrets blocks (draft-ietf-opsawg-pcapng)."""
     if bytes(view[:4]) != PCAPNG or len(view) < 12:

@@ -27,8 +27,8 @@ def open_capture(
     if isinstance(source, JoinedSource):
         secrets |= source.secrets
     elif not isinstance(source, RingSource | SpoolSource):
-        if not source.view(source.parts[0]):
-            source.grow(wait=True)
+        while not keylog.settled(source.view(source.parts[0])) and source.grow(wait=True):
+            pass
         secrets |= keylog.embedded([source.view(source.parts[0])])
     if not secrets or live:
         return source

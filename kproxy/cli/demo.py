@@ -123,6 +123,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     upstream=traffic.bootstrap,
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
+                    ours=False,  # all that is shown ends with the demo: there is nothing to ask
                 ),
                 viewers=Viewing().chooser(),
                 preferences=preferences(),

@@ -259,8 +259,10 @@ def _redaction(
         from captures.reader import Reader
 
         before = Reader(source, known, ports=ports)
+        source.read_again = True
         for batch in progress.batches(before):
             redaction.learn(batch)
+        source.read_again = False
     return redaction
 
 

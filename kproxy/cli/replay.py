@@ -274,10 +274,12 @@ class _Index:
             time.sleep(0.01)
 
     def raise_failure(self) -> None:
-        """Raise Failure (exit code 3) where the capture could not be read to its end."""
+        """Raise Failure (exit code 3) where the capture could not be read to its end, or who indexed it has failed."""
         error = self.meta.get("error")
         if error:
             raise Failure(str(error["text"]), Exit.INPUT)
+        if self._process is not None and self._process.poll() not in {None, 0}:
+            raise Failure(self._said() or "what indexed the capture was ended", Exit.INPUT)
 
     def stop(self) -> None:
         if self._process is None:
@@ -326,7 +328,9 @@ def _indexed(
             with ExitStack() as closing_spools:
                 for spool in spools:
                     closing_spools.callback(spool.close)
-                yield _Index(directory)
+                index = _Index(directory)
+                index.wait_for_rows()
+                yield index
             return
         arguments = ["--port", only] if only else []
         arguments += ["--release", release] if release else []

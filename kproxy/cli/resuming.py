@@ -24,13 +24,15 @@ _ELSEWHERE = frozenset({"captures", "target", "jobs", "resume"})
 def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Path]) -> Mapping[str, Any]:
     """All that an output depends on, by words that the user knows; `files` are those that options name.
 
-    Raises Failure (exit 2) where a capture cannot be read again.
+    Raises Failure (exit 2) where one of them cannot be read again.
     """
     from captures.stamps import stamp
 
     stamps = [stamp(path) if str(path) != "-" else None for path in captures]
     if any(found is None and (str(path) == "-" or path.exists()) for path, found in zip(captures, stamps, strict=True)):
         raise Failure("--resume reads the capture again, which a pipe does not allow", Exit.USAGE)
+    if any(path.exists() and stamp(path) is None for path in files):
+        raise Failure("--resume reads what options name again, which a pipe does not allow", Exit.USAGE)
     given = {
         max(param.opts, key=len): str(context.params.get(param.name))
         for param in context.command.params

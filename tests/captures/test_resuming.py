@@ -28,6 +28,7 @@ import os, signal, sys
 from captures.export import parallel, partial
 from kproxy.cli.main import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 parallel.CHUNK_ITEMS, parallel.STAGE = 20, 2
 when, whom, how, after = int(sys.argv[1]), sys.argv[2], signal.Signals[sys.argv[3]], sys.argv[4] == "after"
 parent = os.getpid()
@@ -241,3 +242,23 @@ def test_two_do_not_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             Partial(tmp_path / "out", {})
         one.out.write(b"mine")
     assert (tmp_path / "out").read_bytes() == b"mine"
+
+
+def test_who_removes_what_was_begun_begins_again(capture: Path, tmp_path: Path) -> None:
+    out, part = tmp_path / "out", tmp_path / "out.part"
+    assert export(capture, "-o", out).exit_code == 0
+    whole = out.read_bytes()
+    ended(100, capture, "-o", out, "--resume", "-Y", "api == Fetch")
+    assert export(capture, "--resume", "-o", out).exit_code == Exit.USAGE
+    part.unlink()
+    again = export(capture, "--resume", "-o", out)
+    assert again.exit_code == 0, again.output
+    assert out.read_bytes() == whole
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"]
+
+
+def test_a_key_log_from_a_pipe_cannot_be_read_again(capture: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused = export(capture, "--keylog", tmp_path / "pipe", "--resume", "-o", tmp_path / "out")
+    assert refused.exit_code == Exit.USAGE
+    assert "a pipe does not allow" in refused.output

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TALL_ROWS = 36
 """From here on the plot is tall."""
+LOW_ROWS = 20
+"""Below that there is no room for a plot."""
 
 
 class StatsScreen(TabbedScreen):
@@ -27,6 +29,7 @@ class StatsScreen(TabbedScreen):
 
     CSS = """
     StatsScreen #root.-tall StatsPlot { height: 14; }
+    StatsScreen #root.-low StatsPlot { display: none; }
     """
 
     def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis) -> None:
@@ -46,6 +49,7 @@ class StatsScreen(TabbedScreen):
     def _lay_out(self) -> None:
         super()._lay_out()
         self._root.set_class(self.app.size.height >= TALL_ROWS, "-tall")
+        self._root.set_class(self.app.size.height < LOW_ROWS, "-low")
 
     def refreshed(self) -> bool:
         self._analysis.start()

@@ -97,7 +97,10 @@ class AnalysisScreen(ViewScreen):
         self._analysis.start()
         snapshot = self._analysis.snapshot(self.view)
         if snapshot is None:
-            self.pane.empty = "Reading the capture"
+            if self._facts is None:
+                self.pane.empty = "Reading the capture"
+            # the first lines come before the pane has a width, and with it a line under the cursor
+            self._draw()
             return False
         self._facts = snapshot.facts
         self.pane.empty = why_empty(snapshot.facts)

@@ -38,7 +38,7 @@ class WalkingScreen(FilteringScreen):
         self._return_to: int | None = None
         """Index row that the cursor is put on once the view has it."""
         self._jumped_from: list[int] = []
-        self._followed_from: list[tuple[str, int | None]] = []
+        self._followed_from: list[tuple[str, int | None, str | None]] = []
         """Filters and index rows that going back leads to, the last first."""
         self._sought: finding.Sought | None = None
         self._search: ListSearch | None = None
@@ -163,14 +163,15 @@ class WalkingScreen(FilteringScreen):
 
     def _follow(self, text: str | None) -> None:
         if text:
-            self._followed_from.append((self.bar.applied, self.pane.selected))
+            self._followed_from.append((self.bar.applied, self.pane.selected, self._came_from))
+            self._came_from = None
             self.bar.set_text(text)
 
     def _follow_back(self) -> bool:
         """Show what was shown before something was followed; False where nothing was."""
         if not self._followed_from:
             return False
-        text, row = self._followed_from.pop()
+        text, row, self._came_from = self._followed_from.pop()
         self.bar.set_text(text)
         self._return_to = row
         return True

@@ -155,7 +155,8 @@ class RecordPane(Lines):
             ends = "  -> showing bytes" if seen.value is None else ""
             yield "", f"{seen.error}{ends}", look.SEVERITY["E"], part
         if seen.viewer == HEX or seen.value is None:
-            per_row = 16 if self.size.width - NAME_CELLS > HEX_CELLS else 8
+            room = self.size.width - NAME_CELLS
+            per_row = 16 if room > HEX_CELLS else 8 if room >= 40 else 4
             for at in range(0, len(head), per_row):
                 yield "", _hex_row(head[at : at + per_row], at, per_row), look.PLAIN, part
         else:

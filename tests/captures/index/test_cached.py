@@ -265,3 +265,10 @@ def test_names_hold_what_they_are_made_of(capture: Path) -> None:
     first = cached.entry([capture])
     cache._code.cache_clear()
     assert cached.entry([capture]) == first
+
+
+def test_a_pipe_that_a_reading_depends_on_keeps_nothing(capture: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert cached.entry([capture]) is not None
+    assert cached.entry([capture], keylog=tmp_path / "pipe") is None
+    assert cached.entry([capture], given=[str(tmp_path / "pipe")]) is None
