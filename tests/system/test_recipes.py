@@ -127,8 +127,8 @@ def check(process: psutil.Popen, broker: FakeBroker, port: int, environment: Map
         timeout=SECONDS,
         check=False,
     )
-    (run,) = map(json.loads, listed.stdout.splitlines())
-    assert (run["upstream"], run["answers"]) == ([broker.address], True), listed.stderr
+    runs = {tuple(run["upstream"]): run["answers"] for run in map(json.loads, listed.stdout.splitlines())}
+    assert runs.get((broker.address,)) is True, listed.stderr  # beside others that this machine may have
     process.send_signal(signal.SIGTERM)
     assert process.wait(SECONDS) == 0, said.read_text()
     assert "bootstrap.servers=" in said.read_text()
