@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -77,6 +78,16 @@ def command(words: list[str], broker: FakeBroker, port: int) -> list[str]:
     ours[ours.index("--upstream") + 1] = broker.address
     ours[ours.index("--listen") + 1] = f"*:{port}"
     return ours
+
+
+def covered(parent: str) -> str:
+    """A shell's words that put an empty directory over one; our program and its Python stay where they are below it."""
+    kept = {place for place in (KPROXY.parents[2], Path(sys.base_prefix)) if place.is_relative_to(parent)}
+    words = [f"exec {number}<{place}" for number, place in enumerate(kept, 7)]
+    words.append(f"mount -t tmpfs -o mode=1777 none {parent}")
+    for number, place in enumerate(kept, 7):
+        words += [f"mkdir -p {place}", f"mount -c --bind /proc/self/fd/{number} {place}", f"exec {number}<&-"]
+    return "; ".join(words)
 
 
 @contextlib.contextmanager
@@ -155,10 +166,11 @@ def test_the_service_needs_no_more_than_the_unit_allows(broker: FakeBroker, tmp_
         ("StateDirectory", "/var/lib"),
     ):
         directory = f"{parent}/{unit.get(kind)}"
-        script += f"mount -t tmpfs none {parent}; mkdir -m 0700 {directory}\n"
+        script += f"{covered(parent)}; mkdir -m 0700 {directory}\n"
         script += f"mount --bind {directory} {directory}; mount -o remount,bind,ro {parent}\n"
-    writable = "mode=1777" if "PrivateTmp=yes" in unit.text else "ro"
-    script += f"mount -t tmpfs -o {writable} none /tmp; mount -t tmpfs -o {writable} none /var/tmp"
+    for parent in ("/tmp", "/var/tmp"):
+        script += covered(parent)
+        script += "\n" if "PrivateTmp=yes" in unit.text else f"; mount -o remount,bind,ro {parent}\n"
     environment = dict(one.split("=", 1) for one in shlex.split(unit.get("Environment")))
     words = command(shlex.split(unit.get("ExecStart")), broker, port)
     with served(script, words, environment, tmp_path / "said") as process:
