@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
 from decoders.frames import error_name
 from decoders.schema import Definitions, errors
-from tui.times import Times
+from tui.times import Times, of_day
 
 if TYPE_CHECKING:
     from tui.notes import Notes
@@ -136,10 +135,7 @@ class RowText:
         """Local clock with milliseconds, 12 characters."""
         second, rest = divmod(nanoseconds, 1_000_000_000)
         if second != self._second:
-            try:
-                self._clock = time.strftime("%H:%M:%S", time.localtime(second))
-            except (OverflowError, ValueError, OSError):
-                self._clock = "??:??:??"
+            self._clock = of_day(second)
             self._second = second
         return f"{self._clock}.{rest // 1_000_000:03d}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,14 @@ FORMATS: Final[dict[str, str]] = {
 reference), seconds after the line above, after the one before on the same connection, since the epoch."""
 LOOKED_BACK: Final = 2_000
 """Rows that are looked at for the one before on a connection."""
+
+
+def of_day(seconds: int, split: Callable[[int], time.struct_time] = time.localtime) -> str:
+    """The time of day, 8 characters; question marks for one that this machine's clock cannot say."""
+    try:
+        return time.strftime("%H:%M:%S", split(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "??:??:??"
 
 
 class Times:

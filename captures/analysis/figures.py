@@ -15,6 +15,7 @@ from captures.analysis.overtime import WINDOWS, Slice, Span, together
 from captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, measure, time_of
 from captures.bodies import Bodies
 from decoders.exchange import Exchange, Status
+from decoders.filters.values import in_quotes
 from decoders.schema import Definitions
 
 SHARES: Final = (0.5, 0.9, 0.99)
@@ -95,20 +96,14 @@ def filters(by: str, name: str) -> list[str]:
                 return [_UNNAMED[name]]
             return [f"api == {name.removeprefix('Key ')}"]
         case "client":
-            return [f"{'client' if _is_address(name) else 'client.id'} == {quoted(name)}"]
+            return [f"{'client' if _is_address(name) else 'client.id'} == {in_quotes(name)}"]
         case "topic" if name == NO_TOPIC:
             return ["not has topic"]
         case _:
-            return [f"{by} == {quoted(name)}"]
+            return [f"{by} == {in_quotes(name)}"]
 
 
 _UNNAMED: Final = {"(tls)": f"status == {Status.TLS}", "(unmatched)": f"status == {Status.ORPHAN_RESPONSE}"}
-
-
-def quoted(text: str) -> str:
-    """A text as the filter language writes it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _is_address(name: str) -> bool:

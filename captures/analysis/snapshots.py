@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from captures.analysis.figures import FILES, Figures, quoted
+from captures.analysis.figures import FILES, Figures
 from captures.analysis.timelines import timeline
 from captures.analysis.views import Views
 from captures.bodies import Bodies
@@ -36,6 +36,7 @@ from captures.index.reader import IndexReader, IndexUnreadableError
 from captures.index.summary import Summary
 from captures.reader import Reader
 from decoders.exchange import Exchange
+from decoders.filters.values import in_quotes
 
 WRITE_SECONDS: Final = 1.0
 """Snapshots are at least so far apart, and ten times as far as writing them takes."""
@@ -53,7 +54,7 @@ Line = Mapping[str, Any]
 def _equal(field: str, value: object) -> str:
     if isinstance(value, int):
         return f"{field} == {value}"
-    return f"{field} == {quoted(str(value))}"
+    return f"{field} == {in_quotes(str(value))}"
 
 
 def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:

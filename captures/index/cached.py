@@ -43,18 +43,19 @@ def entry(
     stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
         return None
-    read_with = [Path(one) for one in (*given, *([] if keylog is None else [keylog]))]
-    if any(one.exists() and stamp(one) is None for one in read_with):
-        return None
+    defined = [_defined(one) for one in given]
     secrets = None if keylog is None else stamp(Path(keylog))
-    return cache.name("index", layout.VERSION, files, stamps, ports, release, [_defined(one) for one in given], secrets)
+    read_with = [*defined, *([] if keylog is None else [[keylog, secrets]])]
+    if any(found is None and Path(one).exists() for one, found in read_with):
+        return None
+    return cache.name("index", layout.VERSION, files, stamps, ports, release, defined, secrets)
 
 
 def _defined(given: str) -> list[Any]:
     """What changes when definitions do; the name of a dialect that comes with kproxy stands for itself."""
     path = Path(given)
     if path.is_dir():
-        return [given, *([one.name, stamp(one)] for one in sorted(path.glob("*.json")))]
+        return [given, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]
     return [given, stamp(path)]
 
 

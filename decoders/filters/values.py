@@ -330,6 +330,11 @@ def quote(text: str) -> str:
     """The text as a literal: bare where that reads back as the same, else in quotes."""
     if _WORD.fullmatch(text) and text not in KEYWORDS:
         return text
+    return in_quotes(text)
+
+
+def in_quotes(text: str) -> str:
+    """The text as a literal that no word of the language can be taken for."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -31,7 +31,8 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
     stamps = [stamp(path) if str(path) != "-" else None for path in captures]
     if any(found is None and (str(path) == "-" or path.exists()) for path, found in zip(captures, stamps, strict=True)):
         raise Failure("--resume reads the capture again, which a pipe does not allow", Exit.USAGE)
-    if any(path.exists() and stamp(path) is None for path in files):
+    named = [(path, stamp(path)) for path in files]
+    if any(found is None and path.exists() for path, found in named):
         raise Failure("--resume reads what options name again, which a pipe does not allow", Exit.USAGE)
     given = {
         max(param.opts, key=len): str(context.params.get(param.name))
@@ -40,7 +41,7 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
     }
     return {
         "captures": stamps,
-        "files of options": [stamp(path) for path in files],
+        "files of options": [found for _, found in named],
         **given,
         "version of kproxy": version("kafka-kproxy"),
     }

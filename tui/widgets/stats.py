@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tui import actions, look
 from tui.cells import Cells
 from tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
 from tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
+from tui.times import of_day
 from tui.widgets.lines import Lines
 
 FIGURES: Final = (
@@ -224,7 +224,4 @@ class StatsPlot(Widget):
 
 
 def _clock(nanoseconds: int) -> str:
-    try:
-        return time.strftime("%H:%M:%S", time.localtime(nanoseconds // 1_000_000_000))
-    except (OverflowError, ValueError, OSError):
-        return "??:??:??"
+    return of_day(nanoseconds // 1_000_000_000)

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from tui import look
 from tui.cells import Cells
+from tui.times import of_day
 
 if TYPE_CHECKING:
     from tui.analysis import Timeline
@@ -100,7 +101,4 @@ class TimelinePane(Widget):
 
 
 def _clock(nanoseconds: int) -> str:
-    try:
-        return time.strftime("%H:%M:%S", time.gmtime(nanoseconds // 1_000_000_000))
-    except (OverflowError, ValueError, OSError):
-        return "??:??:??"
+    return of_day(nanoseconds // 1_000_000_000, time.gmtime)
