@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "cluster": Entry("kproxy.cli.views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
     "merge": Entry("kproxy.cli.repack:merge", "Merge captures into one."),
     "split": Entry("kproxy.cli.repack:split", "Split captures into bounded files."),
+    "spark": Entry("kproxy.cli.spark:command", "Work on captures that outgrow one machine, by Spark."),
     "decode": Entry("kproxy.cli.decode:command", "Decode messages by hand: hex, a file, or standard input."),
     "schema": Entry("kproxy.cli.schema:command", "Look up Kafka's messages, versions, releases and error codes."),
     "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),

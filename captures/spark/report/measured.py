@@ -1,0 +1,40 @@
+"""Exchanges with the names that analyses count by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.tables import Tables
+
+NAMES: Final = ("api", "client", "broker", "software")
+
+_WITH_NAMES: Final = r"""
+    SELECT
+        e.*,
+        coalesce(api_name, 'Key ' || api_key, '(unmatched)')
+            || if(api_key IN (1, 78) AND coalesce(carried, 0) = 0 AND error_code = 0, ' (no records)', '')
+            AS api,
+        coalesce(nullif(client_id, ''), client_ip) AS client,
+        if(broker_ip LIKE '%:%', '[' || broker_ip || ']', broker_ip) || ':' || broker_port AS broker,
+        client_software AS software,
+        client_id RLIKE '^(broker-[0-9]+-(fetcher|txn)|ReplicaFetcherThread)-' AS by_broker
+    FROM {exchanges} AS e
+    LEFT JOIN (
+        SELECT capture_id, exchange_id, sum(bytes) AS carried
+        FROM {exchange_topics} WHERE api_key IN (1, 78) GROUP BY ALL
+    ) USING (capture_id, exchange_id)
+    WHERE protocol IS NULL AND status <> 'tls'
+"""
+
+
+def measured(spark: SparkSession, tables: Tables) -> DataFrame:
+    """Kafka's exchanges, without TLS and dialects, with five columns more.
+
+    `api` is the API's name; a Fetch that brought no records has a name of its own, because it waited for some. `client`
+    is the client id, else the client's address; `broker` the broker's; `software` the client's. `by_broker` says that
+    the client id is one that brokers give themselves, to replicate above all.
+    """
+    names = ("exchanges", "exchange_topics")
+    return spark.sql(_WITH_NAMES, args=None, **{name: tables[name] for name in names})

@@ -1,0 +1,26 @@
+"""How much there is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.measured import measured
+from captures.spark.report.tables import Tables
+
+_OVERVIEW: Final = """
+    SELECT
+        min(ts) AS first, max(ts) AS last, count(*) AS exchanges,
+        count(DISTINCT capture_id) AS captures, count(DISTINCT client) AS clients, count(DISTINCT broker) AS brokers,
+        coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS bytes,
+        count_if(cardinality(error_counts) > 0) AS errors,
+        count_if(status NOT IN ('ok', 'no_reply_expected')) AS unfinished,
+        (SELECT count(*) FROM {anomalies}) AS anomalies
+    FROM {measured}
+"""
+
+
+def overview(spark: SparkSession, tables: Tables) -> DataFrame:
+    """One row: from when to when, exchanges, what they come from, how many have an error or are not whole."""
+    return spark.sql(_OVERVIEW, measured=measured(spark, tables), anomalies=tables["anomalies"])

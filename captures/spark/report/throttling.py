@@ -1,0 +1,28 @@
+"""Whom brokers slow down by quotas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.measured import measured
+from captures.spark.report.tables import Tables
+
+_THROTTLED: Final = """
+    SELECT
+        client, api, broker, count(*) AS exchanges, count_if(throttle_time_ms > 0) AS throttled,
+        sum(throttle_time_ms) AS throttle_ms, max(throttle_time_ms) AS max_ms,
+        min(ts) FILTER (WHERE throttle_time_ms > 0) AS first, max(ts) FILTER (WHERE throttle_time_ms > 0) AS last
+    FROM {measured} WHERE throttle_time_ms IS NOT NULL
+    GROUP BY ALL HAVING throttled > 0
+    ORDER BY throttle_ms DESC, client, api, broker
+"""
+
+
+def throttled(spark: SparkSession, tables: Tables) -> DataFrame:
+    """A row for each client, API and broker with a response that told of throttling: how many did, and for how long.
+
+    `exchanges` counts the responses that have the field at all.
+    """
+    return spark.sql(_THROTTLED, measured=measured(spark, tables))

@@ -1,0 +1,57 @@
+"""What goes into topics and comes out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.measured import measured
+from captures.spark.report.tables import Tables
+
+_MOVED: Final = """
+    SELECT
+        coalesce(topic, topic_uuid) AS topic, t.ts_ns, client,
+        if(t.api_key = 0, 'in', if(by_broker, 'replicated', 'out')) AS way,
+        bytes, if(records = 0 AND batches > 0, NULL, records) AS records, batches
+    FROM {exchange_topics} AS t JOIN {measured} AS e USING (capture_id, exchange_id)
+    WHERE t.api_key IN (0, 1, 78) AND bytes > 0 AND coalesce(t.error_code, 0) = 0
+"""
+_BY_TOPIC: Final = """
+    SELECT
+        topic,
+        coalesce(sum(bytes) FILTER (WHERE way = 'in'), 0) AS in_bytes,
+        sum(records) FILTER (WHERE way = 'in') AS in_records,
+        count(DISTINCT client) FILTER (WHERE way = 'in') AS producers,
+        coalesce(sum(bytes) FILTER (WHERE way = 'out'), 0) AS out_bytes,
+        sum(records) FILTER (WHERE way = 'out') AS out_records,
+        count(DISTINCT client) FILTER (WHERE way = 'out') AS consumers,
+        coalesce(sum(bytes) FILTER (WHERE way = 'replicated'), 0) AS replicated_bytes
+    FROM {moved} GROUP BY topic
+    ORDER BY in_bytes + out_bytes + replicated_bytes DESC, topic
+"""
+_OVER_TIME: Final = """
+    SELECT
+        timestamp_seconds(ts_ns DIV 1000000000 DIV :seconds * :seconds) AS time, topic, way,
+        sum(bytes) AS bytes, sum(records) AS records
+    FROM {moved} GROUP BY ALL ORDER BY time, topic, way
+"""
+
+
+def moved(spark: SparkSession, tables: Tables) -> DataFrame:
+    """Every partition of a Produce or Fetch that carried records and was not refused: its topic, way, bytes, records.
+
+    The way is "in" (produced), "out" (fetched) or "replicated" (fetched by a client id that brokers use to replicate).
+    Records are counted by batches' headers; those of compressed message sets (magic 0 and 1) tell no number.
+    """
+    return spark.sql(_MOVED, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))
+
+
+def by_topic(spark: SparkSession, tables: Tables) -> DataFrame:
+    """A row a topic: bytes, records and clients of each way."""
+    return spark.sql(_BY_TOPIC, moved=moved(spark, tables))
+
+
+def over_time(spark: SparkSession, tables: Tables, seconds: int = 60) -> DataFrame:
+    """A row for each time (the begin of so many seconds), topic and way: bytes and records."""
+    return spark.sql(_OVER_TIME, args={"seconds": seconds}, moved=moved(spark, tables))

@@ -1,0 +1,41 @@
+"""Who uses which topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from captures.spark.report.measured import measured
+from captures.spark.report.tables import Tables
+
+_USERS: Final = """
+    SELECT
+        coalesce(topic, topic_uuid) AS topic,
+        CASE
+            WHEN t.api_key = 0 THEN 'produces'
+            WHEN t.api_key IN (1, 78) AND by_broker THEN 'replicates'
+            WHEN t.api_key IN (1, 78) THEN 'fetches'
+            WHEN t.api_key IN (8, 28) THEN 'commits'
+            ELSE 'asks'
+        END AS use,
+        client,
+        sort_array(collect_set(client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
+        sort_array(collect_set(api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
+        count(DISTINCT capture_id, exchange_id) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
+        coalesce(sum(records), 0) AS records, count_if(t.error_code <> 0) AS errors,
+        min(e.ts) AS first, max(e.ts) AS last
+    FROM {exchange_topics} AS t
+    JOIN {measured} AS e USING (capture_id, exchange_id)
+    GROUP BY ALL
+    ORDER BY use = 'asks', topic, use, exchanges DESC, client
+"""
+
+
+def users(spark: SparkSession, tables: Tables) -> DataFrame:
+    """A row for each topic, use and client.
+
+    It produces, fetches, commits (OffsetCommit, TxnOffsetCommit), replicates (a broker, by its client id) or only asks:
+    Metadata, ListOffsets, whatever else names the topic; these rows come last. `errors` counts refused partitions.
+    """
+    return spark.sql(_USERS, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))

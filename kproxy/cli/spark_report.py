@@ -1,0 +1,127 @@
+"""`kproxy spark report`: what tables come to, in the terminal and as a page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Failure
+from kproxy.cli.spark_session import master_option, opened
+from kproxy.cli.tables import table
+
+if TYPE_CHECKING:
+    from captures.spark.report.sections import Found
+
+SCHEMA = "kproxy.report/1"
+SHOWN = 12
+"""Rows of a section in the terminal."""
+NARROWEST = 8
+"""What a column of text keeps of its width."""
+GAP = 2
+
+
+@click.command("report")
+@click.argument("directory")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page too.")
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1),
+    help="What a point in time stands for. Without it the time that was captured chooses.",
+)
+@master_option
+def command(directory: str, html: Path | None, seconds: int | None, master: str | None) -> None:
+    """Report what the tables in a folder come to.
+
+    DIRECTORY is what `kproxy export --format parquet -o` wrote, from one capture or many, or a URL that Spark reads.
+    Percentiles of latency, errors, throttling, what goes through topics, batches, who uses which topic, versions
+    and which of them Kafka 4 refuses, rebalances, and how long records took from producer to consumer.
+
+    The terminal shows the first rows of each; the page, which needs no network, more of them with plots. With --json
+    one object a row.
+
+    \b
+    kproxy spark report tables
+    kproxy spark report tables --html report.html
+    kproxy spark report s3a://captures/tables --master spark://spark:7077 --json
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    with opened("kproxy spark report", master) as spark:
+        from captures.spark.report.page import page
+        from captures.spark.report.sections import find
+        from captures.spark.report.tables import NoTables, read
+
+        try:
+            tables = read(spark, directory)
+        except NoTables as error:
+            raise Failure(str(error)) from None
+        results = []
+        for found in find(spark, tables, seconds):
+            results.append(found)
+            for line in objects(found) if settings.current().json else text(found, _width()):
+                click.echo(line)
+    if html is not None:
+        from kproxy.cli.terminal import output
+
+        with output(html, ()) as file:
+            file.write(page(directory, results).encode("utf-8", "replace"))
+        click.echo(f"kproxy: wrote {html}", err=True)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def objects(found: Found) -> Iterator[str]:
+    """The rows as objects `SCHEMA`, times in ISO 8601."""
+    for row in found.rows:
+        yield json.dumps({"schema": SCHEMA, "section": found.section.name, **row}, default=_json)
+
+
+def _json(value: Any) -> str:
+    return f"{value.isoformat()}Z"
+
+
+def text(found: Found, width: int) -> Iterator[str]:
+    """A section as lines of a terminal; nothing of one that is a plot alone."""
+    from captures.export.text import escape
+    from captures.spark.report import forms
+
+    section = found.section
+    columns = [column for column in section.columns if not column.wide]
+    if not columns:
+        return
+    yield click.style(section.title, bold=True)
+    if not found.rows:
+        yield f"{section.empty}\n"
+        return
+    # Text first, as tables of ours have it.
+    columns.sort(key=lambda column: column.form not in forms.TO_THE_LEFT)
+    left = sum(column.form in forms.TO_THE_LEFT for column in columns)
+    rows = [[escape(forms.text(column.form, row[column.name])) for column in columns] for row in found.rows[:SHOWN]]
+    yield from table(
+        [column.head for column in columns], narrowed(rows, [column.head for column in columns], width), left
+    )
+    hidden = len(found.rows) - len(rows)
+    if hidden:
+        yield f"and {hidden}{' or more' if found.more else ''} others"
+    yield ""
+
+
+def narrowed(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> list[list[str]]:
+    """The rows with their widest cells cut until a line fits, or no column is wider than `NARROWEST` or its head."""
+    widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
+    least = [max(len(name), NARROWEST) for name in head]
+    while sum(widths) + GAP * (len(widths) - 1) > width:
+        wide = max(range(len(widths)), key=lambda column: widths[column] - least[column])
+        if widths[wide] <= least[wide]:
+            break
+        widths[wide] -= 1
+    return [
+        [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell, most in zip(row, widths, strict=True)]
+        for row in rows
+    ]
