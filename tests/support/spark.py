@@ -1,0 +1,41 @@
+"""A Spark session for tests; there is one in a process."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from captures.spark.session import SparkSession, session
+from tests.support.require import require
+
+
+@contextmanager
+def local_session(cache: Path, cores: int = 2) -> Iterator[SparkSession]:
+    """A session on this machine, without its web pages, stopped afterwards."""
+    require("java")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the garbage collector
+        spark = session("tests", cache, f"local[{cores}]")
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def without_java(directory: Path) -> dict[str, str]:
+    """An environment whose PATH, a folder that is made, has every program of this machine but Java.
+
+    It knows nothing of this tree, and keeps its cache in the same place.
+    """
+    programs = directory / "bin"
+    programs.mkdir(parents=True)
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).glob("*") if Path(folder).is_dir() else ():
+            if not program.name.startswith("java") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    left_out = {"JAVA_HOME", "SPARK_HOME"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON") and name not in left_out}
+    return kept | {"PATH": str(programs), "XDG_CACHE_HOME": str(directory / "cache")}
