@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
+from html import escape as html_escape
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from captures.export.text import escape as harmless
 
 COLOURS: Final = 6
 _WIDTH: Final = 960
@@ -59,7 +61,7 @@ def lines(series: Mapping[str, Sequence[Point]], write: Write) -> str:
             parts.append(f'<polyline class="c{colour % COLOURS} stroke" points="{places}"/>')
         parts += (
             f'<circle class="c{colour % COLOURS} fill" cx="{x(when):.1f}" cy="{y(value):.1f}" r="2.5">'
-            f"<title>{escape(name)} {_clock(when)}: {escape(write(value))}</title></circle>"
+            f"<title>{_words(name)} {_clock(when)}: {_words(write(value))}</title></circle>"
             for when, value in held
         )
     return _figure(parts, _HEIGHT, list(series))
@@ -84,7 +86,7 @@ def ranges(rows: Sequence[Range], write: Write, names: Sequence[str]) -> str:
         parts.append(_line(places[0], middle, places[1], middle, "axis"))
         parts += (
             f'<circle class="c{mark % COLOURS} fill" cx="{place:.1f}" cy="{middle:.1f}" r="4.5">'
-            f"<title>{escape(found.label)} {escape(names[mark])}: {escape(write(found.marks[mark]))}</title></circle>"
+            f"<title>{_words(found.label)} {_words(names[mark])}: {_words(write(found.marks[mark]))}</title></circle>"
             for mark, place in enumerate(places[2:])
         )
     return _figure(parts, bottom + 24, names)
@@ -187,23 +189,27 @@ def _short(label: str) -> str:
     return label if len(label) <= 30 else f"{label[:29]}…"
 
 
+def _words(text: str) -> str:
+    return html_escape(harmless(text))
+
+
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
 def _bar(colour: int, x: float, y: float, width: float, words: str) -> str:
     size = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW - 6}"'
-    return f'<rect class="c{colour % COLOURS} fill" {size}><title>{escape(words)}</title></rect>'
+    return f'<rect class="c{colour % COLOURS} fill" {size}><title>{_words(words)}</title></rect>'
 
 
 def _text(x: float, y: float, words: str, anchor: str, whole: str = "") -> str:
-    title = f"<title>{escape(whole)}</title>" if whole and whole != words else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}{title}</text>'
+    title = f"<title>{_words(whole)}</title>" if whole and whole != words else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_words(words)}{title}</text>'
 
 
 def _figure(parts: Sequence[str], height: float, names: Sequence[str]) -> str:
     keys = "".join(
-        f'<span><i class="c{colour % COLOURS} key"></i>{escape(name)}</span>' for colour, name in enumerate(names)
+        f'<span><i class="c{colour % COLOURS} key"></i>{_words(name)}</span>' for colour, name in enumerate(names)
     )
     return (
         f'<figure><figcaption>{keys}</figcaption><svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img">'
