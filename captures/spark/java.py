@@ -81,6 +81,13 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
     raise NoJava(tuple(seen))
 
 
+def prepare(cache: Path) -> None:
+    """Let Spark, once it is started by this process, run on what `find` finds. Raises NoJava."""
+    home = find(os.environ, cache)
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+
+
 def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
     """(where from, program, JAVA_HOME)."""
     home = environment.get("JAVA_HOME")

@@ -50,7 +50,7 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     kproxy spark report tables --html report.html
     kproxy spark report s3a://captures/tables --master spark://spark:7077 --json
     """  # noqa: D301 (\b keeps click from joining the lines)
-    with opened("kproxy spark report", master) as spark:
+    with opened(master) as spark:
         from captures.spark.report.page import page
         from captures.spark.report.sections import find
         from captures.spark.report.tables import NoTables, read

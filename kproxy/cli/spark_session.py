@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-
-if TYPE_CHECKING:
-    from captures.spark.session import SparkSession
 
 NEEDED = ("pyspark", "pyarrow", "pandas")
 NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
@@ -42,21 +41,23 @@ def lacking() -> bool:
 
 
 @contextmanager
-def opened(name: str, master: str | None) -> Iterator[SparkSession]:
-    """A session, ended afterwards; what Java has to say goes to a file in the cache unless -v is given.
+def opened(master: str | None) -> Iterator[Any]:
+    """A SparkSession, ended afterwards; what Java has to say goes to a file in the cache unless -v is given.
 
     Raises Failure: exit 2 where Spark or Java is missing, 4 where the master is not reached, 3 where a query fails.
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
-    from captures.spark.java import NoJava
-    from captures.spark.session import FAILURES, session, standard_error_to
+    from captures.spark import java
+    from captures.spark.failures import FAILURES
+    from captures.spark.session import session
 
     log = cache_directory() / LOG
     try:
-        with nullcontext() if settings.current().verbose else standard_error_to(log):
-            spark = session(name, cache_directory(), master)
-    except NoJava as error:
+        java.prepare(cache_directory())
+        with nullcontext() if settings.current().verbose else _standard_error_to(log):
+            spark = session(master)
+    except java.NoJava as error:
         raise Failure(f"{NO_JAVA}{''.join(f'; {one}' for one in error.seen)}", Exit.USAGE) from None
     except FAILURES as error:
         raise Failure(f"Spark does not start: {_line(error)} (more in {log})", Exit.CONNECT) from None
@@ -66,6 +67,22 @@ def opened(name: str, master: str | None) -> Iterator[SparkSession]:
         raise Failure(f"{_line(error)} (more in {log})", Exit.INPUT) from None
     finally:
         spark.stop()
+
+
+@contextmanager
+def _standard_error_to(path: Path) -> Iterator[None]:
+    """Give what processes started within as standard error to a file: a Java started so keeps it while it lives."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _line(error: Exception) -> str:

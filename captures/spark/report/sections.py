@@ -98,6 +98,11 @@ def _seconds(time: datetime) -> float:
     return time.replace(tzinfo=UTC).timestamp() if time.tzinfo is None else time.timestamp()
 
 
+def _duration(micros: float) -> str:
+    """For an axis and what is beside it: 0.1 ms, 20 ms, 1.5 s."""
+    return f"{micros / 1000:g} ms" if micros < 1e6 else f"{micros / 1e6:g} s"
+
+
 def _latency_plot(name: str, rows: Rows) -> str:
     drawn = [
         plots.Range(
@@ -105,7 +110,7 @@ def _latency_plot(name: str, rows: Rows) -> str:
         )
         for row in rows[:_DRAWN]
     ]
-    return plots.ranges(drawn, lambda value: f"{value / 1000:g} ms", ("p50", "p90", "p99", "max"))
+    return plots.ranges(drawn, _duration, ("p50", "p90", "p99", "max"))
 
 
 def _over_time_plot(rows: Rows) -> str:
@@ -118,7 +123,7 @@ def _over_time_plot(rows: Rows) -> str:
                 points.append((when, row[f"{name}_us"]))
         for name, points in counts.items():
             points.append((when, row[name]))
-    drawn = plots.lines(latencies, lambda value: f"{value / 1000:g} ms")
+    drawn = plots.lines(latencies, _duration)
     return f"{drawn}{plots.lines(counts, FORMS['count'])}"
 
 
@@ -162,7 +167,7 @@ def _journeys_plot(rows: Rows) -> str:
         for row in rows
         if row["consumer"] is not None and not row["by_broker"]
     ]  # fmt: skip
-    return plots.ranges(drawn[:_DRAWN], lambda value: f"{value / 1000:g} ms", ("p50", "p99", "max"))
+    return plots.ranges(drawn[:_DRAWN], _duration, ("p50", "p99", "max"))
 
 
 _LATENCIES: Final = (

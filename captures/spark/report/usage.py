@@ -23,7 +23,7 @@ _USERS: Final = """
         sort_array(collect_set(client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
         sort_array(collect_set(api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
         count(DISTINCT capture_id, exchange_id) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
-        coalesce(sum(records), 0) AS records, count_if(t.error_code <> 0) AS errors,
+        sum(if(records = 0 AND batches > 0, NULL, records)) AS records, count_if(t.error_code <> 0) AS errors,
         min(e.ts) AS first, max(e.ts) AS last
     FROM {exchange_topics} AS t
     JOIN {measured} AS e USING (capture_id, exchange_id)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import SparkSession, functions
 
 from captures.spark.report import (
     batches,
@@ -27,7 +28,6 @@ from captures.spark.report import (
     versions,
 )
 from captures.spark.report import tables as report_tables
-from captures.spark.session import SparkSession
 from captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import traffic
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lines() -> list[told.Line]:
-    found = []
+    found: list[told.Line] = []
     for capture in CAPTURES:
         found += traffic.exchanges([json.loads(line) for line in export(capture).splitlines()])
     return found
@@ -331,7 +331,8 @@ def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: li
     assert leaves == left
 
 
-def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+def expected_journeys(lines: Sequence[told.Line]) -> dict[Any, Any]:
+    """(records, delay, fetches) by topic, partition, offset, producer and consumer: each produced with each fetched."""
     expected: dict[Any, Any] = {}
     arrivals = list(told.fetched(lines))
     for part in told.produced(lines):
@@ -353,16 +354,56 @@ def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list
                 expected[*known, consumer] = (count, min(times) - at, len(times))
         if not any(came.values()):
             expected[*known, None] = (count, None, 0)
-    found = {
+    return expected
+
+
+def found_journeys(spark: SparkSession, tables: report_tables.Tables) -> dict[Any, Any]:
+    return {
         (row["topic"], row["partition"], row["offset"], row["producer"], row["consumer"]): (
             row["records"], row["delay_us"], row["fetches"],
         )
         for row in rows(journeys.journeys(spark, tables))
     }  # fmt: skip
-    assert found == expected
+
+
+def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
+    expected = expected_journeys(lines)
+    assert found_journeys(spark, tables) == expected
     assert len({key[4] for key in expected}) > 5
-    summary = rows(journeys.delays(spark, tables))
-    assert sum(row["batches"] for row in summary) == len(expected)
+    assert sum(row["batches"] for row in rows(journeys.delays(spark, tables))) == len(expected)
+
+
+def test_journeys_of_what_is_fetched_again(spark: SparkSession, tables: report_tables.Tables) -> None:
+    """Every Fetch once more, a second later: of several fetches the first one counts."""
+    once = found_journeys(spark, tables)
+    exchanges = tables["exchanges"].where("api_key = 1")
+    later = [exchanges[name] + 1_000_000_000 for name in ("req_ts_ns", "rsp_last_ts_ns")]
+    again = exchanges.withColumns(
+        {
+            "exchange_id": functions.concat("exchange_id", functions.lit("x")),
+            "req_ts_ns": later[0],
+            "rsp_last_ts_ns": later[1],
+        }
+    )
+    batches_ = tables["record_batches"]
+    copied = batches_.withColumn("exchange_id", functions.concat("exchange_id", functions.lit("x")))
+    doubled = {
+        **tables,
+        "exchanges": tables["exchanges"].unionByName(again),
+        "record_batches": batches_.unionByName(copied),
+    }
+    assert found_journeys(spark, doubled) == {
+        key: (records, delay, fetches * 2) for key, (records, delay, fetches) in once.items()
+    }
+
+
+def test_what_others_produced_is_nobodys_journey(
+    spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]
+) -> None:
+    seen = {**tables, "exchanges": tables["exchanges"].where("client_id <> 'shop-gzip'")}
+    expected = expected_journeys([line for line in lines if line["client_id"] != "shop-gzip"])
+    assert found_journeys(spark, seen) == expected
+    assert len(expected) < len(expected_journeys(lines))
 
 
 def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:

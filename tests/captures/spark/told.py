@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ class Part(NamedTuple):
 
 
 def client(line: Line) -> str:
-    return line["client_id"] or line["client"].rpartition(":")[0]
+    name: str = line["client_id"] or line["client"].rpartition(":")[0]
+    return name
 
 
 def by_broker(line: Line) -> bool:
@@ -84,7 +85,7 @@ def micros(line: Line, side: str) -> int:
     return round(time.timestamp() * 1_000_000)
 
 
-def latencies(lines: Sequence[Line], name: Any) -> dict[str, list[int]]:
+def latencies(lines: Sequence[Line], name: Callable[[Line], Any]) -> dict[Any, list[int]]:
     """Microseconds in order, by what `name` says of a line."""
     found = defaultdict(list)
     for line in lines:
