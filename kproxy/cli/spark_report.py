@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import settings
-from kproxy.cli.exits import Failure
+from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.spark_session import master_option, opened
 from kproxy.cli.tables import table
 
@@ -50,6 +50,8 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     kproxy spark report tables --html report.html
     kproxy spark report s3a://captures/tables --master spark://spark:7077 --json
     """  # noqa: D301 (\b keeps click from joining the lines)
+    if html is not None and not html.absolute().parent.is_dir():
+        raise Failure(f"{html.parent}: is no folder", Exit.USAGE)
     with opened(master) as spark:
         from captures.spark.report.page import page
         from captures.spark.report.sections import find

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from captures.spark.report import page, plots
 from captures.spark.report.sections import SECTIONS, Column, Found, Section
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
 from kproxy.cli.spark_report import narrowed, objects, text
 
 HOSTILE = '<b>"&\x1b[31m\n'
 AT = datetime(2026, 11, 21, 6, 11, 10, 500_000)  # noqa: DTZ001 (as Spark gives it)
+
+
+def test_a_page_without_a_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["spark", "report", "tables", "--html", str(tmp_path / "no" / "page.html")])
+    assert (result.exit_code, result.stderr) == (Exit.USAGE, f"kproxy: {tmp_path / 'no'}: is no folder\n")
 
 
 def section(*columns: Column, **more: object) -> Section:
