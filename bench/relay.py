@@ -2,8 +2,9 @@
 
     python -m bench.relay [--runs 5] [--megabytes 256] [--trips 1000]
 
-Of every figure the median of the runs; in each the ways to the broker are asked in turn, request by request, so that
-what else the machine does falls on all of them alike. Of several connections each is asked in its turn, or all are
+Of every figure the median of the runs; in each the ways to the broker are asked one after another, request by request
+and in ever another order, so that what else the machine does falls on all of them alike, and what one leaves behind in
+caches does not always meet the same one. Of several connections each is asked in its turn, or all are
 asked at once: then what is measured is mostly how long a queue takes. Ratios are the medians of each run's own ratio.
 Goals that are missed are said; they end nothing.
 """
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import os
 import platform
+import random
 import resource
 import select
 import socket
@@ -80,8 +82,11 @@ def round_trips(ways: Sequence[Way], connections: int, rounds: int, *, at_once: 
             for connection in group:
                 stack.enter_context(connection)
         asking = [_at_once(group, asked) if at_once else _in_turn(group, asked) for group in opened]
+        turns = list(zip(trips, asking, strict=True))
+        chance = random.Random(rounds)
         for number in range(FIRST + rounds):
-            for taken, ask in zip(trips, asking, strict=True):
+            chance.shuffle(turns)
+            for taken, ask in turns:
                 found = ask()
                 if number >= FIRST:
                     taken.extend(found)

@@ -24,13 +24,14 @@ from typing import Any
 
 from captures.formats.compiled import COMPILED
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
-from kproxy.core.compiled import Notes
+from kproxy.core.compiled import Notes, Packets, Pair
+from kproxy.core.passing import UNACKNOWLEDGED
 from kproxy.core.selection import Choice, Selection
 from kproxy.sinks import Batch, Buffers, Sink
 from kproxy.timer import Schedule
 
 BATCH_BYTES = 1 << 20
-DELAY_SECONDS = 0.02
+DELAY_SECONDS = 0.05
 NOTED_BYTES = 1 << 16
 """What waits to become packets, at most and one read: many small reads, or one long one, which waits for nothing."""
 JOINED_BYTES = 4096
@@ -38,8 +39,6 @@ JOINED_BYTES = 4096
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BATCHES = 8
 """What the thread writes at once, when it has fallen behind."""
-UNACKNOWLEDGED = 1 << 28
-"""Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
 
 Address = tuple[str, int]
 
@@ -94,9 +93,8 @@ class Recorder:
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
         """What passed; it becomes packets soon, in this order."""
-        self._pending: Buffers = []
-        self._pending_bytes = 0
-        self._pending_packets = 0
+        self.packets = Packets(batch_bytes, self._pass_on)
+        """Packets that wait to be written."""
         self._due = False
         """Whether what there is will be written when its time has come."""
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
@@ -168,19 +166,8 @@ class Recorder:
 
     def _make_some(self) -> None:
         self._make()
-        if self._pending:
+        if self.packets.count:
             self._start()
-
-    def add(self, buffers: Buffers, size: int, packets: int) -> None:
-        """Packets, made of what was noted."""
-        if len(buffers) > 1 and size <= JOINED_BYTES:
-            self._pending.append(b"".join(buffers))
-        else:
-            self._pending += buffers
-        self._pending_bytes += size
-        self._pending_packets += packets
-        if self._pending_bytes >= self._batch_bytes:
-            self._pass_on()
 
     def _tick(self) -> None:
         self._due = False
@@ -189,20 +176,19 @@ class Recorder:
     def flush(self) -> None:
         """Hands all that there is to the writer, or counts it as dropped."""
         self._make()
-        if self._pending:
+        if self.packets.count:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        packets, size, pending = self._pending_packets, self._pending_bytes, self._pending
         # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
-        self._pending, self._pending_bytes, self._pending_packets = [], 0, 0
+        buffers, size, packets = self.packets.take()
         counters = self.counters
         if counters.failed is not None or self._queued - self._done > self._queue_max:
             counters.dropped += packets
         else:
             counters.packets += packets
             counters.bytes += size
-            self._hand_over(Batch(pending, size, packets))
+            self._hand_over(Batch(buffers, size, packets))
 
     def _hand_over(self, batch: Batch) -> None:
         counters, told = self.counters, self._told
@@ -259,10 +245,10 @@ class Recorder:
         self._sink.close()
 
 
-class Flow:
+class Flow(Pair):
     """One connection in the recording, as client and broker would have seen it without the proxy."""
 
-    __slots__ = ("_between", "_ended", "_recorder", "_sides", "_unacknowledged")
+    __slots__ = ("_between", "_recorder")
 
     def __init__(
         self, recorder: Recorder, client: Address, broker: Address, *, accepted: bool | None, facts: Sequence[str] = ()
@@ -270,16 +256,14 @@ class Flow:
         self._recorder = recorder
         self._between = client, broker
         start = random.getrandbits(32)
-        up, down = Direction(client, broker, start), Direction(broker, client, start ^ 0x5A5A5A5A)
-        self._sides = (up, down)
-        self._unacknowledged = [0, 0]
-        self._ended = [False, False]
+        directions = Direction(client, broker, start), Direction(broker, client, start ^ 0x5A5A5A5A)
+        super().__init__(recorder.packets, directions, JOINED_BYTES if COMPILED else 0)
         if accepted:
             recorder.opened(client, broker)
         self._recorder.notes.add(0, self._begin, (time.time_ns(), accepted, "\n".join(facts) or None))
 
     def _begin(self, now: int, accepted: bool | None, facts: str | None) -> None:
-        up, down = self._sides
+        up, down = self.directions
         self._add(*up.packet(now, b"", 0, SYN, facts))
         if accepted:
             self._add(*down.packet(now, b"", up.sequence, SYN | ACK))
@@ -287,10 +271,10 @@ class Flow:
         else:
             if accepted is not None:
                 self._add(*down.packet(now, b"", up.sequence, RST | ACK))
-            self._ended = [True, True]
+            self.ended = [True, True]
 
     def _add(self, before: bytes, after: bytes) -> None:
-        self._recorder.add([before, after], len(before) + len(after), 1)
+        self.packets.add([before + after], len(before) + len(after), 1)
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
         """Bytes that `side` (0 the client, 1 the broker) sent; the comment goes to the last packet of them."""
@@ -304,27 +288,18 @@ class Flow:
         """RST of one side; nothing follows it."""
         self._recorder.notes.add(0, self.add_reset, (time.time_ns(), side))
 
-    def add_data(
-        self, now: int, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0
-    ) -> None:
-        """The packets of `data`."""
+    def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
+        """The packets of `data` where they are not made by `Pair`."""
         size = len(data) + beyond
-        if not size or self._ended[side]:
-            return
-        this, other = self._sides[side], self._sides[1 - side]
-        if COMPILED and size <= JOINED_BYTES and comment is None and not beyond and type(data) is bytes:
-            block = this.block(now, data, other.sequence)
-            self._recorder.add([block], len(block), 1)
-        elif size <= MAX_PAYLOAD:
+        this, other = self.directions[side], self.directions[1 - side]
+        if size <= MAX_PAYLOAD:
             before, after = this.packet(now, data, other.sequence, PSH | ACK, comment, beyond)
-            self._recorder.add([before, data, after], len(before) + size - beyond + len(after), 1)
+            buffers = [before, data, after] if len(data) > JOINED_BYTES else [b"".join((before, data, after))]
+            self.packets.add(buffers, len(before) + len(data) + len(after), 1)
         else:
             self._long(this, other, now, memoryview(data), comment, size)
-        unacknowledged = self._unacknowledged
-        unacknowledged[1 - side] = 0
-        unacknowledged[side] += size
-        if unacknowledged[side] > UNACKNOWLEDGED:
-            unacknowledged[side] = 0
+        if self.unacknowledged > UNACKNOWLEDGED:
+            self.unacknowledged = 0
             self._add(*other.packet(now, b"", this.sequence, ACK))
 
     def _long(
@@ -342,25 +317,25 @@ class Flow:
             buffers += (before, piece, after)
             total += len(before) + len(piece) + len(after)
             packets += 1
-        self._recorder.add(buffers, total, packets)
+        self.packets.add(buffers, total, packets)
 
     def add_end(self, now: int, side: int) -> None:
         """The packets of `end`."""
-        if not self._ended[side]:
-            self._ended[side] = True
-            this, other = self._sides[side], self._sides[1 - side]
+        if not self.ended[side]:
+            self.ended[side] = True
+            this, other = self.directions[side], self.directions[1 - side]
             self._add(*this.packet(now, b"", other.sequence, FIN | ACK))
-            if self._ended[1 - side]:
+            if self.ended[1 - side]:
                 self._add(*other.packet(now, b"", this.sequence, ACK))
                 self._recorder.ended(*self._between)
 
     def add_reset(self, now: int, side: int) -> None:
         """The packets of `reset`."""
-        if not all(self._ended):
-            this, other = self._sides[side], self._sides[1 - side]
+        if not all(self.ended):
+            this, other = self.directions[side], self.directions[1 - side]
             self._add(*this.packet(now, b"", other.sequence, RST | ACK))
             self._recorder.ended(*self._between)
-        self._ended = [True, True]
+        self.ended = [True, True]
 
 
 class SelectedFlow:

@@ -2,12 +2,21 @@
 
 import cython
 
+cdef class Template:
+    cdef public bytes template
+    cdef public bint ipv6
+    cdef public long long ip_sum, tcp_sum, sequence
+
+    @cython.locals(sequence="long long")
+    cpdef bytearray block(self, long long time_ns, bytes payload, long long acknowledge)
+
 @cython.locals(
     headers=Py_ssize_t, captured=Py_ssize_t, total=Py_ssize_t, tcp=Py_ssize_t, tcp_size=Py_ssize_t,
-    block=bytearray, raw="unsigned char *", ip_sum="long long", tcp_sum="long long",
+    block=bytearray, raw="unsigned char *",
 )
-cpdef bytearray packet_block(
-    bytes template, bint ipv6, tuple sums, long long time_ns, bytes payload, long long sequence, long long acknowledged
+cdef bytearray _block(
+    bytes template, bint ipv6, long long ip_sum, long long tcp_sum, long long time_ns, bytes payload,
+    long long sequence, long long acknowledged
 )
 
 @cython.locals(i=Py_ssize_t)

@@ -10,13 +10,36 @@ HEAD = 28
 """Bytes of an enhanced packet block before the packet."""
 
 
-def packet_block(
-    template: bytes, ipv6: bool, sums: tuple[int, int], time_ns: int, payload: bytes, sequence: int, acknowledged: int
-) -> bytearray:
-    """The block of a packet with `payload`; `template` is one without, `sums` those of its IP and its TCP header.
+class Template:
+    """One direction of a TCP connection as blocks: `template` is one without payload, `sequence` that of the next byte.
 
-    They are what Internet checksums are made of, without lengths.
+    `ip_sum` and `tcp_sum` are what the checksums of its headers are made of, without lengths.
     """
+
+    def __init__(self, template: bytes, ipv6: bool, ip_sum: int, tcp_sum: int, sequence: int) -> None:
+        self.template = template
+        self.ipv6 = ipv6
+        self.ip_sum = ip_sum
+        self.tcp_sum = tcp_sum
+        self.sequence = sequence
+
+    def block(self, time_ns: int, payload: bytes, acknowledge: int) -> bytearray:
+        """The block of a packet with `payload`; advances `sequence`."""
+        sequence = self.sequence
+        self.sequence += len(payload)
+        return _block(self.template, self.ipv6, self.ip_sum, self.tcp_sum, time_ns, payload, sequence, acknowledge)
+
+
+def _block(
+    template: bytes,
+    ipv6: bool,
+    ip_sum: int,
+    tcp_sum: int,
+    time_ns: int,
+    payload: bytes,
+    sequence: int,
+    acknowledged: int,
+) -> bytearray:
     headers = len(template) - HEAD
     captured = headers + len(payload)
     total = HEAD + captured + (-captured & 3) + 4
@@ -36,10 +59,10 @@ def packet_block(
     else:
         tcp, tcp_size = HEAD + 20, captured - 20
         _big(raw, HEAD + 2, 2, captured)
-        _big(raw, HEAD + 10, 2, 0xFFFF ^ _fold(sums[0] + captured))
+        _big(raw, HEAD + 10, 2, 0xFFFF ^ _fold(ip_sum + captured))
     _big(raw, tcp + 4, 4, sequence)
     _big(raw, tcp + 8, 4, acknowledged)
-    _big(raw, tcp + 16, 2, _fold(sums[1] + tcp_size))
+    _big(raw, tcp + 16, 2, _fold(tcp_sum + tcp_size))
     return block
 
 

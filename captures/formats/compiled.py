@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from captures.formats.block import packet_block
+from captures.formats.block import Template
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
-        from captures.formats._block import packet_block
+        from captures.formats._block import Template
 
         COMPILED = True
     except ImportError:
         pass
 
-__all__ = ["COMPILED", "packet_block"]
+__all__ = ["COMPILED", "Template"]

@@ -10,7 +10,7 @@ import ipaddress
 import struct
 from collections.abc import Sequence
 
-from captures.formats.compiled import packet_block
+from captures.formats.compiled import Template
 
 LINKTYPE_RAW = 101
 MAX_PAYLOAD = 65_495
@@ -114,25 +114,24 @@ def _fold(value: int) -> int:
     return (value & 0xFFFF) + (value >> 16)
 
 
-class Direction:
+class Direction(Template):
     """One direction of a TCP connection as packets; `sequence` is that of the next byte.
 
     The IP header's checksum is right; TCP's is that of the pseudo header alone, what a capture on a sender with
     checksum offload holds, so that no payload is ever summed up.
     """
 
-    __slots__ = ("_ends", "_ip6", "_pseudo_sum", "_sum", "_template", "sequence")
+    __slots__ = ("_ends",)
 
     def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
         """Addresses are (IP address, port); raises ValueError on a host that is no IP address."""
         a, b = (ipaddress.ip_address(host.partition("%")[0]) for host, _ in (source, target))
-        self._ip6 = a.version == 6 or b.version == 6
-        addresses = _v6(a) + _v6(b) if self._ip6 else a.packed + b.packed
+        ipv6 = a.version == 6 or b.version == 6
+        addresses = _v6(a) + _v6(b) if ipv6 else a.packed + b.packed
+        total = _sum16(addresses)
+        super().__init__(b"", ipv6, 0x4500 + 0x4000 + 0x4006 + total, total + 6, sequence)
         self._ends = addresses + struct.pack("!HH", source[1], target[1])
-        self.sequence = sequence
-        self._pseudo_sum = _sum16(addresses) + 6
-        self._sum = 0x4500 + 0x4000 + 0x4006 + _sum16(addresses)
-        self._template, _ = self.packet(0, b"", 0)
+        self.template, _ = self.packet(0, b"", 0)
 
     def packet(
         self,
@@ -154,15 +153,15 @@ class Direction:
         sequence = self.sequence & 0xFFFFFFFF
         acknowledged = acknowledge & 0xFFFFFFFF if flags & ACK else 0
         offset_and_flags = (5 + len(options) // 4) << 12 | flags
-        tcp_sum = _fold(self._pseudo_sum + tcp_size)
-        if self._ip6:
+        tcp_sum = _fold(self.tcp_sum + tcp_size)
+        if self.ipv6:
             headers = _IPV6_TCP.pack(
                 0x60000000, tcp_size, 6, 64, self._ends, sequence, acknowledged, offset_and_flags, 0xFFFF, tcp_sum, 0
             )
             length = 40 + tcp_size
         else:
             length = 20 + tcp_size
-            ip_sum = 0xFFFF ^ _fold(self._sum + length)
+            ip_sum = 0xFFFF ^ _fold(self.ip_sum + length)
             headers = _IPV4_TCP.pack(
                 0x4500, length, 0x4000, 0x4006, ip_sum,
                 self._ends, sequence, acknowledged, offset_and_flags, 0xFFFF, tcp_sum, 0,
@@ -175,14 +174,6 @@ class Direction:
         before = _PACKET(6, total, 0, time_ns >> 32, time_ns & 0xFFFFFFFF, captured, length) + headers + options
         self.sequence += size + (1 if flags & (SYN | FIN) else 0)
         return before, trailer + total.to_bytes(4, "little")
-
-    def block(self, time_ns: int, payload: bytes, acknowledge: int) -> bytearray:
-        """The packet of `payload` with what stands before and after, as `packet` has it."""
-        sequence = self.sequence
-        self.sequence += len(payload)
-        sums = self._sum, self._pseudo_sum
-        return packet_block(self._template, self._ip6, sums, time_ns, payload, sequence & 0xFFFFFFFF,
-                            acknowledge & 0xFFFFFFFF)  # fmt: skip
 
 
 def _v6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kproxy.core.passing import Notes, Passing, Side
+from kproxy.core.passing import Notes, Packets, Pair, Passing, Side
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
-        from kproxy.core._passing import Notes, Passing, Side
+        from kproxy.core._passing import Notes, Packets, Pair, Passing, Side
 
         COMPILED = True
     except ImportError:
         pass
 
-__all__ = ["COMPILED", "Notes", "Passing", "Side"]
+__all__ = ["COMPILED", "Notes", "Packets", "Pair", "Passing", "Side"]

@@ -27,6 +27,25 @@ cdef class Notes:
     @cython.locals(count=Py_ssize_t)
     cpdef add(self, Py_ssize_t size, object call, tuple arguments, bint answer=*)
 
+@cython.final
+cdef class Packets:
+    cdef Py_ssize_t most_bytes
+    cdef readonly Py_ssize_t size, count
+    cdef object full
+    cdef readonly list buffers
+
+    cpdef add(self, list buffers, Py_ssize_t size, Py_ssize_t count)
+
+cdef class Pair:
+    cdef public Packets packets
+    cdef public tuple directions
+    cdef public Py_ssize_t longest, unacknowledged
+    cdef public list ended
+    cdef public int speaking
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef add_data(self, now, int side, data, comment=*, Py_ssize_t beyond=*)
+
 cdef class Side:
     cdef public int side
     cdef public list passed

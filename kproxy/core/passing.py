@@ -1,8 +1,9 @@
 """What passes as it comes, which nearly everything does: from the callback that brings bytes to the other transport.
 
 Every read of every connection goes this way, and somebody waits for it: so little is done before bytes are sent, little
-after it, and what is not like most is left to others (`Side.unlike`). Plain Python, and where there is a C compiler the
-source of the extension `_passing` as well: setup.py compiles it with the C types of passing.pxd.
+after it, and what is not like most is left to others (`Side.unlike`). So goes what is recorded of it (`Pair`). Plain
+Python, and where there is a C compiler the source of the extension `_passing` as well: setup.py compiles it with the C
+types of passing.pxd.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ SHORTEST_REQUEST = 8
 SOME_NOTES, MOST_NOTES = 8, 64
 """What is recorded at once, after an answer and at most: so long the next message waits for it, which mostly is a while
 away when the one before was an answer."""
+
+UNACKNOWLEDGED = 1 << 28
+"""Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
 
 
 class Passing:
@@ -132,6 +136,76 @@ class Notes:
         calls, self.calls = self.calls, []
         self.size = 0
         return calls
+
+
+class Packets:
+    """Blocks of a recording that wait to be written together; `full` is called when they have `most_bytes` bytes."""
+
+    def __init__(self, most_bytes: int, full: Callable[[], None]) -> None:
+        self.most_bytes = most_bytes
+        self.full = full
+        self.buffers: list[bytes | bytearray | memoryview] = []
+        self.size = 0
+        self.count = 0
+
+    def add(self, buffers: list[bytes | bytearray | memoryview], size: int, count: int) -> None:
+        """`count` packets of `size` bytes together."""
+        self.buffers += buffers
+        self.size += size
+        self.count += count
+        if self.size >= self.most_bytes:
+            self.full()
+
+    def take(self) -> tuple[list[bytes | bytearray | memoryview], int, int]:
+        """(buffers, size, count) of all of them; they are no longer here."""
+        taken = self.buffers, self.size, self.count
+        self.buffers, self.size, self.count = [], 0, 0
+        return taken
+
+
+class Pair:
+    """Makes packets of what both ends of a connection send, 0 the client and 1 the broker, each by its direction.
+
+    A `direction` has `sequence` and `block`, as `captures.formats.block.Template` has them. Only what is like most is
+    made here: no more than `longest` bytes, and nothing to say of them.
+    """
+
+    def __init__(self, packets: Packets, directions: tuple[Any, Any], longest: int) -> None:
+        self.packets = packets
+        self.directions = directions
+        self.longest = longest
+        self.ended = [False, False]
+        self.speaking = 0
+        """Which side sent the last bytes."""
+        self.unacknowledged = 0
+        """How many it has sent since the other last sent some."""
+
+    def add_data(
+        self, now: int, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0
+    ) -> None:
+        """Bytes that `side` sent; the comment goes to the last packet of them, `beyond` more were there."""
+        size = len(data) + beyond
+        if not size or self.ended[side]:
+            return
+        if side != self.speaking:
+            self.speaking = side
+            self.unacknowledged = 0
+        self.unacknowledged += size
+        if (
+            size > self.longest
+            or beyond
+            or comment is not None
+            or self.unacknowledged > UNACKNOWLEDGED
+            or type(data) is not bytes
+        ):
+            self.add_unlike(now, side, data, comment, beyond)
+            return
+        block = self.directions[side].block(now, data, self.directions[1 - side].sequence)
+        self.packets.add([block], len(block), 1)
+
+    def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
+        """As `add_data`, of what others are to make packets of."""
+        raise NotImplementedError
 
 
 class Side:

@@ -35,7 +35,7 @@ class Schedule:
         self.waiting: list[Callable[[], None]] = []
 
     def __call__(self, seconds: float, callback: Callable[[], None]) -> Any:
-        assert seconds <= 0.02
+        assert seconds <= 0.05
         self.waiting.append(callback)
         return callback
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.formats.pcapng_writer import Direction
 from kproxy.core import connection, passing
 from kproxy.core.compiled import COMPILED
 from kproxy.core.connection import Connection, Plans
@@ -212,6 +213,56 @@ def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) 
         assert log == ["begun"]
     notes.add(0, print, (), True)
     assert log == ["begun", "full"]
+
+
+@variants
+def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> None:
+    log: list[str] = []
+    packets = variant.Packets(100, partial(log.append, "full"))
+    packets.add([b"a" * 60, b"b"], 61, 1)
+    packets.add([b"c" * 38], 38, 2)
+    assert (log, packets.count, packets.size) == ([], 3, 99)
+    packets.add([b"d"], 1, 1)
+    assert log == ["full"]
+    assert packets.take() == ([b"a" * 60, b"b", b"c" * 38, b"d"], 100, 4)
+    assert packets.take() == ([], 0, 0)
+
+
+@variants
+def test_packets_are_made_of_what_is_like_most(variant: ModuleType) -> None:
+    unlike: list[tuple[Any, ...]] = []
+
+    class Flow(variant.Pair):  # type: ignore[misc, name-defined]  # of either module
+        def add_unlike(self, *told: Any) -> None:
+            unlike.append(told)
+
+    directions = Direction(("10.0.0.1", 5), ("10.0.0.2", 6), 70), Direction(("10.0.0.2", 6), ("10.0.0.1", 5), 90)
+    alike = Direction(("10.0.0.1", 5), ("10.0.0.2", 6), 70)
+    packets = variant.Packets(1 << 20, list)
+    flow = Flow(packets, directions, 10)
+    flow.add_data(1, 0, b"asked")
+    before, after = alike.packet(1, b"asked", 90)
+    wanted = before + b"asked" + after
+    assert [bytes(each) for each in packets.take()[0]] == [wanted]
+    flow.add_data(2, 1, b"answered")
+    assert [each.sequence for each in directions] == [75, 98]
+    assert packets.take()[1:] == (len(wanted), 1), "five bytes are padded to eight"
+    for told in ((b"eleven byte", None, 0), (b"said", "a comment", 0), (memoryview(b"view"), None, 0), (b"", None, 1)):
+        flow.add_data(3, 0, *told)
+        assert unlike.pop() == (3, 0, *told)
+    flow.add_data(4, 0, b"")
+    flow.unacknowledged = passing.UNACKNOWLEDGED
+    flow.add_data(5, 0, b"too much")
+    assert [told[0] for told in unlike] == [5]
+    flow.unacknowledged = passing.UNACKNOWLEDGED
+    flow.add_data(6, 1, b"which this acknowledges")
+    assert [told[0] for told in unlike] == [5, 6], "it is longer than ten bytes"
+    flow.unacknowledged = passing.UNACKNOWLEDGED
+    flow.add_data(7, 0, b"heard")
+    assert packets.take()[2] == 1
+    flow.ended = [True, False]
+    flow.add_data(8, 0, b"late")
+    assert packets.take() == ([], 0, 0)
 
 
 def test_what_actors_may_change_is_looked_at() -> None:
