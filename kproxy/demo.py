@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
-
-from kproxy.settings import LISTEN_HOST, LISTEN_PORT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -96,15 +93,6 @@ class Traffic:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-
-
-def free_port() -> int:
-    """A port that nobody listens on, the usual one if possible."""
-    for port in (LISTEN_PORT, 0):
-        with socket.socket() as listener, suppress(OSError):
-            listener.bind((LISTEN_HOST, port))
-            return int(listener.getsockname()[1])
-    raise DemoError("no port is free")
 
 
 # --- that side: cluster and clients ----------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class RelayProcess:
         spool = None if spool is None else spool.absolute()
         self._own: list[Path] = []
         self._holds: list[int] = []
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `stop`)
+        self._stderr = tempfile.TemporaryFile(dir=scratch.temporary())  # noqa: SIM115 (closed by `stop`)
         try:
             self.settings = self._places(settings, spool)
             self._process = subprocess.Popen(

@@ -37,8 +37,11 @@ def runs_dir() -> Path:
 
 
 def temporary() -> Path:
-    """Everybody's directory for temporary files."""
-    return Path(tempfile.gettempdir())
+    """Everybody's directory for temporary files. Raises PermissionError where none can be written to."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        raise PermissionError("no directory for temporary files can be written to (TMPDIR names one)") from None
 
 
 def private(directory: Path) -> Path:

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     "-w", "--write", "record_to", type=click.Path(path_type=Path), metavar="FILE", help="Record to this pcapng file."
 )
 @click.option(
-    "--listen-port", type=click.IntRange(1, 65535), metavar="PORT", help="Where the proxy listens (free port)."
+    "--listen-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Where the proxy listens (19092, or any port where that is taken).",
 )
 @painting
 def command(headless: bool, seconds: float | None, record_to: Path | None, listen_port: int | None) -> None:
@@ -60,18 +63,27 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
 
 
 def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
-    from kproxy.demo import free_port
+    """The proxy, on the usual port, or where that is taken on any."""
     from kproxy.launcher import RelayProcess, StartError
-    from kproxy.settings import Settings, upstream
+    from kproxy.settings import LISTEN_PORT, Settings, upstream
 
-    chosen = Settings(
-        upstream=upstream(traffic.bootstrap),
-        listen_port=listen_port or free_port(),
-        record_to=None if record_to is None else str(record_to),
-        attached=True,
-    )
+    def on(port: int) -> RelayProcess:
+        return RelayProcess(
+            Settings(
+                upstream=upstream(traffic.bootstrap),
+                listen_port=port,
+                record_to=None if record_to is None else str(record_to),
+                attached=True,
+            )
+        )
+
     try:
-        return RelayProcess(chosen)
+        try:
+            return on(listen_port or LISTEN_PORT)
+        except StartError as error:
+            if listen_port is not None or error.exit_code != Exit.CONNECT:
+                raise
+            return on(0)
     except StartError as error:
         raise Failure(str(error), Exit(error.exit_code)) from None
 

@@ -52,7 +52,7 @@ _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
 _ADVICE = {
-    (0, "TLS"): "; it passes unread (--tls-in auto lets clients speak TLS with kproxy)",
+    (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
 """By side (0 the client, 1 the broker) and protocol."""

@@ -21,7 +21,7 @@ from decoders.schema import Definitions
 from decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from decoders.writer import write
 from kproxy.core.connection import ToBroker
-from kproxy.core.frames import Frames
+from kproxy.core.frames import LENGTH, Frames
 from kproxy.core.login import Ask, Granted, LoginError, Steps
 from kproxy.core.protocols import other_protocol
 
@@ -34,6 +34,9 @@ _HIGHEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
 _REQUEST_HEAD: Final = struct.Struct(">ihhi")
 _RESPONSE_HEAD: Final = struct.Struct(">ii")
 _ILLEGAL_STATE: Final = 34
+_NO_PROTOCOL: Final = (
+    "is refused: kproxy authenticates (--sasl) only for clients that speak Kafka's protocol without TLS"
+)
 COMMENT: Final = "sent by kproxy itself, to authenticate for the client (--sasl); secrets in it are masked"
 ANSWER_COMMENT: Final = "answers a request of kproxy's own, the client does not get it; secrets in it are masked"
 
@@ -106,6 +109,8 @@ class Gate:
         self._requests = Frames(_REQUEST_HEAD.size)
         self._responses = Frames(0)
         self._answer = b""
+        self._start = b""
+        """The client's first bytes, as many as tell another protocol."""
         self._ids = (0, FIRST_ID)
         """The lowest and the highest correlation id of the client."""
         self.over = False
@@ -132,6 +137,10 @@ class Gate:
         """What is on its way to the broker."""
         if self.over:
             return []
+        if len(self._start) < LENGTH:
+            self._start += bytes(command.data[: LENGTH - len(self._start)])
+            if other_protocol(self._start):
+                return [self.refuse(_NO_PROTOCOL, client=True)]
         if self.busy:
             self._held.append(command)
             return []
@@ -251,12 +260,12 @@ class Gate:
             acts += self.client_ended() if isinstance(one, ClientEnded) else self.to_broker(one, now)
         return acts
 
-    def refuse(self, why: str) -> Refused:
+    def refuse(self, why: str, *, client: bool = False) -> Refused:
         """Ends it all; `why` as in `Refused`."""
         self.over = True
         self._steps = None
         self._held.clear()
-        return Refused(why)
+        return Refused(why, client)
 
     def _request(self, asked: Ask) -> bytes:
         definitions, key, version = self._definitions, asked.api_key, asked.version

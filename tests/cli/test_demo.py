@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kproxy.cli.exits import Exit
+from kproxy.cli.demo import _relay
+from kproxy.cli.exits import Exit, Failure
+from kproxy.demo import Traffic
 
 SECONDS = 10
 MOCK_QUIRKS = {
@@ -69,6 +72,20 @@ def test_json_decodes_without_a_problem_and_records(tmp_path: Path) -> None:
     )  # fmt: skip
     *lines, _health = map(json.loads, stats.stdout.splitlines())
     assert sum(line["count"] for line in lines) == len(exchanges)
+
+
+def test_a_second_one_takes_another_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    traffic = Traffic()
+    traffic.bootstrap = "127.0.0.1:1"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("kproxy.settings.LISTEN_PORT", port)
+        with _relay(traffic, None, None) as relay:
+            assert relay.bootstrap.startswith("127.0.0.1:")
+            assert relay.bootstrap != f"127.0.0.1:{port}"
+        with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}: Address already in use") as failed:
+            _relay(traffic, None, port)
+        assert failed.value.exit_code == Exit.CONNECT
 
 
 @pytest.mark.parametrize("option", ["--seconds=0", "--seconds=x", "--listen-port=70000"])

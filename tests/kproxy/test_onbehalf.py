@@ -97,6 +97,16 @@ def test_the_file_is_read_anew(broker: LiveBroker, told: SaslSettings, tmp_path:
         assert told_of(running, "cannot read")
 
 
+def test_a_client_that_speaks_tls_is_refused(broker: LiveBroker, told: SaslSettings) -> None:
+    with relay(broker.address, sasl=told) as running, connect(running.bootstrap) as client:
+        client.sendall(b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(500))
+        with contextlib.suppress(ConnectionResetError):
+            assert to_the_end(client) == b""
+        assert told_of(running, "client 127.0.0.1 is refused: kproxy authenticates (--sasl) only for")
+        assert told_of(running, "client 127.0.0.1 sends TLS, not Kafka's plain protocol: --tls-in auto lets")
+    assert all(name == "kproxy" for _, _, name in broker.seen[0].seen)
+
+
 def test_a_broker_that_hangs_up(told: SaslSettings) -> None:
     silent = FakeBroker()
     with relay(silent.address, sasl=told) as running, connect(running.bootstrap) as client:

@@ -6,12 +6,15 @@ import os
 import re
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from decoders.filters.fields import FIELDS, REQUEST
 from kproxy import ports, scratch
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
 from kproxy.core.brokers import Advertise, Book, Node, split_address
 from kproxy.core.rewrite import varint
 from kproxy.settings import advertise, listen, record_filter, ring, size, upstream
@@ -208,3 +211,15 @@ def test_the_ring_goes_to_the_spool_where_shared_memory_has_no_room(
     monkeypatch.setattr(scratch, "SHARED_MEMORY", shared)
     assert scratch.ring(1 << 20, tmp_path / "spool").parent == shared
     assert scratch.ring(1 << 60, tmp_path / "spool").parent == tmp_path / "spool"
+
+
+@pytest.mark.parametrize("command", [["run", "--upstream", "x", "--headless"], ["demo"], ["ps"]], ids=" ".join)
+def test_without_a_place_for_temporary_files(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == Exit.PERMISSION
+    assert capsys.readouterr().err == "kproxy: no directory for temporary files can be written to (TMPDIR names one)\n"

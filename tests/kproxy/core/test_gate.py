@@ -287,6 +287,20 @@ def test_what_is_no_answer(said: bytes, why: str) -> None:
     assert why in last.why
 
 
+@pytest.mark.parametrize("busy", [True, False])
+@pytest.mark.parametrize("hello", [b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", b"GET / HTTP/1.1"])
+@pytest.mark.parametrize("piece", [1, 100])
+def test_who_speaks_another_protocol_gets_no_session(busy: bool, hello: bytes, piece: int) -> None:
+    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
+    if busy:
+        gate.begin(0)
+    acts = [act for i in range(0, len(hello), piece) for act in gate.to_broker(ToBroker(hello[i : i + piece]), 0)]
+    (refused,) = (act for act in acts if isinstance(act, Refused))
+    assert refused.client
+    assert (gate.over, gate.busy) == (True, False)
+    assert sum(len(act.data) for act in acts if isinstance(act, ToBroker)) < 4
+
+
 def scripted(*bodies: Callable[[int], bytes], mechanism: str = "SCRAM-SHA-256") -> Refused:
     gate = Gate(definitions(), lambda version: login(mechanism, GOOD, version))
     acts = gate.begin(0)
