@@ -38,7 +38,9 @@ class Captions:
         self.index: IndexReader | None = None
         self.error = ""
         self._live = live
-        self._started = time.monotonic()
+        self._began = time.time()
+        self._behind = True
+        """Whether all that was read passed before that."""
         self._rates: deque[tuple[float, int]] = deque()
         self._looked_for_writer = 0.0
         self._writer_gone = False
@@ -47,14 +49,15 @@ class Captions:
         meta = self.index.meta if self.index else {}
         rows = self.index.count if self.index else 0
         if self._live is not None:
-            elapsed = int(time.monotonic() - self._started)
+            elapsed = max(0, int(time.time() - (self._live.since or self._began)))
             clock = f"{elapsed // 3600:02d}:{elapsed // 60 % 60:02d}:{elapsed % 60:02d}"
             first, *others = self._live.upstream.split(",")
             upstream = first + (f" +{len(others)}" if others else "")
             ends = f"{self._live.bootstrap} > {upstream}" if upstream else self._live.bootstrap
             if upstream and width < SHORT_COLUMNS:
                 ends = ":" + self._live.bootstrap.rpartition(":")[2]
-            left = f" kproxy LIVE {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
+            state = "LIVE" if self._live.alive() else "ENDED"
+            left = f" kproxy {state} {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
         else:
             names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
             more = f" +{len(names) - 1}" if len(names) > 1 else ""
@@ -68,6 +71,11 @@ class Captions:
         return [(left, look.TITLE)], right
 
     def _rate(self, rows: int) -> float:
+        """Exchanges a second; those of before we began to look are no news, however fast they are read."""
+        if self._behind:
+            if self.index is None or not rows or self.index.row(rows - 1).time < self._began * 1e9:
+                return 0.0
+            self._behind = False
         now = time.monotonic()
         if not self._rates or now - self._rates[-1][0] >= 0.5:
             self._rates.append((now, rows))
@@ -81,6 +89,8 @@ class Captions:
             return [(f"  {self.error}", look.SEVERITY["E"])]
         if self.index is None:
             return [("  waiting for the index", look.DIM)]
+        if self._live is not None and not self._live.alive():
+            return [("  the run has ended", look.SEVERITY["E"])]
         meta = self.index.meta
         error = meta.get("error")
         if error:

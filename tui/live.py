@@ -25,5 +25,9 @@ class RunInfo:
     """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""
     stopped: Callable[[], str] = field(default=str)
     """Why the recording has stopped ("No space left on device"); empty while it goes on."""
+    since: float | None = None
+    """When it began, in seconds since the epoch; None is now."""
+    alive: Callable[[], bool] = field(default=lambda: True)
+    """Whether it is still there."""
     taken: str = ""
     """In transparent mode and of a sniffer, which connections of clients end up here."""

@@ -116,6 +116,8 @@ def _show(
                     recording=None if run.state["scratch"] else run.recording,
                     notes=tuple(run.state["warnings"]),
                     ours=False,
+                    since=run.state["started"],
+                    alive=lambda: run.alive,
                     taken=listening(device, run.state["bpf"]) if device else "",
                 ),
                 filter_text=filter_text,

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from textual.widget import Widget
 
+from captures.index.reader import IndexReader
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Status
 from decoders.sasl.session import Session, State
 from tests.support.indexes import START, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
+from tui.captions import Captions
 from tui.live import RunInfo
 from tui.widgets.field_tree import FieldTree
 
@@ -186,6 +191,51 @@ async def test_a_sniffer_says_what_it_listens_to(tmp_path: Path, size: tuple[int
         assert "LIVE eth7  " in lines[0]
         assert "    listening on eth7 for tcp port 9092" in "\n".join(lines)
         assert not any("upstream" in line or "paste" in line for line in lines)
+
+
+class Clock:
+    """Of `tui.captions`: seconds since the epoch and since somewhen."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now - 1000
+
+
+def test_what_passed_before_anybody_looked_is_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.captions.time", clock := Clock(100_000))
+    captions = Captions(RunInfo("127.0.0.1:19092", "kafka:9092", since=100_000 - 3_725))
+    last = 0.0
+    rows = SimpleNamespace(meta={}, count=0, row=lambda _: SimpleNamespace(time=last * 1e9))
+    captions.index = cast("IndexReader", rows)
+
+    def title(after: float, count: int, time: float) -> str:
+        nonlocal last
+        clock.now, rows.count, last = 100_000 + after, count, time
+        return captions.title(120)[0][0][0]
+
+    assert "01:02:05  0 ex  0/s" in title(0, 0, 0)
+    assert "01:02:06  5,000 ex  0/s" in title(1, 5_000, 98_000)
+    assert "01:02:07  9,000 ex  0/s" in title(2, 9_000, 100_001)
+    assert "01:02:09  9,040 ex  20/s" in title(4, 9_040, 99_000), "one that took long is not the beginning again"
+
+
+async def test_a_run_that_has_ended_is_said_to(index: Path) -> None:
+    ended = threading.Event()
+    app = KproxyApp(index, live=replace(LIVE, ours=False, alive=lambda: not ended.is_set()), ascii_only=False)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.pause()
+        assert "kproxy LIVE 127.0.0.1:19092" in grid(app)[0]
+        ended.set()
+        await pilot.press("j")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "kproxy ENDED 127.0.0.1:19092" in text
+        assert "the run has ended" in text
 
 
 async def test_live_leaving_asks_first(index: Path) -> None:
