@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -11,17 +11,25 @@ try:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
     from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
-    from opentelemetry.trace import SpanKind, StatusCode
+    from opentelemetry.trace import SpanContext, SpanKind, StatusCode, get_current_span
     from opentelemetry.trace import Status as SpanStatus
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError as error:
     raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
 
 from decoders.exchange import Status
+from decoders.knowledge import Knowledge
+from decoders.records.batches import parse
+from decoders.records.opening import iterate_batch
+from decoders.records.places import PLACES, places
+from decoders.schema import definitions
 from kproxy.addons.api import Observed, Observer
 
 QUEUE = 50_000
 """Spans that wait for the collector; beyond it the SDK drops them."""
 DELAY_MILLISECONDS = 1000
+MOST_LINKS = 128
+"""What the SDK keeps of a span's links, unless it is told otherwise."""
 EXPORT_SECONDS = 2.0
 """How long one delivery may take: the indexer is not waited for much longer when a run ends."""
 
@@ -53,6 +61,8 @@ class Traces(Observer):
         )
         if span.is_recording():
             span.set_attributes(_attributes(observed))
+            for sender in _senders(observed):
+                span.add_link(sender)
             if observed.errors or observed.status not in {Status.OK, Status.NO_REPLY_EXPECTED}:
                 span.set_status(SpanStatus(StatusCode.ERROR, ", ".join(observed.errors) or observed.status.value))
         span.end(last.time)
@@ -60,6 +70,33 @@ class Traces(Observer):
     def close(self) -> None:
         """Delivers what is left."""
         self._provider.shutdown()
+
+
+def _senders(observed: Observed) -> Iterable[SpanContext]:
+    """The spans that the records say they were sent in (header `traceparent` of W3C Trace Context), each once."""
+    exchange = observed.exchange
+    if exchange.protocol is not None or exchange.api_key not in PLACES:
+        return ()
+    found: dict[bytes, SpanContext] = {}
+    for value in _headers(observed, b"traceparent"):
+        carrier = {"traceparent": value.decode("ascii", "replace")}
+        context = get_current_span(TraceContextTextMapPropagator().extract(carrier)).get_span_context()
+        if context.is_valid:
+            found[value] = context
+        if len(found) == MOST_LINKS:
+            break
+    return found.values()
+
+
+def _headers(observed: Observed, name: bytes) -> Iterator[bytes]:
+    """The values of a header in all records of an exchange."""
+    exchange = observed.exchange
+    for place in places(exchange.api_key, observed.request, observed.response, Knowledge(), definitions()):
+        for batch in parse(place.records, check=False).batches if place.aligned else ():
+            for _, _, _, _, headers in iterate_batch(place.records, batch, []):
+                for key, value in headers:
+                    if key == name and value is not None:
+                        yield value
 
 
 def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:

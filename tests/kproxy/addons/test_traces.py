@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,12 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status as SpanStatus
 from captures.reader import read
 from decoders.exchange import Exchange
 from decoders.exchange_json import exchange_json
-from kproxy.addons.traces import Traces
+from kproxy.addons.traces import MOST_LINKS, Traces
+from kproxy.recorder import Recorder
+from kproxy.sinks import File, pcapng_header
+from tests.decoders.records.support import batch, record
 from tests.kproxy.addons.support import CAPTURES, nothing, observe
+from tests.support.scripts import request, response
 
 
 class Collector:
@@ -114,3 +119,33 @@ def test_a_collector_that_takes_nothing_is_named_once() -> None:
     with collecting(400) as collector:
         observe(CAPTURES[0], Traces(collector.endpoint, 1.0, said.append))
     assert said == [f"traces: {collector.endpoint} does not take spans; they are lost until it does"]
+
+
+def test_records_link_to_the_spans_that_they_were_sent_in(tmp_path: Path) -> None:
+    def sent(number: int) -> bytes:
+        return b"00-%032x-%016x-01" % (number, number)
+
+    several = [
+        record(0, None, b"a", [(b"other", b"00"), (b"traceparent", sent(7))]),
+        record(1, None, b"b", [(b"traceparent", sent(7)), (b"traceparent", sent(8))]),
+        record(2, None, b"c", [(b"traceparent", None), (b"traceparent", b"\xff, or whatever")]),
+    ]
+    many = b"".join(record(at, None, b"", [(b"traceparent", sent(at + 1))]) for at in range(200))
+    written = {1: batch(gzip.compress(b"".join(several)), 3, attributes=1), 2: batch(many, 200)}
+    recorder = Recorder(File(tmp_path / "r.pcapng", pcapng_header("x")), lambda *_: None, nothing, threaded=False)
+    flow = recorder.connection(("10.0.0.1", 40001), ("10.0.0.2", 9092))
+    for number, records in written.items():
+        partition = {"index": 0, "records": records}
+        flow.data(0, request(0, 9, number, acks=1, topicData=[{"name": "orders", "partitionData": [partition]}]))
+        flow.data(1, response(0, 9, number))
+    flow.data(0, request(1, 12, 3))
+    answered = {"topic": "orders", "partitions": [{"partitionIndex": 0, "records": written[1]}]}
+    flow.data(1, response(1, 12, 3, responses=[answered]))
+    recorder.close()
+    with collecting() as collector:
+        observe(tmp_path / "r.pcapng", Traces(collector.endpoint, 1.0, nothing))
+    first, second, third = sorted(collector.spans, key=lambda span: int(str(attributes(span)["kproxy.correlation_id"])))
+    for span in (first, third):
+        assert [(int(link.trace_id.hex(), 16), int(link.span_id.hex(), 16)) for link in span.links] == [(7, 7), (8, 8)]
+    assert len(second.links) == MOST_LINKS
+    assert first.parent_span_id == b""
