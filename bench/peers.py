@@ -266,6 +266,8 @@ def socat(address: tuple[str, int]) -> contextlib.AbstractContextManager[Way] | 
 
 
 HAPROXY = """\
+global
+    nbthread {threads}
 defaults
     mode tcp
     timeout connect 5s
@@ -278,11 +280,16 @@ listen relay
 
 
 def haproxy(address: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[Way] | None:
-    """None where it is not installed; `directory` is for its configuration."""
+    """With a thread for each core, as it has by itself; None where it is not installed.
+
+    `directory` is for its configuration.
+    """
     program = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         return None
     (port,) = free_ports(1)
     configuration = directory / "haproxy.cfg"
-    configuration.write_text(HAPROXY.format(port=port, host=address[0], upstream=address[1]))
-    return _started("haproxy", _version(program, "-v"), [program, "-q", "-db", "-f", str(configuration)], port)
+    threads = len(os.sched_getaffinity(0))
+    configuration.write_text(HAPROXY.format(threads=threads, port=port, host=address[0], upstream=address[1]))
+    said = f"{_version(program, '-v')}, {threads} threads"
+    return _started("haproxy", said, [program, "-q", "-db", "-f", str(configuration)], port)
