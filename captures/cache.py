@@ -3,7 +3,8 @@
 A store is a directory of entries, an entry a directory of files. Its name is a digest of all that they were made of, so
 that what is found is right, and what changed is not found. An entry comes whole, by a rename, and nobody writes into
 its files: who uses them links them to a place of his own, where they stay when the entry goes. So any number of
-processes may make, use and remove the same one at the same time. Where the file system knows no hard links, nothing is
+processes may make, use and remove the same one at the same time. Its files are on the disk before it has its name, so
+that a machine that loses power forgets an entry or has it whole. Where the file system knows no hard links, nothing is
 kept.
 """
 
@@ -23,12 +24,12 @@ from pathlib import Path
 from typing import Any, Final
 
 SIZES: Final = "sizes.json"
-"""In an entry: how long its files are, which a machine that lost power may have forgotten."""
+"""In an entry: how long its files are, because somebody may have damaged them."""
 _HALF: Final = ".half-"
 """What the names of entries that are not whole yet begin with."""
 _ENTRY: Final = re.compile(r"[0-9a-f]{40}")
 """Nothing else is removed from a store, which may lie where the user says."""
-_HALF_SECONDS: Final = 60.0
+_HALF_SECONDS: Final = 600.0
 """An entry that is not whole after this will never be."""
 
 
@@ -114,6 +115,8 @@ class Store:
                 (half / SIZES).write_text(json.dumps(sizes), "utf-8")
                 # one that is there is as good, but not where it was damaged
                 if not self._is_whole(entry):
+                    for path in (*half.iterdir(), half):
+                        _flush(path)
                     shutil.rmtree(self._directory / entry, ignore_errors=True)
                     half.rename(self._directory / entry)
             finally:
@@ -148,6 +151,15 @@ class Store:
                     shutil.rmtree(path, ignore_errors=True)
                 elif _ENTRY.fullmatch(path.name):
                     yield used, path.name, sum(one.stat().st_blocks * 512 for one in path.iterdir())
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _whole(folder: int, files: Iterable[str] = ()) -> bool:

@@ -29,12 +29,16 @@ def stamp(path: Path) -> list[Any] | None:
 
 
 def stamp_of(descriptor: int) -> list[Any] | None:
-    """As `stamp`, of an open file: device, inode, size, time of change (ns) and a digest of both ends."""
+    """As `stamp`, of an open file: device, inode, size, times of change (ns) and a digest of both ends.
+
+    Of the content, which may be set, and of the file, which may not: but it also changes with its name and mode.
+    """
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, ends(descriptor, status.st_size)]
+        times = status.st_mtime_ns, status.st_ctime_ns
+        return [status.st_dev, status.st_ino, status.st_size, *times, ends(descriptor, status.st_size)]
     except OSError:
         return None
 

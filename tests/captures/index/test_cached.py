@@ -81,8 +81,14 @@ def test_the_capture_changed(capture: Path, tmp_path: Path) -> None:
     status = capture.stat()
     os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     assert not lent(capture, tmp_path / "touched")
-    os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns))
+    indexed(capture, tmp_path / "made-again")
     assert lent(capture, tmp_path / "again")
+    with capture.open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"\0")
+    os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert not lent(capture, tmp_path / "written-in-the-middle")
+    indexed(capture, tmp_path / "made-of-that")
     with capture.open("ab") as file:
         file.write(b"\0")
     os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns))
