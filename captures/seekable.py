@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from captures.compression import CompressionError
+from captures.compression import PIECE, CompressionError
 
 FOOTER: Final = struct.Struct("<IBI")
 """Frames, what the table's entries hold, MAGIC."""
@@ -62,9 +62,11 @@ class Frames:
         return bytes(found)
 
     def pieces(self) -> Iterator[bytes]:
-        """All frames in order. Raises CompressionError, OSError."""
+        """All frames in order, no more than PIECE at once. Raises CompressionError, OSError."""
         for index in range(len(self.starts) - 1):
-            yield self._decompressed(index)
+            frame = self._decompressed(index)
+            for at in range(0, len(frame), PIECE):
+                yield frame[at : at + PIECE]
 
     def _frame(self, index: int) -> bytes:
         frame = self._cached.get(index)

@@ -269,10 +269,13 @@ class SeekableSource(FileSource):
 
     def done_with(self, address: int) -> None:
         if self._spool_here is not None and not self.read_again:
-            self._spool_here.let_go(address - REMEMBERED)
+            self._spool_here.let_go(address - min(REMEMBERED, self.spooling.share))
 
     def _spool_of(self, part: Part) -> Spool | None:  # noqa: ARG002
         return self._spool_here
+
+    def _amount(self, part: Part) -> int:
+        return max(1, min(super()._amount(part), self.spooling.share))
 
     def close(self) -> None:
         if self._spool_here is not None:

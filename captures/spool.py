@@ -54,6 +54,11 @@ class Spooling:
     say: Callable[[str], None] = _nothing
 
     @property
+    def share(self) -> int:
+        """Of a stream whose beginning goes as it is read: bytes that one of the reasons to hold some of it is worth."""
+        return self.most // 4
+
+    @property
     def place(self) -> Path:
         return cache.directory() / "spool" if self.directory is None else self.directory
 
@@ -112,7 +117,7 @@ class Spool:
 
     def let_go(self, end: int) -> None:
         """Give back the space of what lies before `end`, where the file system can."""
-        if end - self.gone >= STEP and punch(self._descriptor, 0, self.gone, end):
+        if end - self.gone >= min(STEP, self._spooling.share) and punch(self._descriptor, 0, self.gone, end):
             self.gone = end
 
     def close(self) -> None:
@@ -146,7 +151,8 @@ class Spool:
             if not self._looked:
                 self._say()
             self._looked = self.size
-            if (short := self._no_room(STEP)) is not None:
+            left = self._spooling.most - (self.size - self.gone)
+            if (short := self._no_room(min(STEP, left))) is not None:
                 self._end(short)
                 return
         rest = memoryview(data)
