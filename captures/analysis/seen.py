@@ -110,10 +110,10 @@ class Decoder:
 
         `bodies` spare decoding the exchange where the caller has.
         """
-        if exchange.api_key is None or exchange.token or exchange.protocol is not None:
-            return None
         bodies = bodies or Bodies(exchange, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded
+        if exchange.api_key is None or exchange.token or exchange.protocol is not None:
+            return None
         asked, answered = bodies.request, bodies.response
         learn_both(asked, answered, self.knowledge)
         client = self._client(exchange)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kproxy.cli.main import main
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 OLD, NEW = CAPTURES / "kafka-1.1.1.pcap", CAPTURES / "kafka-4.4.0-librdkafka.pcap"
+DRAFT = CAPTURES.parent / "dialects" / "coordinator-draft-1.pcap"
 COMMANDS = ("topics", "groups", "txns", "conns", "cluster")
 
 
@@ -86,24 +88,29 @@ def test_what_the_capture_lacks_is_said(command: str, tmp_path: Path) -> None:
     assert "frames cut" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("capture", "api", "options"), [(NEW, 3, ()), (DRAFT, 20001, ("--dialect", "coordinator-draft-1"))]
+)
 @pytest.mark.parametrize("command", ["topics", "stats"])
-def test_frames_that_no_definition_reads_are_counted(command: str, tmp_path: Path) -> None:
-    data = bytearray(NEW.read_bytes())
-    for at, size in bodies(NEW):
+def test_frames_that_no_definition_reads_are_counted(
+    command: str, capture: Path, api: int, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    data = bytearray(capture.read_bytes())
+    for at, size in bodies(capture, api, options[1:]):
         data[at : at + size] = b"\x7f" * size
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(data)
-    exported = json.loads(run("export", bad).stdout.splitlines()[-1])
-    told = json.loads(run(command, "--json", bad).stdout.splitlines()[-1])
+    exported = json.loads(run("export", bad, *options).stdout.splitlines()[-1])
+    told = json.loads(run(command, "--json", bad, *options).stdout.splitlines()[-1])
     assert told["undecoded"] == exported["undecoded"] > 0
 
 
-def bodies(path: Path) -> list[tuple[int, int]]:
-    """Where the bodies of some Metadata responses lie in the file."""
-    reader = read(path)
+def bodies(path: Path, api: int, given: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the bodies of some responses lie in the file."""
+    reader = read(path, given=given)
     found = []
     for item in reader:
-        if isinstance(item, Exchange) and item.api_key == 3 and item.response is not None:
+        if isinstance(item, Exchange) and item.api_key == api and item.response is not None:
             ((at, size),) = item.response.spans
             found.append((at + 16, size - 16))
     reader.close()
