@@ -18,6 +18,7 @@ from captures.formats.plain import (
     FRAMED,
     IPV4,
     IPV6,
+    LONGEST_LLC,
     TCP,
     TUNNEL_PORTS,
     TUNNELS,
@@ -88,7 +89,7 @@ class LinkLayers:
             self._through_scapy(view, records, link, which, base, rows)
             return
         layer3, protocol = _network_layer(held, link, data, end)
-        odd = _one_of(protocol, FRAMED)
+        odd = _one_of(protocol, FRAMED) | ((protocol > 0) & (protocol <= LONGEST_LLC))
         for ip, family in ((4, IPV4), (6, IPV6)):
             mine = np.flatnonzero((protocol == family) & (layer3 + (20 if ip == 4 else 40) <= end))
             if not len(mine):

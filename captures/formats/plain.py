@@ -12,15 +12,21 @@ MPLS, MPLS_MULTICAST, PPPOE, TRANSPARENT_ETHERNET = 0x8847, 0x8848, 0x8864, 0x65
 UNDER_ETHERNET = TRANSPARENT_ETHERNET
 FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
 """EtherTypes that carry IP one level further down."""
+LONGEST_LLC = 1500
+"""What stands for an EtherType is the length of an LLC frame up to here (IEEE 802.3)."""
+_SNAP = (b"\xaa\xaa\x03\0\0\0", b"\xaa\xaa\x03\0\0\xf8")
+"""LLC and SNAP headers before an EtherType (RFC 1042; IEEE 802.1H between bridges)."""
 TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6 = 0, 43, 44, 51, 60, 135, 139, 140
 TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE, AUTHENTICATION)
 """What may carry IP or, of IPv4, stand before TCP."""
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6)
-VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP = 4789, 8472, 4790, 6081, 6635
-TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP)
+VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U = 4789, 8472, 4790, 6081, 6635, 2152
+TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U)
 GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 5: 0x8847}
 """What VXLAN-GPE calls an EtherType (draft-ietf-nvo3-vxlan-gpe)."""
+GTP_USER_DATA = 0xFF
+"""The type of a GTP-U message that carries a packet."""
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 """Mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
 DEEPEST = 8
@@ -100,6 +106,8 @@ class Plain:
                 step = _mpls(view, at, end)
             elif protocol == PPPOE and at + 8 <= end:
                 step = (at + 8, end, {0x21: IPV4, 0x57: IPV6}.get(_short(view, at + 6), 0))
+            elif 0 < protocol <= LONGEST_LLC and at + 8 <= end and view[at : at + 6] in _SNAP:
+                step = (at + 8, end, _short(view, at + 6))
             if step is None:
                 return
             at, end, protocol = step
@@ -195,6 +203,8 @@ class Plain:
                 return at + 16 + (view[at + 8] & 0x3F) * 4, end, _short(view, at + 10)
             if port == MPLS_IN_UDP:
                 return at + 8, end, MPLS
+            if port == GTP_U:
+                return _gtp(view, at + 8, end)
         return None
 
     def _piece(
@@ -264,6 +274,20 @@ def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) 
         platform = at + 12 <= end and view[at + 11] & 1
         return at + (20 if platform else 12), end, UNDER_ETHERNET
     return at, end, protocol
+
+
+def _gtp(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
+    """Where the user's packet starts (3GPP TS 29.281, chapter 5): behind options and extension headers, if any."""
+    if view[at] >> 4 != 3 or view[at + 1] != GTP_USER_DATA:
+        return None
+    optional, at = view[at] & 7, at + 8
+    if optional:
+        at += 4
+        while at < end and view[at - 1]:
+            if not view[at]:
+                return None
+            at += view[at] * 4
+    return (at, end, {4: IPV4, 6: IPV6}.get(view[at] >> 4, 0)) if at < end else None
 
 
 def _mpls(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:

@@ -15,10 +15,13 @@ from click.testing import CliRunner
 
 from kproxy.cli.export import command
 from tests.captures import files
+from tests.captures.formats import test_link
 from tests.captures.traffic import DATA
 
 pytestmark = pytest.mark.system
 
+AS_OURS = ("--disable-protocol", "dns")
+"""What tshark is told: scapy's UDP comes from the port of DNS."""
 Frame = tuple[int, int, int]
 """API key, correlation id, length."""
 
@@ -86,3 +89,17 @@ def test_the_same_segments_came_again_as_in_tshark(capture: Path, tmp_path: Path
         ours[frozenset((row["client_port"], row["broker_port"]))] += row["retransmissions"] + row["out_of_order"]
     assert theirs
     assert +ours == theirs
+
+
+def test_the_same_segments_in_whatever_they_are_wrapped(tmp_path: Path) -> None:
+    """Each link layer and tunnel that our own tests build: where TCP's payload lies is tshark's to say."""
+    for name, (link, build, _) in test_link.CASES.items():
+        data = files.pcap([(5_000, bytes(build()))], link=link)
+        (ours,) = files.rows(files.segments(data), data)
+        told = subprocess.run(
+            ["tshark", "-r", str(files.write(tmp_path / "capture", data)), "-T", "fields", "-E", "occurrence=l",
+             *AS_OURS, "-e", "tcp.seq_raw", "-e", "tcp.ack_raw", "-e", "tcp.payload"],
+            check=True, capture_output=True, text=True, timeout=60,
+        ).stdout  # fmt: skip
+        seq, ack, payload = told.strip("\n").split("\t")
+        assert (int(seq), int(ack), bytes.fromhex(payload)) == (ours[2], ours[3], ours[6]), name
