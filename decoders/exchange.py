@@ -38,6 +38,8 @@ class Connection:
     client: str
     broker: str
     first_time: int
+    opened: bool | None = None
+    """Whether its beginning (SYN) was seen; None where nobody knows any more, as of an index."""
 
 
 @dataclass(slots=True)

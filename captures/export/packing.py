@@ -18,7 +18,7 @@ _VERSION = 2
 """Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
 _SIDES = tuple(Side)
 _STATUSES = {status.value: status for status in Status}
-_connection = attrgetter("number", "client", "broker", "first_time")
+_connection = attrgetter("number", "client", "broker", "first_time", "opened")
 _frame = attrgetter("side._value_", "stream_offset", "size", "first_time", "time", "at", "spans", "comments", "missing")
 _exchange = attrgetter(
     "number", "connection.number", "api_key", "api_version", "correlation_id", "client_id", "status._value_", "reason",

@@ -54,11 +54,11 @@ class FlowCounter:
         self._files: dict[int, _File] = {}
         self._directions: dict[bytes, list[_Direction]] = {}
         self._talks: dict[int, _Talk] = {}
-        self._disorders: dict[int, Disorder] = {}
+        self._disorders: list[tuple[Connection, Disorder]] = []
 
     def began(self, connection: Connection, tcp: TcpConnection) -> None:
         """Take notice of the TCP connection of a conversation (`Reader`), whose counts go on growing."""
-        self._disorders[id(connection)] = tcp.disorder
+        self._disorders.append((connection, tcp.disorder))
 
     def packets(self, packets: Packets) -> None:
         """Take a batch of packets, each once, in order."""
@@ -97,6 +97,8 @@ class FlowCounter:
 
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows of flows for the connections that were seen; `address` is what they call one of the packets'."""
+        # which of the connections that were read it is says of a redacted one no address
+        disorders = {(one.number, one.first_time): disorder for one, disorder in self._disorders}
         by_flow: dict[int, list[tuple[Connection, Flow]]] = {}
         for connection, flow in seen:
             by_flow.setdefault(flow.id, []).append((connection, flow))
@@ -114,13 +116,13 @@ class FlowCounter:
                     for one in directions.get(number, ())
                     if (index == 0 or one.first >= connection.first_time) and (after is None or one.first < after)
                 ]
-                yield self._flow(connection, flow, mine)
+                disorder = disorders.get((connection.number, connection.first_time), Disorder())
+                yield self._flow(connection, flow, mine, disorder)
 
-    def _flow(self, connection: Connection, flow: Flow, mine: Sequence[_Direction]) -> Row:
+    def _flow(self, connection: Connection, flow: Flow, mine: Sequence[_Direction], disorder: Disorder) -> Row:
         talk = self._talks.get(id(connection), _Talk())
         total = [sum(one.counts[i] for one in mine) for i in range(5)]
         sent = sum(one.counts[1] for one in mine if one.sender == connection.client)
-        disorder = self._disorders.get(id(connection), Disorder())
         return (
             self._capture, flow.id, flow.epoch, connection.number, *flow.client, *flow.broker,
             min((one.first for one in mine), default=connection.first_time),

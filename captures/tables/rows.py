@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from captures.bodies import Bodies
 from captures.tables.keys import Flow, Flows, Key, key
 from captures.tables.places import Named, named
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from decoders.conversation.stream import Side, Source
+from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
 from decoders.frames import codes
 from decoders.jsonform import uuid_json
 from decoders.knowledge import Knowledge
 from decoders.learning import learn_both
-from decoders.problems import Problem
+from decoders.problems import Code, Problem
 from decoders.records.batches import Batch, parse
 from decoders.records.places import PLACES
 from decoders.schema import Definitions
@@ -168,6 +169,18 @@ def problem_rows(key: Key, problems: Sequence[Problem]) -> Iterator[Row]:
         )  # fmt: skip
 
 
+def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
+    """What was odd about the packets of an exchange; `found` says that a frame was found by a search."""
+    frames = [frame for frame in (exchange.request, exchange.response) if frame is not None]
+    told = {
+        "out_of_order": any(first > second for frame in frames for (first, _), (second, _) in pairwise(frame.spans)),
+        "gap_before": found,
+        "midstream": exchange.connection.opened is False,
+        "snaplen_cut": any(problem.code is Code.CUT_BY_SNAPLEN for problem in problems),
+    }
+    return [name for name, holds in told.items() if holds]
+
+
 class Maker:
     """The rows of a reading's items, by table, in the order of the items.
 
@@ -195,6 +208,8 @@ class Maker:
         self._where = where
         self._nodes: dict[tuple[str, int], int] = {}
         self._software: dict[int, str] = {}
+        self._resumed: dict[tuple[int, Side, int], Connection] = {}
+        """Where frames begin that were found by a search, and whose exchange has yet to come."""
 
     def take(self) -> dict[str, list[Row]]:
         """The rows made so far, which are then forgotten here."""
@@ -205,6 +220,8 @@ class Maker:
         """Make the rows of one item; an exchange's key."""
         flow = self.flows.of(item.connection)
         if isinstance(item, StreamProblem):
+            if item.code is Code.RESYNC:
+                self._resumed[id(item.connection), item.side, item.offset + item.size] = item.connection
             self._put("anomalies", [self._anomaly(item, flow)])
             return None
         of = key(self._capture, flow, item)
@@ -283,11 +300,22 @@ class Maker:
             list(dict.fromkeys(row[4] or row[5] for row in topics)),
             status(exchange, bodies),
             exchange.reason,
+            flags(exchange, bodies.problems, found=self._was_found(exchange)),
             [problem.code.value for problem in bodies.problems],
             bodies.problems[0].message if bodies.problems else None,
             *self._place(request),
             *self._place(response),
         )
+
+    def _was_found(self, exchange: Exchange) -> bool:
+        """Whether one of its frames was found by a search."""
+        if not self._resumed:
+            return False
+        frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
+        found = self._resumed.keys() & {(id(exchange.connection), one.side, one.stream_offset) for one in frames}
+        for place in found:
+            del self._resumed[place]
+        return bool(found)
 
     def _api(self, exchange: Exchange) -> str | None:
         if exchange.token:

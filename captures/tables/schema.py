@@ -21,6 +21,13 @@ PARTITIONS: Final = ("capture_date", "capture_hour")
 """Names of the folders' levels: the day as "2026-11-21", the hour as "05"."""
 
 
+_FLAGS = (
+    "`out_of_order`: a frame's packets were captured in another order than its bytes; `gap_before`: bytes that belong "
+    "to no frame stand right before one of its frames; `midstream`: the connection's beginning is not in the capture; "
+    "`snaplen_cut`: the capture holds less of a frame's packets than passed. Packets that came again are in flows alone"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
@@ -112,6 +119,7 @@ EXCHANGES: Final = Table(
         ("topics", "array<string>", "topics in both bodies, each once; by their ids where names are unknown"),
         ("status", "string", "as in the exchange JSON"),
         ("reason", "string", "as in the exchange JSON"),
+        ("flags", "array<string>", _FLAGS),
         ("problems", "array<string>", "codes of what could not be read"),
         ("decode_error", "string", "the first of them in words"),
         ("req_file", "string", "file of the request's first byte"),

@@ -45,7 +45,7 @@ class Conversation:
         limits: Limits | None = None,
         health: Health | None = None,
     ) -> None:
-        self.connection = Connection(0, client, broker, first_time)
+        self.connection = Connection(0, client, broker, first_time, opened)
         self.source = source
         self.definitions = definitions
         self.opened = opened

@@ -49,7 +49,7 @@ class DialectConversation:
         limits: Limits | None = None,
         health: Health | None = None,
     ) -> None:
-        self.connection = Connection(0, client, broker, first_time)
+        self.connection = Connection(0, client, broker, first_time, opened)
         self.source = source
         self.dialect = dialect
         self.limits = limits or Limits()
