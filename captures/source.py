@@ -31,8 +31,14 @@ from captures.stamps import stamp_of
 STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
 LARGEST_STEP: Final = 16 << 20
+_HEAD: Final = 64
+"""Bytes at the beginning of a file by which it is known again: in them is the time of its first packet, or section."""
 REMEMBERED: Final = 32 << 20
 """Decompressed bytes of a seekable file that are kept behind what is viewed: an exchange's bytes lie close together."""
+_OVERWRITTEN: Final = (
+    "was overwritten after it was opened, as tcpdump -W does; to follow such a ring, read a pipe "
+    "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
+)
 _NOTHING = memoryview(b"")
 
 
@@ -55,6 +61,8 @@ class Part:
     """The file is compressed: `view` is empty, `size` counts what is in it, and `FileSource.view` opens it."""
     spool: Spool | None = None
     """What fills `path`."""
+    head: bytes = b""
+    """How the file begins."""
 
 
 class FileSource:
@@ -105,8 +113,10 @@ class FileSource:
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         """Take up what has been appended since; whether there was anything.
 
-        `wait` lets a source that is a stream block until there is. Raises CaptureError where a file has shrunk.
+        `wait` lets a source that is a stream block until there is. Raises CaptureError where a file was overwritten.
         """
+        for one in self.parts:
+            self._refuse_overwritten(one)
         part = next((part for part in self.parts if not part.final), self.parts[-1])
         spool = self._spool_of(part)
         if spool is None:
@@ -219,18 +229,40 @@ class FileSource:
         file = self._files.get(part.path)
         if file is None:
             return False
+        self._refuse_overwritten(part)
         size = os.fstat(file).st_size
         if size == part.size:
             return False
-        if size < part.size:
-            part.view = _NOTHING
-            raise CaptureError(f"the file has shrunk from {part.size} to {size} bytes", part.name, size)
+        if len(part.head) < _HEAD:
+            part.head = os.pread(file, _HEAD, 0)
         try:
             part.view = memoryview(mmap.mmap(file, size, access=mmap.ACCESS_READ))
         except (OSError, ValueError) as error:
             raise CaptureError(f"cannot be mapped: {error}", part.name) from None
         part.size = size
         return True
+
+    def _overwritten(self, part: Part) -> bool:
+        """Whether a file holds something else than was read of it, or less."""
+        file = self._files.get(part.path)
+        if file is None or self._spool_of(part) is not None:
+            return False
+        return os.fstat(file).st_size < part.size or os.pread(file, len(part.head), 0) != part.head
+
+    def _refuse_overwritten(self, part: Part) -> None:
+        if self._overwritten(part):
+            part.view = _NOTHING
+            raise CaptureError(_OVERWRITTEN, part.name)
+
+
+class ViewedSource(FileSource):
+    """Files that another process reads or has read: of one that was overwritten since, its bytes are gone."""
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        i = bisect_right(self._bases, start) - 1
+        if i < 0 or self._overwritten(self.parts[i]):
+            return b""
+        return super().read(start, end)
 
 
 class SeekableSource(FileSource):
@@ -503,7 +535,7 @@ def open_source(
     seekable = _frames(files[0]) if len(files) == 1 else None
     if seekable is not None:
         return SeekableSource(files[0], seekable, spooling, viewed=not ordered)
-    return FileSource(files, spooling)
+    return (ViewedSource if ordered else FileSource)(files, spooling)
 
 
 def _frames(path: Path) -> Frames | None:

@@ -135,6 +135,45 @@ def test_a_ring_that_is_entered_late(tmp_path: Path) -> None:
     assert len(items[0].request.data(reader.source)) == items[0].request.size + 4
 
 
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("again", ["nothing", "less", "more"])
+def test_a_ring_that_is_overwritten_while_it_is_followed(which: int, again: str, tmp_path: Path) -> None:
+    """As tcpdump -W does: what was read stands, and no byte of another packet is taken for what was there."""
+    packets = traffic.packets(traffic.KAFKA_1_1)
+    half = len(packets) // 2
+    paths = [
+        files.write(tmp_path / "ring.pcap0", files.pcap(packets[:half])),
+        files.write(tmp_path / "ring.pcap1", files.pcap(packets[half:])),
+    ]
+    reader = read(paths, follow=True)
+    before = []
+    while not reader.idle:
+        before += reader.poll()
+    assert len(before) > 100
+    seconds = 1_000_000_000
+    later = [(time + seconds, frame) for time, frame in packets]
+    paths[which].write_bytes({"nothing": b"", "less": files.pcap(later[:5]), "more": files.pcap(later)}[again])
+    for _ in range(3):
+        reader.poll()
+    assert reader.finished
+    assert reader.error is not None
+    assert str(reader.error.path) == str(paths[which])
+    assert "tcpdump -W" in reader.error.message
+    reader.close()
+
+
+@pytest.mark.parametrize("again", ["nothing", "more"])
+def test_what_was_overwritten_is_gone_to_who_looks_at_it(again: str, tmp_path: Path) -> None:
+    packets = traffic.packets(traffic.KAFKA_1_1)
+    path = files.write(tmp_path / "ring.pcap0", files.pcap(packets))
+    source = open_source([path], ordered=True)
+    assert source.read(24, 5000) == path.read_bytes()[24:5000]
+    later = [(time + 1_000_000_000, frame) for time, frame in packets]
+    path.write_bytes({"nothing": b"", "more": files.pcap([*later, *later])}[again])
+    assert source.read(24, 5000) == b""
+    source.close()
+
+
 def test_a_pipe_is_followed_and_its_spool_removed(tmp_path: Path) -> None:
     data = traffic.LIBRDKAFKA.read_bytes()
     receiving, sending = os.pipe()
