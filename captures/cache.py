@@ -103,9 +103,10 @@ class Store:
             os.close(folder)
         return True
 
-    def keep(self, entry: str, files: Mapping[str, Path]) -> None:
-        """Link complete files, which nobody writes to any more, into an entry; what cannot be kept is not."""
-        with suppress(OSError):
+    def keep(self, entry: str, files: Mapping[str, Path]) -> str | None:
+        """Link complete files, which nobody writes to any more, into an entry; why not, where they cannot be kept."""
+        why = None
+        try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             half = Path(tempfile.mkdtemp(prefix=_HALF, dir=self._directory))
             try:
@@ -121,7 +122,10 @@ class Store:
                     half.rename(self._directory / entry)
             finally:
                 shutil.rmtree(half, ignore_errors=True)
+        except OSError as error:
+            why = f"{self._directory}: {error.strerror or error}"
         self.trim(self._most, spare=entry)
+        return why
 
     def trim(self, most: int, *, spare: str | None = None) -> None:
         """Remove the entries that were not used for longest until `most` bytes are left."""

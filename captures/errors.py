@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+WARNING: Final = "kproxy: warning: "
+"""What begins a line that a process of ours writes to standard error and that is no reason for its end."""
 
 
 class FormatError(Exception):

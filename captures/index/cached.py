@@ -59,9 +59,9 @@ def _defined(given: str) -> list[Any]:
     return [given, stamp(path)]
 
 
-def keep(name: str, directory: Path) -> None:
-    """Keep the index in this directory, to which nobody writes any more."""
-    store().keep(name, {file: directory / file for file in FILES})
+def keep(name: str, directory: Path) -> str | None:
+    """Keep the index in this directory, to which nobody writes any more; why not, where it cannot be kept."""
+    return store().keep(name, {file: directory / file for file in FILES})
 
 
 def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:

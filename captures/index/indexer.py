@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from captures import reader as captures_reader
-from captures.errors import CaptureError
+from captures.errors import WARNING, CaptureError
 from captures.export.parallel import chunks
 from captures.garbage import few_collections
 from captures.index import cached
@@ -140,15 +140,19 @@ class Indexer:
             self._take(self.reader.finish())
         self._write_meta()
 
-    def keep(self) -> None:
-        """Keep the index for the next time, where that can be the same: all was read, and nothing has changed since."""
+    def keep(self) -> str | None:
+        """Keep the index for the next time, where that can be the same: all was read, and nothing has changed since.
+
+        Why not, where there is no place to keep it.
+        """
         parts, error = self.reader.source.parts, self.reader.error
         if self._began_as is None or any(part.spool is not None and part.spool.entry is None for part in parts):
-            return
+            return None
         if error is not None and error.offset is None:
-            return  # not the capture's fault, so that it may go well another time
+            return None  # not the capture's fault, so that it may go well another time
         if self.reader.finished and self._entry() == self._began_as and isinstance(self.writer, IndexWriter):
-            cached.keep(self._began_as, self.writer.directory)
+            return cached.keep(self._began_as, self.writer.directory)
+        return None
 
     def close(self) -> None:
         if self._makers is not None:
@@ -301,8 +305,8 @@ def run(
             if not indexer.step(wait=indexer.streaming):
                 stopping.wait(POLL_SECONDS)
         if indexer.finished:
-            if keep:
-                indexer.keep()
+            if keep and (why := indexer.keep()) is not None:
+                sys.stderr.write(f"{WARNING}the index is not kept for the next time: {why}\n")
         elif follow or indexer.streaming:
             indexer.stop()
         if indexer.spooled:

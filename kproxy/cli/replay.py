@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from captures.errors import WARNING
 from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.interface import painting, preferences
@@ -290,13 +291,20 @@ class _Index:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        for line in self._lines():
+            if line.startswith(WARNING):
+                settings.warn(line.removeprefix(WARNING))
         if self._process.stderr is not None:
             self._process.stderr.close()
 
     def _said(self) -> str:
-        said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
-        lines = said.decode("utf-8", "replace").strip().splitlines()
+        lines = [line for line in self._lines() if not line.startswith(WARNING)]
         return lines[-1].removeprefix("kproxy: ") if lines else ""
+
+    def _lines(self) -> list[str]:
+        """What the process, which has ended, wrote to standard error since this was asked."""
+        said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
+        return said.decode("utf-8", "replace").strip().splitlines()
 
 
 @contextmanager

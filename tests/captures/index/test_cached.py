@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from captures import cache
-from captures.errors import CaptureError
+from captures.errors import WARNING, CaptureError
 from captures.index import cached
 from captures.index import format as layout
 from captures.index.indexer import run
@@ -182,6 +183,42 @@ def test_a_cut_capture_is_kept_with_what_is_wrong(capture: Path, tmp_path: Path)
     with IndexReader(tmp_path / "again") as index:
         assert index.meta["state"] == "failed"
         assert "cut in a packet" in index.meta["error"]["text"]
+
+
+@pytest.mark.parametrize(("error", "words"), [(errno.ENOSPC, "No space left"), (errno.EROFS, "Read-only")])
+def test_one_that_cannot_be_kept_is_made_and_said(
+    error: int,
+    words: str,
+    capture: Path,
+    tmp_path: Path,
+    own_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_arguments: object, **_more: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        indexed(capture, tmp_path / "made")
+    assert len(rows(tmp_path / "made")) > 100
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"{WARNING}the index is not kept")
+    assert words in line
+    assert not list((own_cache / "indexes").iterdir())
+    indexed(capture, tmp_path / "again")
+    assert not capfd.readouterr().err
+    assert lent(capture, tmp_path / "kept")
+
+
+def test_where_there_may_be_no_cache_the_index_is_made_all_the_same(
+    capture: Path, tmp_path: Path, own_cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own_cache.parent.mkdir()
+    own_cache.write_bytes(b"a file where the directory should be")
+    indexed(capture, tmp_path / "made")
+    assert len(rows(tmp_path / "made")) > 100
+    assert "is not kept for the next time" in capfd.readouterr().err
 
 
 def test_several_at_once(capture: Path, tmp_path: Path) -> None:
