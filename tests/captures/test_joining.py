@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from captures import joining
 from captures.errors import CaptureError
 from captures.joining import JoinedSource, Span, overlapping
 from captures.reader import read
 from captures.source import open_source
+from captures.spool import Spool
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic
@@ -141,3 +145,51 @@ def test_the_output_is_none_of_what_was_merged(tmp_path: Path) -> None:
     assert result.exit_code == Exit.USAGE
     assert "is the capture that is read" in result.stderr
     assert paths[1].read_bytes() == before
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_what_was_merged_is_kept_as_long_as_its_files_are_the_same(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = [files.write(tmp_path / f"{each}.pcap", files.pcap(taken[each::2])) for each in range(2)]
+
+    def spool() -> Spool:
+        source = open_source(paths)
+        (part,) = source.parts
+        assert part.spool is not None
+        same(traffic.lines(read(source)))
+        source.close()
+        return part.spool
+
+    assert [spool().lent for _ in range(2)] == [False, True]
+    data, status = bytearray(paths[1].read_bytes()), paths[1].stat()
+    data[len(data) // 2] ^= 0xFF
+
+    def change() -> None:
+        other = files.write(tmp_path / "other", bytes(data))
+        other.replace(paths[1])
+        os.utime(paths[1], ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    if moment == "before":
+        change()
+        source = open_source(paths)
+        assert source.parts[0].spool is not None
+        assert not source.parts[0].spool.lent
+        source.close()
+        return
+    # what the old files hold must not be taken for what the new ones do
+    which = joining.overlapping
+
+    def changed(spans: Sequence[Span]) -> list[list[Span]]:
+        change()
+        return which(spans)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    with monkeypatch.context() as patched:
+        patched.setattr(joining, "overlapping", changed)
+        open_source(paths).close()
+    source = open_source(paths)
+    assert source.parts[0].spool is not None
+    assert not source.parts[0].spool.lent
+    source.close()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from captures.errors import CaptureError
-from captures.packed import Unpacked
+from captures.packed import LARGEST, Unpacked, packed_size
 from captures.spool import MARGIN
 
 DATA = bytes(range(256)) * 400
@@ -34,3 +36,32 @@ def test_no_more_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
     with pytest.raises(CaptureError, match="--spool-dir"):
         Unpacked(lambda: tmp_path, len(DATA)).view(path, len(DATA))
+
+
+def test_no_more_than_a_file_says(tmp_path: Path) -> None:
+    """A header may lie: what comes is counted, and nothing of it is believed."""
+    path = tmp_path / "seg-00000001-20261121T183638Z.pcapng.zst"
+    for told in (len(DATA) - 1, len(DATA) + 1):
+        held = zstandard.ZstdCompressor(write_content_size=False).compress(DATA)
+        path.write_bytes(lying(held, told))
+        assert packed_size(path) == told
+        with pytest.raises(CaptureError, match="cannot be decompressed"):
+            Unpacked(lambda: tmp_path, 1 << 30).view(path, told)
+    path.write_bytes(zstandard.ZstdCompressor().compress(random.Random(1).randbytes(500_000))[:200_000])
+    with pytest.raises(CaptureError, match="its header says 500000 bytes"):
+        Unpacked(lambda: tmp_path, 1 << 30).view(path, 500_000)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("told", [LARGEST + 1, 1 << 63])
+def test_what_no_segment_holds_is_not_believed(told: int, tmp_path: Path) -> None:
+    path = tmp_path / "seg-00000001-20261121T183638Z.pcapng.zst"
+    path.write_bytes(lying(zstandard.ZstdCompressor(write_content_size=False).compress(DATA), told))
+    with pytest.raises(CaptureError, match="how long it is"):
+        packed_size(path)
+
+
+def lying(frame: bytes, told: int) -> bytes:
+    """A zstd frame (RFC 8878, 3.1.1.1) that says of itself another size, in eight bytes."""
+    assert frame[4] & 0b1110_0011 == 0, "no size, no dictionary, not in one segment"
+    return frame[:4] + bytes([frame[4] | 0b1100_0000]) + frame[5:6] + struct.pack("<Q", told) + frame[6:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import struct
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,11 +24,16 @@ from captures.reader import read
 from captures.seekable import FOOTER, HEADER, MAGIC, SKIPPED, Frames, frames
 from captures.source import SeekableSource, open_source
 from captures.spool import Spooling
+from kproxy.cli.main import main
 from tests.captures import traffic
 
 DATA = traffic.KAFKA_1_1.read_bytes()
 PYZSTD = traffic.KAFKA_1_1.with_name("kafka-1.1.1.seekable.pcap.zst")
 """The same, in frames of 40,000 bytes, as pyzstd's SeekableZstdFile wrote it."""
+
+
+NO_HOSTS = ("exchange", "api", "api_version", "correlation_id", "status", "latency_ms", "error_codes", "packets")
+"""Members of lines that say nothing of hosts."""
 
 
 def packed(data: bytes, cuts: list[int], *, checksums: bool = False) -> bytes:
@@ -161,6 +168,22 @@ def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytes
     os.close(waiting)
     os.close(go)
     source.close()
+
+
+def test_what_is_read_twice_is_there_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts are all learnt before any is written."""
+    monkeypatch.setattr(spool, "STEP", 1)
+    monkeypatch.setattr("captures.source.REMEMBERED", 0)
+    monkeypatch.setattr("captures.source.FIRST_STEP", 1)
+    lines = []
+    for capture in (PYZSTD, traffic.KAFKA_1_1):
+        result = CliRunner().invoke(main, ["export", str(capture), "--redact", "hosts", "--spool-dir", str(tmp_path)])
+        assert result.exit_code == 0, result.stderr
+        lines.append([json.loads(line) for line in result.stdout.splitlines()])
+    seekable_lines, plain_lines = lines
+    for one, other in zip(seekable_lines, plain_lines, strict=True):
+        assert [one.get(name) for name in NO_HOSTS] == [other.get(name) for name in NO_HOSTS]
+    assert len(plain_lines) > 100
 
 
 def test_damage_ends_the_reading_where_it_is(tmp_path: Path) -> None:

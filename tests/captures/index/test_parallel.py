@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 from pathlib import Path
@@ -11,10 +12,14 @@ import pytest
 from bench.summary import BASE
 from captures import reader as captures_reader
 from captures.export import parallel
+from captures.index.block import Block
 from captures.index.indexer import Indexer
+from captures.index.parallel import RowMakers
 from captures.index.reader import IndexReader
 from captures.index.summary import Summariser, Summary
 from decoders.exchange import Exchange
+from decoders.knowledge import Fact, Knowledge
+from decoders.learning import learn
 from tests.captures import files, traffic
 from tests.support.multiply import multiply
 
@@ -66,6 +71,41 @@ def test_processes_make_the_same_index(kind: str, tmp_path: Path) -> None:
     assert len(alone) > 100
     for jobs in (1, 3):
         assert indexed(captures, tmp_path / str(jobs), jobs) == alone
+
+
+def test_what_a_process_was_told_is_known_where_it_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of topics, which the messages that it left only have the ids of."""
+    reader = captures_reader.read(traffic.LIBRDKAFKA)
+    exchanges = [item for batch in reader.batches() for item in batch if isinstance(item, Exchange)]
+    facts: list[tuple[Fact, str, str]] = []
+    knowledge = Knowledge(lambda *fact: facts.append(fact))
+    for exchange in exchanges:
+        learn(exchange, reader.source, reader.definitions, knowledge)
+    fetches = [exchange for exchange in exchanges if exchange.api_key == 1]
+    here, summary_of, last = os.getpid(), Summariser.of, fetches[-1].number
+
+    def of(self: Summariser, exchange: Exchange) -> Summary:
+        if os.getpid() != here and exchange.number == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return summary_of(self, exchange)
+
+    monkeypatch.setattr(Summariser, "of", of)
+    makers = RowMakers(reader.source, reader.definitions, 1, Knowledge())
+    for fact in facts:
+        makers.tell(*fact)
+    # the process is told all with the first of these, and dies of the last
+    made = [block for chunk in (exchanges[:9], fetches) for block, _ in makers.deal(chunk)]
+    made += [block for block, _ in makers.rest()]
+    makers.close()
+    summaries = Summariser(reader.source, reader.definitions)
+    for fact in facts:
+        summaries.knowledge.take(*fact)
+    alone = [Block(), Block()]
+    for block, chunk in zip(alone, (exchanges[:9], fetches), strict=True):
+        for exchange in chunk:
+            block.add(exchange, summaries.of(exchange))
+    assert [marshal.loads(block.pack()) for block in made] == [marshal.loads(block.pack()) for block in alone]
+    reader.close()
 
 
 def test_rows_are_made_elsewhere_and_where_that_fails_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

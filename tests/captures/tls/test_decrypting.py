@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import random
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pytest
+import zstandard
 
 from captures.formats.pcapng_writer import ACK, SYN, Direction
 from captures.reader import read
 from captures.tls.keylog import parse
 from captures.tls.session import CLIENT, SERVER, Session
 from tests.captures import files, traffic
+from tests.captures import test_seekable as seekable
 from tests.captures.tls.wire import MSS, START, Wire
 from tests.support.certificates import TestCa
 
@@ -97,6 +101,14 @@ def expected(said: Said, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     assert len(found) > 20
     return found
 
+
+PACKERS = (
+    gzip.compress,
+    lzma.compress,
+    lz4.frame.compress,
+    zstandard.compress,
+    lambda data: seekable.packed(data, [*range(100_000, len(data), 100_000)]),
+)
 
 KINDS: dict[str, dict[str, Any]] = {
     "1.3": {"version": ssl.TLSVersion.TLSv1_3},
@@ -194,8 +206,11 @@ def test_secrets_in_the_capture(
         blocks = [files.enhanced(0, time // 1000, data) for time, data in share]
         return b"".join([files.section(), secrets, files.interface(101), *blocks])
 
-    path = files.write(tmp_path / "a.pcapng.gz", gzip.compress(pcapng(packets)))
-    assert plain(traffic.exported(path)) == expected
+    # more than is unpacked at first, so that the secrets end in what comes later
+    log += b"".join(b"# %s\n" % random.Random(each).randbytes(500).hex().encode() for each in range(2000))
+    for pack in PACKERS:
+        path = files.write(tmp_path / "a.packed", pack(pcapng(packets)))
+        assert plain(traffic.exported(path)) == expected, pack
     halves = [files.write(tmp_path / name, pcapng(packets[i::2])) for i, name in enumerate("ab")]
     assert plain(traffic.lines(read(halves))) == expected
 
