@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from decoders.filters import bodies
+from decoders.filters import bodies, habits
 from decoders.filters.bodies import BadPath
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
 from decoders.filters.fields import (
@@ -313,13 +313,14 @@ class _Parser:
             self._after = [*_operators(field), *([] if each else self._joins())]
             return field
         if others and token.end == self._length:
-            raise _Stop(Status.UNFINISHED, (token.start, token.end), f"{token.value!r}: a field?", others, token.start)
-        near = nearest(token.value, BY_NAME)
-        hint = f"; did you mean {near}?" if near else "; api, topic, error, latency and request.body.… are some"
+            comparison = habits.comparison_with(token.value)
+            message = f"{token.value!r}: a field?" + (f" or {comparison}" if comparison else "")
+            raise _Stop(Status.UNFINISHED, (token.start, token.end), message, others, token.start)
+        hint = habits.instead_of_field(token.value) or "api, topic, error, latency and request.body.… are some"
         raise _Stop(
             Status.ERROR,
             (token.start, token.end),
-            f"unknown field {token.value!r}{hint}",
+            f"unknown field {token.value!r}; {hint}",
             _operands(self._saved),
             token.start,
         )
@@ -350,10 +351,11 @@ class _Parser:
                 text = f"{text}; {shown[0]} is one of them"
             raise _Stop(Status.ERROR, (before.start, before.end), text, _members(shown), before.start)
         if operator.value not in field.operators:
+            message = f"{field.name} takes {' '.join(field.operators)}, not {operator.value}"
             raise _Stop(
                 Status.ERROR,
                 (operator.start, operator.end),
-                f"{field.name} takes {' '.join(field.operators)}, not {operator.value}",
+                self._hint(self._token) or message,
                 _operators(field),
                 operator.start,
             )
@@ -434,6 +436,14 @@ class _Parser:
             return None
         if token.kind is Kind.WORD and re.fullmatch(r"[0-9.]+", before.value) and token.value in _UNITS:
             return f"a number and its unit stand together: {before.value}{token.value}"
+        if token.value == ">" and before.value == "<" and before.end == token.start:
+            return "'<>' is no operator; write !="
+        if token.value == "(" and before.value in PREFIXES:
+            return f"{before.value} takes no parentheses: {before.value} response.body.topics[].errorCode"
+        if token.value[:1] in {"[", "{"} and before.value == "in":
+            return f"in takes its values in parentheses: in ({token.value.strip('[]{}')}, …)"
+        if token.kind is Kind.WORD and (meant := habits.instead_of_operator(token.value, before.value)) is not None:
+            return meant
         has = self._next > 1 and self._tokens[self._next - 2].value == HAS
         if has and token.value in BY_SYMBOL:
             return f"has asks whether {before.value} is there; leave it out to compare"

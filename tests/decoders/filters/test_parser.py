@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders.exchange import Status as ExchangeStatus
-from decoders.filters import Status, bodies, complete, parse
+from decoders.filters import Status, bodies, complete, habits, parse
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES, Field, Type
+from decoders.filters.fields import BY_NAME, FIELDS, KEYWORDS, OPERATORS, PREFIXES, Field, Type
 from decoders.filters.values import BadLiteral, Value, choices, duration, moment, size, time
 
 TEXTS = st.text(max_size=12)
@@ -176,6 +176,28 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ("response.body.throttleTimeMs.x == 3", Status.ERROR, "throttleTimeMs has no fields of its own", "x"),
         ("response.body.topics[].errorCode == NOT_LEDER or api", Status.ERROR, "did you mean NOT_LEADER_OR_FOLLOWER?",
          "NOT_LEDER"),
+        ("duration > 3ms", Status.ERROR, "unknown field 'duration'; did you mean latency?", "duration"),
+        ("host == a", Status.ERROR, "did you mean client or broker?", "host"),
+        ("kafka.api_key == 1", Status.ERROR, "did you mean api?", "kafka.api_key"),
+        ("partition == 3", Status.ERROR, "a path such as response.body", "partition"),
+        ("Fetch", Status.UNFINISHED, "'Fetch': a field? or api == Fetch", "Fetch"),
+        ("Metadata and error", Status.ERROR, "write api == Metadata", "Metadata"),
+        ("UNKNOWN_TOPIC_ID", Status.ERROR, "write error == UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_ID"),
+        ("body.topics == a", Status.ERROR, "write request.body.topics or response.body.topics", "body.topics"),
+        ("has resposne.body.x", Status.ERROR, "did you mean response.body.x?", "resposne.body.x"),
+        ("topic:a b", Status.ERROR, "write topic == a", "topic:a"),
+        ('topic:"a b"', Status.ERROR, "write topic == …", "topic:"),
+        ("5 > latency", Status.ERROR, "a comparison begins with its field", "5"),
+        ("NOT api == Fetch", Status.ERROR, "write not, in small letters", "NOT"),
+        ("api AND error", Status.ERROR, "write and, in small letters", "AND"),
+        ("api is Fetch", Status.ERROR, "'is' is no operator; write ==", "is"),
+        ("topic matches a", Status.ERROR, "'matches' is no operator; write ~", "matches"),
+        ("topic startswith a", Status.ERROR, 'write topic ~ "^…"', "startswith"),
+        ("latency between 1 and 2", Status.ERROR, "write latency >= … and latency <= …", "between"),
+        ("topic <> a", Status.ERROR, "'<>' is no operator; write !=", "<"),
+        ("latency <> 3", Status.ERROR, "'<>' is no operator; write !=", ">"),
+        ("api in [Fetch]", Status.ERROR, "in takes its values in parentheses: in (Fetch, …)", "[Fetch]"),
+        ("any(topic == a)", Status.ERROR, "any takes no parentheses", "("),
         ("(" * 200 + "api" + ")" * 200, Status.ERROR, "nested deeper than 100", "("),
     ],
 )  # fmt: skip
@@ -184,6 +206,14 @@ def test_what_is_wrong_is_said_and_where(text: str, status: Status, message: str
     assert result.status is status
     assert message in result.message
     assert text[result.span[0] : result.span[1]] == bad
+
+
+def test_what_fields_are_called_elsewhere_is_no_field_and_what_is_said_is_one() -> None:
+    for elsewhere, ours in habits.FIELDS.items():
+        assert elsewhere not in BY_NAME
+        assert elsewhere == elsewhere.casefold()
+        for name in ours.removeprefix("a path such as ").split(" or "):
+            assert parse(f"has {name}").status is Status.OK, name
 
 
 @pytest.mark.parametrize(
