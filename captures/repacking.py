@@ -69,16 +69,16 @@ class Packets:
         before = self.dropped
         while True:
             view = self._source.view(part)
+            ended = part.final or self._source.parts[-1] is not part
             if walker is None:
-                ended = part.final or self._source.parts[-1] is not part
                 walker = detect.walker(view, whole=ended)
             records = None if walker is None else walker.walk(view, _BATCH)
             if records is not None and walker is not None:
                 self.dropped = before + walker.dropped
                 yield from self._packets(view, records, part.base)
+            elif ended:
+                break
             elif not self._source.grow(wait=True):
-                if part.final or self._source.parts[-1] is not part:
-                    break
                 part.final = True
         if error := detect.cut(walker, part.size):
             raise error

@@ -333,7 +333,7 @@ class RingSource(FileSource):
         self._first = self._began() if live else 0
         self._take_segments()
         if not self.parts:
-            raise CaptureError("a directory without recording segments (seg-000001.pcapng)", directory)
+            raise CaptureError("a directory without recording segments; captures in it are given by name", directory)
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._bases, start) - 1

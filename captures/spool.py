@@ -191,7 +191,10 @@ class Spool:
         free = _free(place)
         if free >= wanted + MARGIN:
             return None
-        return f"cannot be spooled to {place}: of {free} free bytes {MARGIN} stay free (--spool-dir)"
+        from captures.export.text import size_text
+
+        room = f"{size_text(free)}B are free there, {size_text(MARGIN)}B of which must stay so"
+        return f"cannot be spooled to {place}: {room} (--spool-dir)"
 
     # --- the file ---------------------------------------------------------------------------------------------------
 

@@ -133,7 +133,8 @@ class LazyGroup(click.Group, settings.LazyMarker):
             if error.errno not in OUTPUT_ERRORS:
                 return _unexpected(error)
             _drop_stdout()
-            _show(Failure(f"{error.filename or 'the output'}: {error.strerror}"), Exit.USAGE)
+            # not its own words, which of a library may be any
+            _show(Failure(f"{error.filename or 'the output'}: {os.strerror(error.errno)}"), Exit.USAGE)
             return Exit.USAGE
         except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is our bug)
             return _unexpected(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,22 +31,40 @@ def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
             return
 
 
-def tell(reader: Reader, selection: Selection, objects: Objects, text: Callable[[Objects], Iterable[str]]) -> None:
+def tell(
+    reader: Reader, selection: Selection, what: str, objects: Objects, text: Callable[[Objects], Iterable[str]]
+) -> None:
     """Print what the exchanges of a reading came to as `text`, or with --json as one object a line, its health last.
 
+    `what` is the name of one object, for who is shown none.
     Raises CaptureError after that where the capture could not be read to its end.
     """
+    shown_any = False
+
+    def told() -> Objects:
+        nonlocal shown_any
+        for one in objects:
+            shown_any = True
+            yield one
+
     if settings.current().json:
         from decoders.exchange_json import health_json
 
-        for line in (*objects, health_json(reader.health)):
+        for line in chain(told(), [health_json(reader.health)]):
             click.echo(json.dumps(line))
     else:
-        for shown in text(objects):
+        for shown in text(told()):
             click.echo(shown)
+    if selection.taken and not shown_any:
+        settings.warn(f"no exchange tells of a {what}")
+    say_nothing_found(reader, selection)
+    conclude(reader, selection, health=not settings.current().json)
+
+
+def say_nothing_found(reader: Reader, selection: Selection) -> None:
+    """Say on standard error that there was no exchange, where there was none."""
     if not selection.taken and reader.error is None:
         settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
-    conclude(reader, selection, health=not settings.current().json)
 
 
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:

@@ -87,7 +87,7 @@ def command(
     with closing(reader):
         for exchange in readings.exchanges(reader, selection):
             stats.add(exchange, reader.source)
-    readings.tell(reader, selection, (line.to_json(by) for line in stats.lines()), partial(text, by=by))
+    readings.tell(reader, selection, by, (line.to_json(by) for line in stats.lines()), partial(text, by=by))
 
 
 def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:

@@ -130,4 +130,4 @@ def _show(
     with closing(reader):
         for exchange in readings.exchanges(reader, selection):
             views.add(exchange)
-    readings.tell(reader, selection, getattr(views, view).lines(), partial(view_text, view))
+    readings.tell(reader, selection, view.removesuffix("s"), getattr(views, view).lines(), partial(view_text, view))

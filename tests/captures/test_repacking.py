@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -115,6 +116,19 @@ def test_a_cut_capture_is_merged_as_far_as_it_goes(tmp_path: Path) -> None:
     result = run("merge", cut, "-o", out)
     assert result.exit_code == Exit.INPUT
     assert len(packets(out)) > 100
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("command", [("merge", "-o", "out.pcapng"), ("split", "--time", "1s", "-o", "out")])
+def test_an_empty_file_is_said_to_be_empty(
+    command: tuple[str, ...], packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = files.write(tmp_path / "empty", gzip.compress(b"") if packed else b"")
+    result = run(*command, path)
+    assert result.exit_code == Exit.INPUT
+    assert "is empty" in result.stderr
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result
         (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
         (BrokenPipeError(), Exit.PIPE, ""),
         (OSError(errno.ENOSPC, "No space left on device"), Exit.USAGE, "kproxy: the output: No space left on device"),
+        (
+            OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28]"),
+            Exit.USAGE,
+            "kproxy: the output: No space left on device",
+        ),
         (click.exceptions.Exit(Exit.CONDITION), Exit.CONDITION, ""),
     ],
 )

@@ -11,6 +11,7 @@ from captures.reader import read
 from decoders.exchange import Exchange
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from tests.captures import files
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 OLD, NEW = CAPTURES / "kafka-1.1.1.pcap", CAPTURES / "kafka-4.4.0-librdkafka.pcap"
@@ -115,3 +116,20 @@ def bodies(path: Path, api: int, given: Sequence[str]) -> list[tuple[int, int]]:
             found.append((at + 16, size - 16))
     reader.close()
     return found[:3]
+
+
+@pytest.mark.parametrize(("command", "what"), [("groups", "group"), ("txns", "transaction")])
+def test_where_there_is_none_that_is_said(command: str, what: str) -> None:
+    result = run(command, CAPTURES / "kafka-0.8.2.2.pcap")
+    assert result.exit_code == Exit.OK
+    assert result.stdout == ""
+    assert result.stderr == f"kproxy: warning: no exchange tells of a {what}\n"
+    assert "no exchange tells" not in run(command, NEW).stderr
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "stats", "replay"])
+def test_a_capture_without_packets(command: str, tmp_path: Path) -> None:
+    empty = files.write(tmp_path / "empty.pcapng", files.section() + files.interface())
+    result = run(command, empty)
+    assert result.exit_code == Exit.OK
+    assert result.stderr == "kproxy: warning: no Kafka exchange\n"
