@@ -107,7 +107,7 @@ class Spool:
                 raise CaptureError(short, name)
             self._hold(_create)
         except OSError as error:
-            raise CaptureError(f"cannot be spooled to {place}: {error.strerror}", self.name) from None
+            raise CaptureError(f"cannot be spooled to {place}: {error.strerror} (--spool-dir)", self.name) from None
 
     def take(self, least: int = 1) -> None:
         """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""

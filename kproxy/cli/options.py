@@ -214,7 +214,8 @@ captured = click.argument(
     nargs=-1,
     required=True,
     metavar="CAPTURE...",
-    type=click.Path(path_type=pathlib.Path, allow_dash=True),
+    # who opens it says why it cannot be
+    type=click.Path(path_type=pathlib.Path, allow_dash=True, readable=False),
 )
 """The captures that a command reads, as `captures`: paths, "-" for standard input."""
 porting = click.option(

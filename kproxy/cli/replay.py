@@ -326,7 +326,10 @@ def _indexed(
 
     if not any(str(path) == "-" for path in captures):
         check(captures)  # what cannot be opened is told before the screen is taken
-    parent = scratch.new(scratch.cache_dir(), "replay")
+    try:
+        parent = scratch.new(scratch.cache_dir(), "replay")
+    except OSError:
+        parent = scratch.new(scratch.temporary(), "replay")
     held = scratch.hold(parent)
     directory = parent / "index"
     only = str(ports) if ports else None

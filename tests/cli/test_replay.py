@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import json
@@ -229,3 +230,32 @@ def test_a_capture_that_was_indexed_is_not_read_again(tmp_path: Path, environmen
     assert len(rows) == 1
     spool = tmp_path / "cache" / "kproxy" / "spool"
     assert sorted(path.name for path in spool.rglob("*") if path.is_file()) == ["capture", "sizes.json"]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "cache").write_bytes(b"a file where the directory should be")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    terminal = Terminal("replay", str(CAPTURE), environment=environment | {"TMPDIR": str(temporary)})
+    terminal.wait_for("154 ex")
+    terminal.press("Q")
+    terminal.wait_for("the index is not kept for the next time")
+    assert terminal.end() == 0
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("command", ["replay", "export", "stats", "topics"])
+def test_a_capture_that_may_not_be_read(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(CAPTURE.read_bytes())
+    opened = os.open
+
+    def refuse(name: object, *arguments: object, **more: object) -> int:
+        if str(name) == str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(name, *arguments, **more)  # type: ignore[arg-type]  # as given
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "access", lambda name, mode, **_: str(name) != str(path) or mode == os.F_OK)
+    result = CliRunner().invoke(main, [command, str(path)])
+    assert (result.exit_code, result.stderr) == (Exit.INPUT, f"kproxy: {path}: Permission denied\n")
