@@ -196,6 +196,11 @@ def managed(tshark: list[str], place: Path, copies: int) -> None:
     print(f"tshark manages {(total - warned) * copies} frames of {total * copies}")
 
 
+def installed() -> dict[str, str]:
+    """The environment in which modules are compiled once, as an installation has them, and not at every start."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Screen:
     """`kproxy replay` in a terminal while the block lasts, with a cache of its own in `home`."""
 
@@ -208,7 +213,7 @@ class Screen:
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
-            env={**os.environ, "TERM": "xterm-256color", "XDG_CACHE_HOME": str(home)},
+            env={**installed(), "TERM": "xterm-256color", "XDG_CACHE_HOME": str(home)},
             start_new_session=True,
         )
         os.close(terminal)

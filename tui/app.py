@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.filter import LineFilter
@@ -16,18 +16,16 @@ from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.clipboard import copy
-from tui.health import Health
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
-from tui.screens.records import RecordsScreen
-from tui.screens.stats import StatsScreen
-from tui.screens.tabbed import TabbedScreen
-from tui.screens.views import AnalysisScreen, HealthScreen
 from tui.themes import THEMES, ThemeFilter
-from tui.viewing import Viewers
+
+if TYPE_CHECKING:
+    from tui.screens.tabbed import TabbedScreen
+    from tui.viewing import Viewers
 
 
 class KproxyApp(App[bool]):
@@ -124,7 +122,7 @@ class KproxyApp(App[bool]):
 
     def go(self, name: str) -> None:
         """Show a screen of tui.actions.SCREENS; each keeps its cursor and what is folded."""
-        if self.screen is not self.main and not isinstance(self.screen, TabbedScreen):
+        if self.screen is not self.main and self.screen not in self._views.values():
             return
         if name == "exchanges":
             if self.screen is not self.main:
@@ -151,13 +149,23 @@ class KproxyApp(App[bool]):
     def _view(self, name: str) -> TabbedScreen:
         view = self._views.get(name)
         if view is None:
+            # imported once somebody looks: the list is painted before
             if name == "health":
+                from tui.health import Health
+                from tui.screens.views import HealthScreen
+
                 view = HealthScreen(name, self._cells, self._captions, Health(self._captions, self._live))
             elif name == "records":
+                from tui.screens.records import RecordsScreen
+
                 view = RecordsScreen(name, self._cells, self._captions, self.main)
             elif name == "stats":
+                from tui.screens.stats import StatsScreen
+
                 view = StatsScreen(name, self._cells, self._captions, self.analysis)
             else:
+                from tui.screens.views import AnalysisScreen
+
                 view = AnalysisScreen(name, self._cells, self._captions, self.analysis)
             self._views[name] = view
             # an installed screen lives on when another one is shown

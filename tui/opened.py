@@ -11,7 +11,6 @@ from captures.index.reader import Detail, IndexReader
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
-from decoders.records.places import ENVELOPE, PLACES, Place, places
 from decoders.schema import Definitions
 from decoders.view import View
 from tui.records import RecordLines
@@ -19,6 +18,7 @@ from tui.records import RecordLines
 if TYPE_CHECKING:
     from captures.source import FileSource
     from decoders.meanings.remarks import Remark
+    from decoders.records.places import Place
     from decoders.tree import Node
 
 Ranges = list[tuple[int, int]]
@@ -137,6 +137,8 @@ class Opener:
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
         """The records fields of an exchange, with what its other half says of them; none where it carries none."""
+        from decoders.records.places import ENVELOPE, PLACES, places
+
         if row.protocol or row.api_key not in {*PLACES, ENVELOPE} or row.state == State.ORPHAN_RESPONSE:
             return []
         from decoders import message
@@ -151,6 +153,8 @@ class Opener:
 
     def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
         """The records of an exchange, not read yet; or what to say where there are none."""
+        from decoders.records.places import ENVELOPE, PLACES
+
         if row.protocol or row.api_key not in {*PLACES, ENVELOPE}:
             return None, "no message of this API carries records"
         lists = PLACES.get(row.api_key)

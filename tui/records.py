@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.records import control, skipped
-from decoders.records.partition import PartitionRecords
+from decoders.records import skipped
 from decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ def _read(places: Iterable[Place], view: View) -> Iterator[Line]:
 
 def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator[Line]:
     """The records of one partition, and what is wrong with their batches."""
+    from decoders.records.partition import PartitionRecords
+
     found = PartitionRecords(place, view)
 
     def said(text: str, severity: str = "") -> TextLine:
@@ -166,5 +167,7 @@ def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator
 
 
 def _kind(record: Record) -> str:
+    from decoders.records import control
+
     number = control.type_of(record[2])
     return "?" if number is None else control.type_name(number)

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from captures.export.oneline import RESULTS, api_text
-from captures.export.text import latency_text, size_text
+from captures.export.text import RESULTS, api_text, latency_text, size_text
 from captures.index import format as layout
 from captures.index.format import Flag, Row, State
 from captures.index.reader import IndexReader
-from decoders.frames import error_name
 from decoders.schema import Definitions, errors
 from tui.times import Times, of_day
 
@@ -129,6 +127,8 @@ class RowText:
     def error(self, row: Row) -> str:
         """The first error's name as the release of the exchange meant it."""
         key = None if row.api_key == layout.NO_NUMBER else row.api_key
+        from decoders.frames import error_name
+
         return error_name(row.error, key, row.api_version, self._definitions, self._index.protocol(row))
 
     def time_of_day(self, nanoseconds: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.export import Reading
-from captures.export.text import escape, latency_text, size_text
+from captures.export.text import RESULTS, api_text, escape, latency_text, size_text
 from captures.index.format import Flag
 from captures.index.summary import Summariser, Summary
 from decoders.conversation.comments import CHANGED
@@ -18,35 +18,6 @@ from decoders.exchange_json import timestamp
 from decoders.frames import error_name
 from decoders.knowledge import Knowledge
 from decoders.schema import Definitions
-
-RESULTS: dict[Status, str] = {
-    Status.WAITING: "waiting",
-    Status.OK: "ok",
-    Status.NO_REPLY_EXPECTED: "no reply due",
-    Status.NO_RESPONSE: "no response",
-    Status.ORPHAN_RESPONSE: "no request",
-    Status.UNDECODABLE: "undecoded",
-    Status.CUT: "cut",
-    Status.TLS: "TLS",
-}
-"""What became of an exchange, in a word or two."""
-
-
-def api_text(
-    definitions: Definitions,
-    key: int | None,
-    version: int | None,
-    *,
-    token: bool = False,
-    protocol: str | None = None,
-) -> str:
-    """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)" where no request was seen."""
-    if token:
-        return "SaslToken"
-    if key is None:
-        return "(unmatched)"
-    name = definitions.api_name(key, protocol) or f"Key {key}"
-    return name if version is None else f"{name} v{version}"
 
 
 def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:

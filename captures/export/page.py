@@ -7,8 +7,8 @@ from html import escape as html_escape
 
 from captures.export import Reading
 from captures.export.nodes import Style, hex_lines, title
-from captures.export.oneline import RESULTS, api_text, health_note
-from captures.export.text import escape, latency_text
+from captures.export.oneline import health_note
+from captures.export.text import RESULTS, api_text, escape, latency_text
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem

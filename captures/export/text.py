@@ -1,8 +1,13 @@
-"""Text from the wire made harmless: no terminal obeys it, no line ends early, no direction changes."""
+"""Words for exchanges, and text from the wire made harmless: no terminal obeys it, no line ends early, no direction
+changes.
+"""
 
 from __future__ import annotations
 
 import re
+
+from decoders.exchange import Status
+from decoders.schema import Definitions
 
 _UNSAFE = re.compile(
     "["
@@ -57,3 +62,33 @@ def _spell(match: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+RESULTS: dict[Status, str] = {
+    Status.WAITING: "waiting",
+    Status.OK: "ok",
+    Status.NO_REPLY_EXPECTED: "no reply due",
+    Status.NO_RESPONSE: "no response",
+    Status.ORPHAN_RESPONSE: "no request",
+    Status.UNDECODABLE: "undecoded",
+    Status.CUT: "cut",
+    Status.TLS: "TLS",
+}
+"""What became of an exchange, in a word or two."""
+
+
+def api_text(
+    definitions: Definitions,
+    key: int | None,
+    version: int | None,
+    *,
+    token: bool = False,
+    protocol: str | None = None,
+) -> str:
+    """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)" where no request was seen."""
+    if token:
+        return "SaslToken"
+    if key is None:
+        return "(unmatched)"
+    name = definitions.api_name(key, protocol) or f"Key {key}"
+    return name if version is None else f"{name} v{version}"

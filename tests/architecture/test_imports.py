@@ -23,6 +23,14 @@ def loaded(statement: str) -> set[str]:
     return set(run.stdout.splitlines()[-1].split())
 
 
+BEFORE_ROWS_WITHOUT = {
+    "captures.export.oneline", "captures.index.filtering", "captures.index.summary", "captures.source",
+    "decoders.frames", "decoders.meanings", "decoders.message", "decoders.records.places", "tui.many_records",
+    "tui.screens.command", "tui.screens.help", "tui.screens.menu", "tui.screens.records", "tui.screens.stats",
+    "tui.screens.views", "tui.widgets.outline",
+}  # fmt: skip
+
+
 def test_contracts() -> None:
     script = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     run = subprocess.run(
@@ -70,3 +78,11 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
 )
 def test_a_process_does_without(module: str, without: set[str]) -> None:
     assert not loaded(f"import {module}") & without
+
+
+def test_the_interface_loads_before_its_first_rows_what_paints_them() -> None:
+    script = "import sys\nimport tui.app\nprint(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
+    )
+    assert not BEFORE_ROWS_WITHOUT.intersection(run.stdout.split())

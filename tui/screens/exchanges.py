@@ -20,7 +20,6 @@ from tui.captions import Captions
 from tui.counting import SlicedCounts
 from tui.keeping import History, SavedFilters
 from tui.live import RunInfo
-from tui.many_records import ManyRecords
 from tui.matching import View
 from tui.opened import Opener
 from tui.presenter import Presenter
@@ -36,6 +35,7 @@ from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from tui.cells import Cells
+    from tui.many_records import ManyRecords
     from tui.screens.leave import Leave
     from tui.viewing import Viewers
 
@@ -342,6 +342,8 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
 
     def records_from(self, shown: View, start: int) -> ManyRecords:
         """The records of what a list shows from a line on. Raises IndexUnreadableError."""
+        from tui.many_records import ManyRecords
+
         return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
 
     def chosen(self) -> None:
@@ -354,8 +356,8 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
     def _selected(self, event: ExchangeList.Selected) -> None:
         event.stop()
         if self.detail_shown:
-            # keys that repeat are all taken before one exchange is decoded
-            self.call_later(self._show_once, self.pane.selected)
+            # the list is painted first, and keys that repeat are all taken before one exchange is decoded
+            self.call_after_refresh(self._show_once, self.pane.selected)
         self._show_chrome()
 
     def _show_once(self, row: int | None) -> None:

@@ -14,7 +14,6 @@ from textual.message import Message
 
 from captures.export.text import size_text
 from decoders.layout import UNKNOWN_TAGS
-from decoders.meanings.table import node_help, node_meaning
 from decoders.problems import Code
 from decoders.schema import errors
 from tui import actions, look
@@ -255,6 +254,8 @@ class FieldTree(Lines):
         """What the node's value means; "" where there is nothing to say, or where it would tell a secret."""
         if self._opened is None or (node.secret and not self._show_secrets):
             return ""
+        from decoders.meanings.table import node_meaning
+
         return node_meaning(node, self._opened.version) or ""
 
     def explained(self) -> list[str]:
@@ -266,6 +267,8 @@ class FieldTree(Lines):
         while body.parent is not None:
             body = body.parent
         remarks = [remark.text for remark in opened.remarks if body.name == "body" and remark.path == node.path]
+        from decoders.meanings.table import node_help
+
         return [text for text in (self.meaning(node), *remarks, node_help(node, opened.version)) if text]
 
     def value_text(self, node: Node) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,14 +16,15 @@ from captures.index.format import Flag, Row, State
 from captures.index.reader import Detail, IndexReader
 from decoders.conversation.stream import Side
 from decoders.exchange import Frame
-from decoders.meanings.remarks import Remark
-from decoders.meanings.table import meaning
-from decoders.sasl.session import Session
 from decoders.schema import Definitions, errors
 from tui import actions, look
 from tui.cells import Cells
 from tui.rows import RESULT, RowText
 from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from decoders.meanings.remarks import Remark
+    from decoders.sasl.session import Session
 
 Line = tuple[str, str, Style]
 NAME_CELLS = 16
@@ -146,6 +147,8 @@ def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
     if message is None:
         return []
     codes = detail.errors or [row.error]
+    from decoders.meanings.table import meaning
+
     advice = {code: meaning(message.name, "errorCode", row.api_version, code) for code in codes}
     texts = [f"{code}: {text}" if len(codes) > 1 else text for code, text in advice.items() if text]
     return [("to do", "\n".join(texts), look.PLAIN)] if texts else []

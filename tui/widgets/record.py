@@ -11,10 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from captures.export.text import size_text
-from decoders.jsonform import body_json
 from decoders.primitives import text_as_java
-from decoders.records import control, internal
-from decoders.records.nodes import moment
 from decoders.records.record import Record, RecordsError
 from tui import actions, look
 from tui.cells import Cells
@@ -92,6 +89,8 @@ class RecordPane(Lines):
             yield "", line.text, look.SEVERITY.get(line.severity, look.PLAIN), ""
             return
         offset, timestamp, key, value, headers = line.record
+        from decoders.records.nodes import moment
+
         topic = line.place.topic or "topic without a name"
         assigned = "" if line.assigned is None else f" → {line.assigned}"
         yield "record", f"{topic}-{line.place.partition}  offset {offset}{assigned}", look.BOLD, ""
@@ -121,6 +120,9 @@ class RecordPane(Lines):
 
     @staticmethod
     def _control(line: RecordLine) -> Iterator[Shown]:
+        from decoders.jsonform import body_json
+        from decoders.records import control
+
         _, _, key, value, _ = line.record
         number = control.type_of(key)
         yield "control", line.kind or "", look.BOLD, ""
@@ -145,6 +147,8 @@ class RecordPane(Lines):
         if not data:
             yield part, '""', look.PLAIN, part
             return
+        from decoders.records import internal
+
         head = data[: self._shown_bytes]
         cut = len(head) < len(data) and line.place.topic not in internal.TOPICS
         record = line.record if not cut else _with_head(line.record, part, _whole_characters(head))
@@ -210,6 +214,8 @@ def _batch(line: RecordLine) -> Iterator[Shown]:
     if header["producerId"] >= 0:
         ids = f"id {header['producerId']}  epoch {header['producerEpoch']}  base sequence {header['baseSequence']}"
         yield "producer", ids, *_PLAIN
+    from decoders.records.nodes import moment
+
     flags = [words for name, words in _FLAGS.items() if header[name]]
     flags.append(f"leader epoch {header['partitionLeaderEpoch']}")
     flags += [f"delete horizon {moment(header['deleteHorizon'])}"] if "deleteHorizon" in header else []

@@ -12,7 +12,6 @@ from textual import events
 from textual.message import Message
 
 from captures.export.text import size_text
-from decoders.records import internal
 from tui import actions, look
 from tui.cells import Cells
 from tui.records import LinesRead, RecordLine, TextLine
@@ -176,6 +175,8 @@ class RecordTable(Lines):
             return null_text(part, self.cells)
         if not data:
             return '""'
+        from decoders.records import internal
+
         topic = line.place.topic
         if len(data) > LOOKED_AT and topic not in internal.TOPICS:
             return first_text(data)
