@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from captures.index.format import NO_LATENCY, NO_RECORDS, NO_SIZE
+from tui.numbers import Numbers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from captures.index.format import Row
     from captures.index.reader import IndexReader
     from tui.matching import View
@@ -63,8 +65,8 @@ class Without:
 class Fixed:
     """Rows as they were put together; those that come later are not among them."""
 
-    def __init__(self, rows: Iterable[int]) -> None:
-        self._rows = array("I", rows)
+    def __init__(self, directory: Path, rows: Iterable[int]) -> None:
+        self._rows = Numbers(directory, rows)
 
     @property
     def count(self) -> int:
@@ -101,4 +103,4 @@ GREATEST_FIRST: Final = frozenset({"latency", "request", "response", "records", 
 def ordered(index: IndexReader, rows: Iterable[int], order: str, *, descending: bool) -> Fixed:
     """Rows by a column; equal ones in the order in which they passed."""
     _, compared = ORDERS[order]
-    return Fixed(sorted(rows, key=lambda number: compared(index.row(number)), reverse=descending))
+    return Fixed(index.directory, sorted(rows, key=lambda number: compared(index.row(number)), reverse=descending))

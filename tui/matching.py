@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from array import array
 from bisect import bisect_left
 
 from captures.index.format import UNSETTLED
@@ -11,6 +10,7 @@ from captures.index.reader import IndexReader
 from decoders.filters import Expression
 from decoders.filters.fields import Cost
 from decoders.schema import Definitions
+from tui.numbers import Numbers
 
 SLICE_SECONDS = 0.01
 """What testing rows may take, about, before the screen gets its turn."""
@@ -36,10 +36,10 @@ class View:
         self.first = self.scanned = index.first
         self.unknown = 0
         self._bodies = FIRST_BODIES
-        self._rows: array[int] | None = None
+        self._rows: Numbers | None = None
         self._unsettled: list[int] = []
         if expression is not None:
-            self._rows = array("I")
+            self._rows = Numbers(index.directory)
             from captures.index.filtering import IndexFilter
 
             self._filter = IndexFilter(index, expression, definitions)
@@ -68,7 +68,7 @@ class View:
         first = self._index.first
         gone = min(self.count, self.position(first))
         if self._rows is not None:
-            del self._rows[:gone]
+            self._rows.drop(gone)
             self._unsettled = [number for number in self._unsettled if number >= first]
         self.first, self.scanned = first, max(self.scanned, first)
         return gone
@@ -111,7 +111,7 @@ class View:
             if matches and not shown:
                 self._rows.insert(at, number)
             elif shown and not matches:
-                del self._rows[at]
+                self._rows.remove(at)
             changed = changed or matches != shown
         self._unsettled = waiting
         return changed

@@ -135,7 +135,11 @@ class ExchangeList(Lines):
                 self.notify(f"more than {MOST_ORDERED:,} exchanges are not put in order: filter first", timeout=4)
                 return self._arrangement()
             rows = [row for row in rows if row not in self.hidden]
-            return ordered(index, rows, self.order, descending=self.descending) if self.order else Fixed(rows)
+            return (
+                ordered(index, rows, self.order, descending=self.descending)
+                if self.order
+                else Fixed(index.directory, rows)
+            )
         return Without(view, self.hidden) if self.hidden else None
 
     def said(self) -> str:
