@@ -34,6 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "stop": Entry("kproxy.cli.stop:command", "End a proxy that is running."),
     "sniff": Entry("kproxy.cli.sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
+    "web": Entry("kproxy.cli.web:command", "Look at a capture, or a running proxy, in a browser."),
     "export": Entry("kproxy.cli.export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("kproxy.cli.stats:command", "Summarise captures: count, errors, latency, bytes."),
     "topics": Entry("kproxy.cli.views:topics", "Show who produces to and consumes from each topic, and how."),

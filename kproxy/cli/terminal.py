@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,12 @@ from kproxy.cli.exits import Exit, Failure
 
 
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
-    """Tell whether the terminal UI may open: it paints on standard error and takes its keys from standard input."""
+    """Tell whether the terminal UI may open: it paints on standard error and takes its keys from standard input.
+
+    Behind the pipes of `kproxy web`, which names what paints there, is a browser.
+    """
+    if "TEXTUAL_DRIVER" in os.environ:
+        return True
     streams = [sys.stdout, sys.stderr, *([sys.stdin] if keys_from_stdin else [])]
     return all(stream is not None and stream.isatty() for stream in streams)
 

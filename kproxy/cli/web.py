@@ -1,0 +1,101 @@
+"""`kproxy web`: the terminal interface in a browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+
+LOCAL = "127.0.0.1"
+ALL = {"*", "0.0.0.0", "::"}  # noqa: S104 (what is compared)
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="[CAPTURE...] [-- OPTION...]")
+@click.option("--attach", is_flag=False, flag_value="", metavar="[PID|NAME]", help="Show a proxy that is running.")
+@click.option("--host", default=LOCAL, show_default=True, help="Address to listen on; * for all.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port to listen on; 0 takes a free one."
+)
+@click.pass_context
+def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, host: str, port: int) -> None:
+    """Show captures, or a proxy that is running, in a browser: the interface of kproxy replay and kproxy attach.
+
+    It prints a URL with a token that is made for this run; without the token nothing is shown. Who has it sees what you
+    see and does what you may do, over HTTP in the clear: keep to this machine, with ssh -L from another. What follows
+    -- are options of kproxy replay or kproxy attach. Each browser tab has an interface of its own; ctrl+c ends all.
+
+    \b
+    kproxy web capture.pcap
+    kproxy web ring.pcap*.gz --port 8080
+    kproxy web capture.pcap -- -Y 'error != NONE' --keylog keys.log
+    kproxy web --attach orders
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    if importlib.util.find_spec("textual_serve") is None:
+        raise Failure("kproxy web needs textual-serve: pip install 'kafka-kproxy[web]'", Exit.USAGE)
+    shown = _replay(ctx, arguments) if attach is None else _attach(ctx, attach, arguments)
+    import secrets
+
+    from kproxy import ports
+    from kproxy.web import TOKEN_BYTES, serve
+
+    try:
+        sockets = ports.bind(host.strip("[]"), port)
+    except OSError as error:
+        raise Failure(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.CONNECT) from None
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    if host != LOCAL:
+        settings.warn(f"{host} may be reached from other machines, over HTTP in the clear")
+    name = LOCAL if host in ALL else f"[{host.strip('[]')}]" if ":" in host else host
+    click.echo(f"http://{name}:{sockets[0].getsockname()[1]}/?token={token}")
+    sys.stdout.flush()
+    kproxy = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()"]
+    serve([*kproxy, *shown], "kproxy", token, sockets)
+
+
+def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> list[str]:
+    """The command line that shows captures. Raises what would keep it from starting, before a browser would see it."""
+    from captures.source import check
+
+    shown = ["replay", *arguments]
+    captures: tuple[Path, ...] = _parsed(ctx, shown)["captures"]
+    if any(str(path) == "-" for path in captures):
+        raise Failure("every browser reads captures anew, and standard input can be read once", Exit.USAGE)
+    check(captures)
+    return shown
+
+
+def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> list[str]:
+    """The command line that shows a proxy that is running. Raises Failure where there is none, or nothing to see."""
+    from kproxy.runs import NoRunError, find
+
+    try:
+        run = find(wanted or None)
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    if run.recording is None:
+        raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
+    shown = ["attach", str(run.pid), *arguments]
+    _parsed(ctx, shown)
+    return shown
+
+
+def _parsed(ctx: click.Context, line: list[str]) -> dict[str, Any]:
+    """The parameters of a command line that paints. Raises UsageError where it is wrong or would print."""
+    top = ctx.find_root()
+    assert isinstance(top.command, click.Group)  # noqa: S101 (it holds this command too)
+    command = top.command.get_command(top, line[0])
+    assert command is not None  # noqa: S101 (callers name commands that there are)
+    with command.make_context(line[0], line[1:], parent=top) as parsed:
+        for name in ("headless", "count"):
+            if parsed.params.get(name):
+                raise click.UsageError(
+                    f"a browser shows no lines: leave out {'-c' if name == 'count' else '--headless'}"
+                )
+        return dict(parsed.params)

@@ -1,0 +1,172 @@
+"""`kproxy web` as a browser meets it: over HTTP and a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+import pytest
+from yarl import URL
+
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
+
+DATA = Path(__file__).parents[1] / "data" / "captures"
+CAPTURE = DATA / "kafka-4.4.0-librdkafka.pcap"
+COMMAND = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()", "web"]
+PATIENCE = 60.0
+
+
+class Served:
+    """A `kproxy web` that runs, and the URL that it told."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: URL) -> None:
+        self.process = process
+        self.url = url
+        self.bare = url.with_query(None)
+        self.origin = str(self.bare).rstrip("/")
+
+    def children(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
+        return found
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("KPROXY_", "TEXTUAL"))}
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    for name in ("CACHE", "STATE", "CONFIG", "RUNTIME"):
+        environment[f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}"] = str(tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, str(CAPTURE), stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        yield Served(process, URL(line.decode().strip()))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[aiohttp.ClientSession]:
+    """Cookies of addresses are kept as browsers do."""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+async def painted(socket: aiohttp.ClientWebSocketResponse, wanted: str) -> str:
+    """What was painted until something is there, without what moves the cursor and colours."""
+    text = ""
+    while wanted not in text:
+        message = await asyncio.wait_for(socket.receive(), PATIENCE)
+        assert message.type in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}, message
+        if message.type is aiohttp.WSMsgType.BINARY:
+            text += re.sub(r"\x1b\[[0-9;?<>]*[a-zA-Z]", "", message.data.decode())
+    return text
+
+
+async def test_with_the_token_the_list_is_painted_and_obeys_keys(
+    served: Served, browser: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    assert served.url.host == "127.0.0.1"
+    async with browser.get(served.url) as page:
+        assert page.status == 200
+        assert page.url.query_string == ""
+        text = await page.text()
+        assert served.url.query["token"] not in text
+        assert f"ws://127.0.0.1:{served.url.port}/ws" in text
+        assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+        assert page.headers["Referrer-Policy"] == "no-referrer"
+    async with browser.get(served.bare / "static/js/textual.js") as script:
+        assert script.status == 200
+    async with browser.ws_connect(served.bare / "ws", origin=served.origin, params={"width": 120, "height": 40}) as ws:
+        assert "ApiVersions" in await painted(ws, "rsp B")
+        await ws.send_json(["stdin", "2"])
+        assert "p99" in await painted(ws, "p99")
+        children = served.children()
+        assert children
+        served.process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(served.process.wait(), PATIENCE) == 0
+    gone, alive = psutil.wait_procs(children, PATIENCE)
+    assert gone
+    assert not alive
+    assert not os.listdir(tmp_path / "kproxy" / "spool")  # noqa: PTH208 (pathlib is refused in coroutines)
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/", {}),
+        ("/", {"token": "x"}),
+        ("/", {"token": "ü"}),
+        ("/static/js/textual.js", {}),
+        ("/download/1", {}),
+        ("/none", {}),
+    ],
+)
+async def test_without_the_token_nothing_is_told(
+    served: Served, browser: aiohttp.ClientSession, path: str, query: dict[str, str]
+) -> None:
+    async with browser.get(served.bare.with_path(path).with_query(query)) as answer:
+        assert answer.status == 403
+    assert not browser.cookie_jar.filter_cookies(served.bare)
+
+
+async def test_the_websocket_asks_for_the_token_and_the_origin(served: Served, browser: aiohttp.ClientSession) -> None:
+    async def refused(**headers: Any) -> int:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await browser.ws_connect(served.bare / "ws", **headers)
+        return caught.value.status
+
+    assert await refused(origin=served.origin) == 403
+    async with browser.get(served.url):
+        pass
+    assert await refused(origin="http://evil.example") == 403
+    assert await refused(origin=f"http://127.0.0.1:{(served.url.port or 0) + 1}") == 403
+    assert await refused() == 403
+    assert not served.children()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is said where the command does not begin; it is one line."""
+    with pytest.raises(SystemExit) as ended:
+        main(["web", *arguments])
+    assert ended.value.code in {Exit.USAGE, Exit.INPUT}
+    out, said = capsys.readouterr()
+    assert not out
+    assert len(said.splitlines()) == 1
+    return said
+
+
+def test_what_is_to_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    assert "pip install 'kafka-kproxy[web]'" in refusal(capsys, str(CAPTURE))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Missing argument 'CAPTURE...'"),
+        (["-"], "standard input can be read once"),
+        (["none.pcap"], "none.pcap"),
+        ([str(CAPTURE), "--", "-Y", "api ="], "column"),
+        ([str(CAPTURE), "--", "--headless"], "--headless"),
+        (["--attach", "nobody-there"], "nobody-there"),
+    ],
+)
+def test_what_cannot_be_shown_is_told_before_a_browser_asks(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert said in refusal(capsys, *arguments)
