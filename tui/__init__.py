@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -15,6 +16,9 @@ from tui.preferences import Preferences
 
 if TYPE_CHECKING:
     from tui.viewing import Viewers
+
+# A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
+os.environ.setdefault("TEXTUAL_FPS", "250")
 
 __all__ = ["Preferences", "RunInfo", "run"]
 

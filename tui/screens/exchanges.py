@@ -91,6 +91,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         self._show_secrets = show_secrets
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
+        self._presented = False
         self._maximised = False
         self._generation: str | None = None
         self._ticks = 0
@@ -356,8 +357,10 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
     def _selected(self, event: ExchangeList.Selected) -> None:
         event.stop()
         if self.detail_shown:
-            # the list is painted first, and keys that repeat are all taken before one exchange is decoded
-            self.call_after_refresh(self._show_once, self.pane.selected)
+            # keys that repeat are all taken before one exchange is decoded, and the first rows painted
+            later = self.call_later if self._presented else self.call_after_refresh
+            self._presented = True
+            later(self._show_once, self.pane.selected)
         self._show_chrome()
 
     def _show_once(self, row: int | None) -> None:

@@ -1,0 +1,349 @@
+"""What somebody at the terminal waits for: the interface through a pty, on large indexes, beside Textual's DataTable.
+
+    python -m bench.interface [--exchanges 1000000] [--times 10] [--keys 40]
+
+The index is that of bench-base multiplied until it has so many exchanges; a larger one repeats its rows. A key's time
+ends with the last byte of what it made the interface write, which is taken for over when nothing has come for a while:
+less than that between two bytes is waiting for the same key. While exchanges arrive the interface writes by itself ten
+times a second, so that there a shorter pause ends it, and what falls together with a tick counts as the key's.
+
+Memory is what no file stands behind, RssAnon and RssShmem of the process that paints. DataTable holds the cells of
+100,000 of the same rows, because filling it with more takes minutes; its time is until it has painted the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Self
+
+from bench.offline import index_wholly, installed, until_rows
+from bench.relay import Goals
+from bench.summary import BASE, PORT
+from captures.index import format as layout
+from tests.support.multiply import multiply
+
+COLUMNS, LINES = 120, 40
+PER_COPY = 3513
+"""Exchanges of bench-base."""
+QUIET, QUIET_GROWING = 0.06, 0.006
+"""Seconds without a byte after which a key's painting is over."""
+PATIENCE = 120.0
+RATE = 20_000
+"""Exchanges a second that arrive."""
+TABLE_ROWS = 100_000
+TAILING_SECONDS = 10.0
+KEYS = {"down": b"j", "page down": b" ", "page up": b"\x02", "end": b"G", "home": b"g"}
+FILTER, EVERYTHING, CLEAR = b"api == Fetch\r", b"exchange > 0\r", b"\x15\r"
+"""Typed into the filter bar, which `f` opens."""
+ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
+SHOW = "import sys, tui; tui.run(sys.argv[1])"
+TABLE = """
+import sys
+from pathlib import Path
+from textual.app import App
+from textual.widgets import DataTable
+from captures.definitions import definitions
+from captures.index.reader import IndexReader
+from tui.rows import COLUMNS, RowText
+
+class Table(App):
+    def compose(self):
+        yield DataTable(cursor_type="row")
+
+    def on_mount(self):
+        index = IndexReader(Path(sys.argv[1]))
+        text = RowText(index, definitions())
+        table = self.query_one(DataTable)
+        table.add_columns(*(column.title for column in COLUMNS))
+        rows = (index.row(number) for number in range(int(sys.argv[2])))
+        table.add_rows(
+            [
+                text.times.text(index, at, row, None) if column.name == "time" else text.cell(column.name, at + 1, row)
+                for column in COLUMNS
+            ]
+            for at, row in enumerate(rows)
+        )
+        self.animation_level = "none"
+
+Table().run()
+"""
+
+
+class Terminal:
+    """A command in a terminal while the block lasts."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._screen, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.begin = time.perf_counter()
+        self.process = subprocess.Popen(
+            command,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**installed(), "TERM": "xterm-256color", "TEXTUAL_ANIMATIONS": "none"},
+            start_new_session=True,
+        )
+        os.close(terminal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        while self.process.poll() is None:
+            self.read(0.1)
+        os.close(self._screen)
+
+    def read(self, wait: float) -> bytes:
+        """What is written within `wait` seconds; nothing where nothing is."""
+        if not select.select([self._screen], [], [], wait)[0]:
+            return b""
+        try:
+            return os.read(self._screen, 1 << 16)
+        except OSError:  # nobody has the terminal any more
+            time.sleep(min(wait, 0.01))
+            return b""
+
+    def first_row(self) -> float:
+        """Seconds from the start to the first row."""
+        painted = b""
+        while not ROW.search(painted):
+            if time.perf_counter() - self.begin > PATIENCE or self.process.poll() is not None:
+                raise TimeoutError(f"no row, but {painted[-200:]!r}")
+            painted += self.read(0.1)
+        return time.perf_counter() - self.begin
+
+    def settle(self, quiet: float = 0.5) -> None:
+        while self.read(quiet):
+            pass
+
+    def rest(self, seconds: float) -> int:
+        """Bytes that are written in so many seconds."""
+        end, size = time.perf_counter() + seconds, 0
+        while (left := end - time.perf_counter()) > 0:
+            size += len(self.read(left))
+        return size
+
+    def send(self, keys: bytes) -> None:
+        os.write(self._screen, keys)
+
+    def key(self, keys: bytes, quiet: float = QUIET) -> float:
+        """Milliseconds from keys to the last byte of what they paint. Raises TimeoutError where nothing is painted."""
+        while self.read(0):
+            pass
+        start = time.perf_counter()
+        self.send(keys)
+        if not self.read(5):
+            raise TimeoutError(f"nothing painted after {keys!r}")
+        last = time.perf_counter()
+        while self.read(quiet):
+            last = time.perf_counter()
+        return (last - start) * 1000
+
+    def until(self, wanted: bytes) -> None:
+        painted = b""
+        begin = time.perf_counter()
+        while wanted not in painted:
+            if time.perf_counter() - begin > PATIENCE:
+                raise TimeoutError(f"no {wanted!r}")
+            painted = painted[-1000:] + self.read(0.1)
+
+    @property
+    def memory(self) -> float:
+        """Private megabytes."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssShmem"))) / 1e6
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Milliseconds, in order of size."""
+
+    times: list[float]
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def p99(self) -> float:
+        return self.times[min(len(self.times) - 1, int(0.99 * len(self.times)))]
+
+
+def pressed(terminal: Terminal, names: Sequence[str], times: int, quiet: float = QUIET) -> Taken:
+    """Press keys by turns and print what each took; of all of them together."""
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(times):
+        for name in names:
+            taken[name].append(terminal.key(KEYS[name], quiet))
+    for name, found in taken.items():
+        one = Taken(sorted(found))
+        print(f"  {name:24} p50 {one.p50:7.1f} ms   p99 {one.p99:7.1f} ms", flush=True)
+    return Taken(sorted(time for found in taken.values() for time in found))
+
+
+def repeated(index: Path, times: int, to: Path) -> Path:
+    """An index with the rows of another one, so many times."""
+    shutil.copytree(index, to, ignore=shutil.ignore_patterns(layout.ROWS))
+    data = (index / layout.ROWS).read_bytes()
+    with (to / layout.ROWS).open("wb") as file:
+        file.write(data[: layout.ROW_SIZE])
+        for _ in range(times):
+            file.write(data[layout.ROW_SIZE :])
+    _mark(to, "complete")
+    return to
+
+
+def _mark(index: Path, state: str) -> None:
+    meta = json.loads((index / layout.META).read_text())
+    meta["state"] = state
+    meta["rows"] = (index / layout.ROWS).stat().st_size // layout.ROW_SIZE - 1
+    (index / layout.META).write_text(json.dumps(meta))
+
+
+@contextmanager
+def growing(index: Path) -> Iterator[None]:
+    """RATE exchanges a second are appended while the block lasts."""
+    rows = (index / layout.ROWS).read_bytes()[layout.ROW_SIZE : layout.ROW_SIZE * (RATE + 1)]
+    _mark(index, "following")
+    over = Event()
+
+    def write() -> None:
+        step = len(rows) // 20
+        with (index / layout.ROWS).open("ab", buffering=0) as file:
+            at = 0
+            while not over.wait(0.05):
+                file.write(rows[at : at + step])
+                at = (at + step) % (step * 20)
+
+    thread = Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def on_index(index: Path, name: str, times: int, goals: Goals) -> None:
+    """Keys and memory on an index that is complete."""
+    total = (index / layout.ROWS).stat().st_size // layout.ROW_SIZE - 1
+    print(f"-- {name}: {total:,} rows", flush=True)
+    with Terminal([sys.executable, "-c", SHOW, str(index)]) as terminal:
+        terminal.first_row()
+        terminal.settle()
+        print(f"  memory {terminal.memory:.1f} MB")
+        keys = pressed(terminal, list(KEYS), times)
+        goals.at_most(f"key to paint p50, {name}", keys.p50, 8, "ms")
+        goals.at_most(f"key to paint p99, {name}", keys.p99, 20, "ms")
+        toggled = []
+        for text in (FILTER, CLEAR) * 3:
+            terminal.key(b"f")
+            toggled.append(terminal.key(text))
+        print(f"  filter on and off, as far as nothing pauses: p50 {statistics.median(toggled):.1f} ms")
+        terminal.key(b"f")
+        terminal.send(EVERYTHING)
+        terminal.until(f"{total:,} of {total:,}".encode())
+        terminal.settle()
+        pressed(terminal, ["page down", "end"], 5)
+        print(f"  memory with a filter that matches all {terminal.memory:.1f} MB", flush=True)
+        goals.at_most(f"memory, filter that matches all, {name}", terminal.memory, 55, "MB")
+
+
+def while_growing(index: Path, times: int, goals: Goals) -> None:
+    print(f"-- while {RATE:,} exchanges a second arrive", flush=True)
+    with Terminal([sys.executable, "-c", SHOW, str(index)]) as terminal:
+        terminal.first_row()
+        terminal.settle()
+        with growing(index):
+            keys = pressed(terminal, ["down", "page down", "page up", "home"], times, QUIET_GROWING)
+            goals.at_most("key to paint p99, exchanges arriving", keys.p99, 25, "ms")
+            away = terminal.rest(3.0) / 3.0
+            terminal.send(KEYS["end"])
+            terminal.rest(1.0)
+            size = terminal.rest(TAILING_SECONDS)
+        rate = size / TAILING_SECONDS / 1000
+        print(f"  written scrolled away {away / 1000:.1f} kB/s, tailing {rate:.1f} kB/s, {rate * 0.06:.1f} MB a minute")
+        print(f"  memory {terminal.memory:.1f} MB", flush=True)
+
+
+def beside_table(index: Path, times: int) -> None:
+    print(f"-- Textual's DataTable: {TABLE_ROWS:,} rows", flush=True)
+    with Terminal([sys.executable, "-c", TABLE, str(index), str(TABLE_ROWS)]) as terminal:
+        print(f"  first row after {terminal.first_row():.1f} s")
+        terminal.settle(1.0)
+        for name, key in (("down", b"\x1b[B"), ("page down", b"\x1b[6~")):
+            taken = Taken(sorted(terminal.key(key) for _ in range(times)))
+            print(f"  {name:24} p50 {taken.p50:7.1f} ms   p99 {taken.p99:7.1f} ms")
+        print(f"  memory {terminal.memory:.1f} MB", flush=True)
+
+
+def beside_termshark(capture: Path) -> None:
+    """It has tshark read the capture once for the list, which may take minutes."""
+    program = shutil.which("termshark")
+    if program is None:
+        print("-- termshark is not installed: nothing to compare with")
+        return
+    command = [program, "-r", str(capture), "-d", f"tcp.port=={PORT},kafka", "-Y", "kafka"]
+    with Terminal(command) as terminal:
+        try:
+            terminal.until(b"Kafka")
+        except TimeoutError:
+            print(f"-- termshark has painted no exchange of it after {PATIENCE:g} s")
+        else:
+            print(f"-- termshark, first rows of the same capture: {time.perf_counter() - terminal.begin:.1f} s")
+
+
+def bench(given: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exchanges", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=10, help="the larger index repeats the smaller so many times")
+    parser.add_argument("--keys", type=int, default=40, help="how often each key is pressed")
+    options = parser.parse_args(given)
+    goals = Goals()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        capture = place / "bench.pcap"
+        multiply(BASE, -(-options.exchanges // PER_COPY), capture)
+        print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}; {COLUMNS}x{LINES}")
+        homes = [Path(tempfile.mkdtemp(dir=place)) for _ in range(3)]
+        size = capture.stat().st_size / 1e9
+        goals.at_most(f"first rows, {size:.1f} GB never seen", min(until_rows(capture, one) for one in homes), 1, "s")
+        index_wholly(capture, homes[0])
+        goals.at_most("first rows, indexed", min(until_rows(capture, homes[0]) for _ in range(5)), 0.3, "s")
+        index = next(path for path in homes[0].glob("kproxy/indexes/*") if (path / layout.ROWS).exists())
+        on_index(index, "index", options.keys, goals)
+        larger = repeated(index, options.times, place / "larger")
+        on_index(larger, f"{options.times} times", options.keys, goals)
+        while_growing(larger, options.keys, goals)
+        beside_table(index, options.keys)
+        beside_termshark(capture)
+    goals.show()
+
+
+def main() -> None:
+    bench([])
+
+
+if __name__ == "__main__":
+    bench(sys.argv[1:])
