@@ -82,6 +82,7 @@ class Table(App):
             ]
             for at, row in enumerate(rows)
         )
+        table.focus()
         self.animation_level = "none"
 
 Table().run()
@@ -335,7 +336,7 @@ def bench(given: Sequence[str]) -> None:
         larger = repeated(index, options.times, place / "larger")
         on_index(larger, f"{options.times} times", options.keys, goals)
         while_growing(larger, options.keys, goals)
-        beside_table(index, options.keys)
+        beside_table(larger, options.keys)
         beside_termshark(capture)
     goals.show()
 
