@@ -23,25 +23,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-AHEAD: Final = 2
-"""Messages that a process has been dealt at most: one at work, one waiting."""
 _PIPE: Final = 1 << 20
 """Bytes that a pipe should hold, where the system allows: then nobody waits for who writes or reads."""
 _LENGTH: Final = struct.Struct("=Q")
 
 
+class Lost(Exception):  # noqa: N818
+    """A process has died before it answered."""
+
+
 class Crew:
     """`jobs` processes, forked at once, in each of which `answer` makes replies of messages.
 
-    What a process that has died left unanswered is answered by this process: what goes wrong is then raised here.
-    Makes no thread, and minds none that only wait.
+    They are dealt messages in turn. A process has `ahead` messages at most that it has not answered. Makes no thread, and minds none that only wait.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes], jobs: int) -> None:
+    def __init__(self, answer: Callable[[bytes], bytes], jobs: int, *, ahead: int = 2) -> None:
         self._answer = answer
-        self._open: deque[bytes] = deque()
-        """Messages without an answer yet, in order."""
-        self._dealt = 0
+        self._ahead = ahead
+        self._dealt = self._replied = 0
         self._members: list[_Member] = []
         for _ in range(jobs):
             self._members.append(self._forked())
@@ -51,17 +51,22 @@ class Crew:
         return len(self._members)
 
     def deal(self, message: bytes) -> Iterator[bytes]:
-        """Give a message to the process whose turn it is; yields answers that have to make room for it."""
-        while len(self._open) >= AHEAD * len(self._members):
-            yield self._reply()
-        self._members[self._dealt % len(self._members)].send(_LENGTH.pack(len(message)) + message)
+        """Give a message to the process whose turn it is; yields answers: those that are there, and those that have to
+        make room for it. Raises Lost where an answer will never come.
+        """
+        self._exchange(wait=False)
+        while self._dealt > self._replied:
+            member = self._turn(self._replied)
+            if not member.answered and self._dealt - self._replied < self._ahead * len(self._members):
+                break
+            yield self._reply(member)
+        self._turn(self._dealt).unsent.append(memoryview(_LENGTH.pack(len(message)) + message))
         self._dealt += 1
-        self._open.append(message)
 
     def rest(self) -> Iterator[bytes]:
-        """The answers to all messages that have none yet."""
-        while self._open:
-            yield self._reply()
+        """The answers to all messages that have none yet. Raises Lost as `deal`."""
+        while self._dealt > self._replied:
+            yield self._reply(self._turn(self._replied))
 
     def close(self) -> None:
         """End the processes, whatever they do."""
@@ -69,11 +74,28 @@ class Crew:
         for member in members:
             member.end()
 
-    def _reply(self) -> bytes:
-        member = self._members[(self._dealt - len(self._open)) % len(self._members)]
-        reply = member.receive()
-        message = self._open.popleft()
-        return self._answer(message) if reply is None else reply
+    def _turn(self, number: int) -> _Member:
+        """Whose message a message is."""
+        return self._members[number % len(self._members)]
+
+    def _reply(self, member: _Member) -> bytes:
+        while not member.answered:
+            if member.lost:
+                raise Lost
+            self._exchange(wait=True)
+        self._replied += 1
+        return member.reply()
+
+    def _exchange(self, *, wait: bool) -> None:
+        """Send and receive what can be, with all processes at once, so that no two wait for each other for ever."""
+        talking = [member for member in self._members if not member.lost]
+        replies = {member.replies: member for member in talking}
+        asks = {member.asks: member for member in talking if member.unsent}
+        readable, writable, _ = select.select(list(replies), list(asks), [], None if wait else 0)
+        for end in writable:
+            asks[end].send()
+        for end in readable:
+            replies[end].receive()
 
     def _forked(self) -> _Member:
         (asked, asks), (replies, replied) = os.pipe(), os.pipe()
@@ -103,6 +125,7 @@ class _Member:
     pid: int
     asks: int
     replies: int
+    unsent: deque[memoryview] = field(default_factory=deque)
     received: bytearray = field(default_factory=bytearray)
     lost: bool = False
 
@@ -110,27 +133,33 @@ class _Member:
     def ends(self) -> tuple[int, int]:
         return self.asks, self.replies
 
-    def send(self, message: bytes) -> None:
-        """Send while replies are taken, so that neither side waits for the other for ever."""
-        rest = memoryview(message)
-        while rest and not self.lost:
-            readable, writable, _ = select.select([self.replies], [self.asks], [])
-            if readable:
-                self._take()
-            if writable:
-                try:
-                    rest = rest[os.write(self.asks, rest) :]
-                except BlockingIOError:
-                    continue
-                except BrokenPipeError:
-                    return  # its replies end where it died
+    def send(self) -> None:
+        """Send as much as the pipe takes."""
+        try:
+            while self.unsent:
+                sent = os.write(self.asks, self.unsent[0])
+                if sent == len(self.unsent[0]):
+                    self.unsent.popleft()
+                else:
+                    self.unsent[0] = self.unsent[0][sent:]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.unsent.clear()  # its replies end where it died
 
-    def receive(self) -> bytes | None:
-        """The next reply; None where the process died before."""
-        while len(self.received) < _LENGTH.size or len(self.received) < _LENGTH.size + self._length:
-            if self.lost:
-                return None
-            self._take()
+    def receive(self) -> None:
+        """Take what the pipe has, of which there is something."""
+        piece = os.read(self.replies, _PIPE)
+        self.received += piece
+        self.lost = not piece
+
+    @property
+    def answered(self) -> bool:
+        """A whole reply is there."""
+        return len(self.received) >= _LENGTH.size and len(self.received) >= _LENGTH.size + self._length
+
+    def reply(self) -> bytes:
+        """The next reply, which is there."""
         end = _LENGTH.size + self._length
         reply = bytes(memoryview(self.received)[_LENGTH.size : end])
         del self.received[:end]
@@ -140,11 +169,6 @@ class _Member:
     def _length(self) -> int:
         length: int = _LENGTH.unpack_from(self.received)[0]
         return length
-
-    def _take(self) -> None:
-        piece = os.read(self.replies, _PIPE)
-        self.received += piece
-        self.lost = not piece
 
     def end(self) -> None:
         for end in self.ends:

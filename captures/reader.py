@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from captures.definitions import definitions
 from captures.errors import CaptureError, FormatError
@@ -27,7 +27,7 @@ from captures.source import FileSource, Part
 from captures.spool import Spooling
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
-from captures.tcp.reassembly import Reassembler, TcpConnection
+from captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
 from captures.tls.opening import open_capture
 from decoders.conversation.conversation import Conversation, Limits
 from decoders.conversation.numbering import Numbering
@@ -58,6 +58,16 @@ class Talk:
         self.orientation: Orientation | None = None
         self.swapped = False
         self.held: list[Event] = []
+
+
+class Elsewhere(Protocol):
+    """Takes what a reader has found, in its stead (`Reader.divide`)."""
+
+    def take(self, share: Share) -> None:
+        """The next batch."""
+
+    def finish(self, at: int) -> None:
+        """The capture ends at address `at`."""
 
 
 class Reader:
@@ -102,11 +112,19 @@ class Reader:
         self._links = LinkLayers()
         self._reassembler = Reassembler(self._same)
         self._talks: dict[TcpConnection, Talk] = {}
-        self._numbering = Numbering()
+        self.numbering = Numbering()
+        self._elsewhere: Elsewhere | None = None
         self._reached = 0
         """Address up to which packets have been taken."""
         self._ticked = 0
-        self._began: list[tuple[int, Exchange]] = []
+        self.began: list[tuple[int, Exchange]] = []
+        """`started` with the addresses of their headers' last bytes."""
+        self.done: Done = []
+        """What was delivered last, with the addresses of the bytes that completed it."""
+        self.ranks: list[tuple[Connection, int]] = []
+        """Of what was delivered last, whose items come first among those at one address: the smallest number."""
+        self.ended: list[Connection] = []
+        """Those that are over since."""
 
     def __iter__(self) -> Iterator[Item | Health]:
         """Everything up to the end of the capture, then its health.
@@ -171,13 +189,38 @@ class Reader:
         if unknown and self.error is None:
             names = ", ".join(map(str, unknown))
             self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self.source.parts[0].name)
-        items += self._deliver(self._feed(self._reassembler.finish(self._reached)))
+        if self._elsewhere is not None:
+            self._elsewhere.finish(self._reached)
+            return items
+        items += self.end(self._reached)
         self.started = started + self.started
         return items
+
+    def divide(self, elsewhere: Elsewhere) -> None:
+        """From now on only find packets: `elsewhere` is given them, and `poll` returns nothing."""
+        self._elsewhere = elsewhere
+        self.started = []
+
+    def keep(self, parts: Sequence[int]) -> None:
+        """Go on as one that is given (`take`) what concerns these parts of the connections and nothing else."""
+        self._reassembler.keep(parts)
+        self._talks = {one: talk for one, talk in self._talks.items() if part_of(one.key) in parts}
+
+    def take(self, share: Share) -> list[Item]:
+        """What a batch of packets completes, in its order in the capture."""
+        return self._deliver(self._feed(self._reassembler.take(share)))
+
+    def end(self, at: int) -> list[Item]:
+        """The same of the end of the capture, at address `at`."""
+        return self._deliver(self._feed(self._reassembler.finish(at)))
 
     def _take(self, packets: Packets) -> list[Item]:
         if self._watch is not None:
             self._watch(packets)
+        if self._elsewhere is not None:
+            if len(packets):
+                self._elsewhere.take(self._reassembler.clock.whole(packets))
+            return []
         done = self._feed(self._reassembler.feed(packets))
         if self._follow and len(packets):
             done += self._tick(int(packets.time[-1]))
@@ -235,7 +278,9 @@ class Reader:
         self._batch = min(2 * self._batch, self._batch_limit)
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())
-        return self._links.segments(view, records, part.base)
+        packets = self._links.segments(view, records, part.base)
+        self.health.fragments = self._links.incomplete
+        return packets
 
     def _cut(self, part: Part) -> CaptureError | None:
         error = detect.cut(self._walker, part.size) if self.source.view(part) else None
@@ -259,7 +304,7 @@ class Reader:
 
     def _feed(self, connections: Sequence[TcpConnection]) -> Done:
         done: Done = []
-        self._began = []
+        self.began, self.ranks, self.ended = [], [], []
         for connection in connections:
             events, connection.events = connection.events, []
             talk = self._talks.get(connection)
@@ -273,8 +318,11 @@ class Reader:
                 if talk.swapped:
                     _swap(events)
                 done += talk.conversation.feed(events)
-                self._began += talk.conversation.take_started()
+                self.began += talk.conversation.take_started()
+                self.ranks.append((talk.conversation.connection, connection.rank))
             if connection.over:
+                if talk.conversation is not None:
+                    self.ended.append(talk.conversation.connection)
                 del self._talks[connection]
         return done
 
@@ -329,19 +377,19 @@ class Reader:
         for talk in self._talks.values():
             if talk.conversation is not None and not talk.conversation.ignored:
                 done += talk.conversation.tick(time, self.position)
-                self._began += talk.conversation.take_started()
+                self.began += talk.conversation.take_started()
                 started += talk.conversation.take_started()
-        self._numbering.assign(started)
+        self.numbering.assign(started)
         self.started += (exchange for _, exchange in started)
         return done
 
     def _deliver(self, done: Done) -> list[Item]:
         """Number what began and put what is complete in order."""
-        self._numbering.assign(self._began)
-        self.started = [exchange for _, exchange in self._began]
+        self.numbering.assign(self.began)
+        self.started = [exchange for _, exchange in self.began]
         self.health.repeated, self.health.stray = self._reassembler.repeated, self._reassembler.stray
-        self.health.fragments = self._links.incomplete
         done.sort(key=_address)
+        self.done = done
         return [item for _, item in done]
 
 

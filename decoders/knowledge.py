@@ -134,8 +134,13 @@ class Nodes:
             return
         for broker in answered.get("brokers") or ():
             host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")
-            if isinstance(host, str) and isinstance(node, int) and len(self._known) < MOST:
-                self._known[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = node
+            if isinstance(host, str) and isinstance(node, int):
+                self.take(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", node)
+
+    def take(self, broker: str, node: int) -> None:
+        """Take in the node id of the broker at "host:port"."""
+        if len(self._known) < MOST:
+            self._known[broker] = node
 
     def of(self, broker: str) -> int | None:
         """The node id of the broker at "host:port", where it was named.

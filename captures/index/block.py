@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
@@ -96,6 +96,8 @@ class Block:
 
         `ids` are the ids of the strings, `details` is where the details begin (divided by 8, as in `format`).
         """
+        if not self.numbers:
+            return
         order = np.argsort(np.array(self.numbers, np.int64), kind="stable")
         numbers = np.array(self.numbers, np.int64)[order]
         rows = np.frombuffer(self._rows, _TYPE)[order]
@@ -108,6 +110,38 @@ class Block:
         borders = np.flatnonzero(np.diff(numbers) != 1) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(numbers)], strict=True):
             yield int(numbers[start]), rows[start:end].tobytes()
+
+    def join(
+        self, other: Block, numbers: Sequence[int], connections: Mapping[int, int], labels: Mapping[int, str]
+    ) -> None:
+        """Append the rows of another block, its exchanges and connections numbered anew.
+
+        `labels` are texts by place for rows whose own is none to be written.
+        """
+        keep = {place: self._string(text) for place, text in labels.items()}
+        own = set(np.frombuffer(other._rows, _TYPE)["label"][list(labels)].tolist()) if labels else set()
+        texts = enumerate(other.strings)
+        ids = np.array([0 if place in own else self._string(text) for place, text in texts], np.uint32)
+        rows = np.frombuffer(other._rows, _TYPE).copy()
+        for name in _STRINGS:
+            rows[name] = ids[rows[name]]
+        if keep:
+            rows["label"][list(keep)] = list(keep.values())
+        rows["details"] += len(self.details) // 8
+        which, places = np.unique(rows["connection"], return_inverse=True)
+        rows["connection"] = np.array([connections[one] for one in which.tolist()], np.uint32)[places]
+        self.numbers += numbers
+        self.undecoded += other.undecoded
+        self._rows += rows.tobytes()
+        self.details += other.details
+
+    def label(self, place: int) -> int:
+        """The id of the label of a row."""
+        at = layout.COLUMNS["label"][1] + place * layout.ROW_SIZE
+        return int.from_bytes(self._rows[at : at + 4], "little")
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
 
     def pack(self) -> bytes:
         """For another process."""

@@ -13,23 +13,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from captures import reader as captures_reader
+from captures.crew import Lost
 from captures.errors import WARNING, CaptureError
 from captures.export.parallel import chunks
 from captures.garbage import few_collections
 from captures.index import cached
-from captures.index.block import Block
-from captures.index.parallel import RowMakers, helpful
+from captures.index.changes import Changes
+from captures.index.parallel import Division, helpful
 from captures.index.summary import Summariser, Summary
 from captures.index.writer import IndexWriter, Mark, NoIndex
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
 from captures.spool import MOST, Spooling
-from decoders.exchange import Connection, Exchange, Status, StreamProblem
+from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
-from decoders.knowledge import TEACHING, Fact, Knowledge
-from decoders.learning import learn
+from decoders.knowledge import Fact, Knowledge
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
@@ -48,8 +49,9 @@ class Indexer:
     """One reading on its way into an index; `step` takes in a batch of what the capture holds.
 
     Without a directory no index is written: what is read is for `watch` alone. Raises CaptureError where a capture
-    cannot be opened, ValueError where `ports` or `given` cannot be read. `jobs` processes make rows beside this one,
-    after the first (0: none); as many as help unless given, and none where what they make could be another.
+    cannot be opened, ValueError where `ports` or `given` cannot be read. `jobs` processes read and make rows beside
+    this one, after the first (0: none); as many as help unless given, and none where what they make could be another.
+    Where one of them dies, this one begins again, alone.
     """
 
     def __init__(
@@ -70,41 +72,47 @@ class Indexer:
         """`keep` is what `keep` needs to be told at first."""
         self._entry = partial(cached.entry, captures, ports=ports, release=release, given=given, keylog=keylog)
         self._began_as = self._entry() if keep else None
-        self.reader = captures_reader.read(
-            captures, ports=ports, release=release, given=given, keylog=keylog, follow=follow, spooling=spooling
+        self._read = partial(
+            captures_reader.read,
+            captures,
+            ports=ports,
+            release=release,
+            given=given,
+            keylog=keylog,
+            follow=follow,
+            spooling=spooling,
         )
-        source = self.reader.source
+        self._directory = directory
+        self._settings: dict[str, Any] = {"ports": ports, "release": release, "given": given}
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
+        self._follow = follow
+        self._watch = watch
+        alone = follow or watch is not None or given  # users' definitions may teach what no other process looks at
+        self._begin(0 if alone else jobs)
+
+    def _begin(self, jobs: int | None) -> None:
+        """Open the capture, and an index for it."""
+        self.reader = self._read()
+        source = self.reader.source
         # what came through a pipe, or was compressed, lies in a spool: a viewer reads the bytes there
         self.spooled = any(part.spool is not None for part in source.parts)
         held = [source.directory] if isinstance(source, RingSource) else [part.path for part in source.parts]
         paths = [str(path.absolute()) for path in held]
-        self._follow = follow
-        self._watch = watch
-        state = "following" if follow or self.streaming else "indexing"
+        state = "following" if self._follow or self.streaming else "indexing"
         self._summaries = Summariser(source, self.reader.definitions, Knowledge(self._tell))
         self.writer = (
             NoIndex()
-            if directory is None
-            else IndexWriter(
-                directory,
-                paths,
-                ports=ports,
-                release=release,
-                given=given,
-                state=state,
-                node_of=self._summaries.nodes.of,
-            )
+            if self._directory is None
+            else IndexWriter(self._directory, paths, state=state, node_of=self._summaries.nodes.of, **self._settings)
         )
         self.writer.meta["spools"] = [None if part.spool is None else part.spool.entry for part in source.parts]
         if self.streaming:
             self.writer.meta["names"] = ["standard input"]
         elif self.spooled:
             self.writer.meta["names"] = [part.name.rpartition("/")[2] for part in source.parts]
-        alone = follow or watch is not None or given  # users' definitions may teach what no other process looks at
-        self._jobs = 0 if alone else jobs
-        self._makers: RowMakers | None = None
-        self._headers_only: dict[int, Exchange] = {}
+        self._jobs = jobs
+        self._division: Division | None = None
+        self._changes = Changes()
         self._nodes = 0
         self._base = 0
         self._marks: deque[tuple[int, Mark]] = deque()
@@ -117,11 +125,16 @@ class Indexer:
 
     def step(self, *, wait: bool = False) -> bool:
         """Take in a batch; False where there was nothing new. `wait` lets a pipe block until there is."""
-        done = self.reader.poll(wait=wait)
-        self._mark()
-        self._take(done)
-        if self.reader.idle and not self._follow and not self.reader.finished:
-            self._take(self.reader.finish())
+        try:
+            done = self.reader.poll(wait=wait)
+            self._mark()
+            self._take(done)
+            if self.reader.idle and not self._follow and not self.reader.finished:
+                self._take(self.reader.finish())
+        except Lost:
+            self.close()
+            self._begin(0)
+            return True
         now = time.monotonic()
         if self.reader.finished or now - self._meta_written >= META_SECONDS:
             self._write_meta()
@@ -155,15 +168,13 @@ class Indexer:
         return None
 
     def close(self) -> None:
-        if self._makers is not None:
-            self._makers.close()
+        if self._division is not None:
+            self._division.close()
         self.writer.close()
         self.reader.close()
 
     def _tell(self, fact: Fact, about: str, known: str) -> None:
         self.writer.fact(fact, about, known)
-        if self._makers is not None:
-            self._makers.tell(fact, about, known)
 
     def _mark(self) -> None:
         """Where the reader is in another file, let go of what lies in files that are gone."""
@@ -179,45 +190,39 @@ class Indexer:
             self.writer.let_go(before)
 
     def _take(self, done: list[Exchange | StreamProblem]) -> None:
-        for item in done:
-            if isinstance(item, StreamProblem):
-                self.writer.problem(problem_json(item, precision=self.reader.precision))
         over = [item for item in done if isinstance(item, Exchange)]
         summaries: dict[int, Summary] = {}
-        for part in chunks(self._changed(over)):
-            if self._makers is not None:
-                self._deal(self._makers, part)
-            else:
+        if self._division is None:
+            self._problems(item for item in done if isinstance(item, StreamProblem))
+            changed = self._changes.of(self.reader.started, over)
+            for part in chunks([*changed.began, *changed.done, *changed.known]):
                 self._make(part, summaries)
-        if self._makers is not None and self.reader.finished:
-            self._write(self._makers.rest())
+        else:
+            for step in self._division.steps():
+                self._problems(step.problems)
+                self.reader.health.undecoded += step.block.undecoded
+                self.writer.take(step.block, step.connections)
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
             self.writer.name_brokers()
         self.writer.flush()
         if self._watch is not None:
             self._watch([(exchange, summaries.get(exchange.number, Summary())) for exchange in over], self.reader)
-        elif self._makers is None and over and not self.reader.finished:
-            # What is compiled for the first ones, all processes inherit.
-            source, known = self.reader.source, self._summaries.knowledge
-            jobs = helpful(source) if self._jobs is None else self._jobs
-            self._makers = RowMakers(source, self.reader.definitions, jobs, known) if jobs else None
+        elif self._division is None and over and not self.reader.finished:
+            self._divide()
 
-    def _changed(self, done: list[Exchange]) -> list[Exchange]:
-        """The exchanges whose rows are to be written, in the order in which they are: those that began, the complete
-        ones, and those of which before only a header was known.
-        """
-        complete = {exchange.number for exchange in done}
-        began = [exchange for exchange in self.reader.started if exchange.number not in complete]
-        for exchange in began:
-            if exchange.status is Status.WAITING and exchange.request is None:
-                self._headers_only[exchange.number] = exchange
-        for exchange in done:
-            self._headers_only.pop(exchange.number, None)
-        known = [exchange for exchange in self._headers_only.values() if exchange.request is not None]
-        for exchange in known:
-            del self._headers_only[exchange.number]
-        return [exchange for exchange in (*began, *done, *known) if exchange.number > 0]
+    def _divide(self) -> None:
+        """Go on with other processes, where they help; they inherit what was compiled for the first exchanges."""
+        reader = self.reader
+        again = all(part.spool is None or part.spool.entry is not None for part in reader.source.parts)
+        jobs = helpful(reader.source) if self._jobs is None else self._jobs
+        if jobs and again:
+            self._division = Division(reader, self._changes, self._summaries, jobs)
+            reader.divide(self._division)
+
+    def _problems(self, problems: Iterable[StreamProblem]) -> None:
+        for problem in problems:
+            self.writer.problem(problem_json(problem, precision=self.reader.precision))
 
     def _make(self, exchanges: Sequence[Exchange], summaries: dict[int, Summary]) -> None:
         """Write the rows of exchanges; where somebody watches, their summaries go into `summaries` by number."""
@@ -226,20 +231,6 @@ class Indexer:
         self.writer.put_all(made)
         if self._watch is not None:
             summaries.update((exchange.number, summary) for exchange, summary in made)
-
-    def _deal(self, makers: RowMakers, exchanges: Sequence[Exchange]) -> None:
-        """Have other processes make the rows of exchanges, and write what they have made; learn what these tell."""
-        self._write(makers.deal(exchanges))
-        source, definitions = self.reader.source, self.reader.definitions
-        knowledge, nodes = self._summaries.knowledge, self._summaries.nodes
-        for exchange in exchanges:
-            if exchange.api_key in TEACHING:
-                learn(exchange, source, definitions, knowledge, nodes)
-
-    def _write(self, made: Iterable[tuple[Block, list[Connection]]]) -> None:
-        for block, connections in made:
-            self.reader.health.undecoded += block.undecoded
-            self.writer.take(block, connections)
 
     def _write_meta(self) -> None:
         self._meta_written = time.monotonic()

@@ -1,91 +1,428 @@
-"""Rows of a reading made by several processes; the one that reads deals exchanges out, learns, and writes.
+"""An index that several processes make: each reads some of the connections and makes their rows; one joins them.
 
-What a row says depends on what was learnt before it. The process that reads learns it all without making rows, and a
-process is told what is new to it with the exchanges that come after.
+The process that joins finds the packets, and deals those of each batch out to the others by the part that a connection
+is in (captures.tcp.reassembly). No connection has anything to do with another but for two things, which therefore are
+the business of the one that joins: the numbers of exchanges and connections, which count all that began, and what is
+learnt, which rows may say from then on. Until then a row names a topic id by a text that no capture can hold.
 """
 
 from __future__ import annotations
 
 import contextlib
 import marshal
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+import pickle
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field, fields
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from captures.crew import Crew
 from captures.errors import CaptureError
-from captures.export.packing import pack, unpack
 from captures.export.parallel import usable_cores
 from captures.index.block import Block
+from captures.index.changes import Changes
+from captures.index.labels import id_text
 from captures.index.summary import Summariser
+from captures.reader import Reader
 from captures.source import FileSource
-from decoders.exchange import Connection, Exchange
-from decoders.knowledge import Fact, Knowledge
-from decoders.schema import Definitions
+from captures.tcp.packets import Ints, Packets
+from captures.tcp.reassembly import PARTS, Share, part_of
+from decoders.exchange import Connection, Exchange, Health, StreamProblem
+from decoders.knowledge import Fact, Knowledge, Nodes
+from decoders.primitives import Buffer
 
 SMALL: Final = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""
 MOST: Final = 4
-"""Reading is one process's, so that more do not help."""
+AHEAD: Final = 32
+"""Batches that a process may be behind: traffic is often one connection's for a while."""
+REMEMBERED: Final = 65_536
+"""Directions whose part is remembered."""
+_VERSION: Final = 2
+"""Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
+_COUNTS: Final = tuple(one.name for one in fields(Health))
+_OPEN, _CLOSE = "\ud800", "\ud801"
+"""Halves of characters, which no bytes decode to."""
+_UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
+_NODE: Final = "node"
+
+Key = tuple[int, int, int]
+"""Where in a batch something happened: among what began (0), was done (1) or became known (2); its address (the number
+of what became known); and the rank of its connection."""
+Row = tuple[Any, ...]
 
 
 def helpful(source: FileSource) -> int:
-    """How many processes should make rows beside the one that reads; 0 where none helps with what is there by now."""
-    return min(usable_cores() - 1, MOST) if source.size >= SMALL and not source.streams else 0
+    """How many processes should read beside the one that joins; 0 where none helps with what is there by now."""
+    cores = usable_cores()
+    return min(cores, MOST) if cores > 1 and source.size >= SMALL and not source.streams else 0
 
 
-class RowMakers:
-    """Processes that make blocks of rows of the exchanges of a source, in their order."""
+class Step(NamedTuple):
+    """What a batch adds to an index: rows, the connections of their exchanges, and problems of streams."""
 
-    def __init__(self, source: FileSource, definitions: Definitions, jobs: int, known: Knowledge) -> None:
-        """`known` is what was learnt before."""
-        self._source = source
-        self._summaries = Summariser(source, definitions)
-        self._summaries.knowledge.facts = known.facts
-        self._connections: deque[list[Connection]] = deque()
-        self._crew = Crew(self._answer, jobs)
-        self._news: list[list[tuple[str, str, str]]] = [[] for _ in range(jobs)]
-        """Of each process, the facts that it has not been told yet."""
-        self._dealt = 0
+    block: Block
+    connections: list[Connection]
+    problems: list[StreamProblem]
 
-    def tell(self, fact: Fact, about: str, known: str) -> None:
-        """What has been learnt (`Knowledge`) of the exchanges that were dealt."""
-        for news in self._news:
-            news.append((fact.value, about, known))
-        # for what this process has to answer when another one has died
-        self._summaries.knowledge.take(fact, about, known)
 
-    def deal(self, exchanges: Sequence[Exchange]) -> Iterator[tuple[Block, list[Connection]]]:
-        """Have rows made of these; yields what has become ready, with the connections of its exchanges."""
-        turn = self._dealt % len(self._news)
-        self._dealt += 1
-        news, self._news[turn] = self._news[turn], []
-        message = marshal.dumps((news, pack(exchanges, self._source.size)))
-        yield from self._ready(self._crew.deal(message))
-        self._connections.append(list({one.connection.number: one.connection for one in exchanges}.values()))
+class Division:
+    """Deals out what a reader finds, from now on, and joins what is made of it; `knowledge` and `nodes` learn from it.
 
-    def rest(self) -> Iterator[tuple[Block, list[Connection]]]:
-        """What has not been ready yet."""
-        return self._ready(self._crew.rest())
+    Raises `crew.Lost` where a process died.
+    """
+
+    def __init__(self, reader: Reader, changes: Changes, summaries: Summariser, jobs: int) -> None:
+        self._source = reader.source
+        self._health = reader.health
+        self._knowledge, self._nodes = summaries.knowledge, summaries.nodes
+        self._numbers, self._connections = reader.numbering.exchanges, reader.numbering.connections
+        self._members = [_Member(self._numbers, self._connections) for _ in range(jobs)]
+        self._parts: dict[bytes, int] = {}
+        self._waiting: list[Row] = []
+        self._ready: list[bytes] = []
+        part = _Part(reader, changes, jobs)
+        self._crew = Crew(part.answer, jobs, ahead=AHEAD)
+
+    def take(self, share: Share) -> None:
+        """Deal out a batch (`Reader.divide`)."""
+        held = self._parts
+        parts = list(map(held.get, share.packets.keys))
+        if None in parts:
+            if len(held) > REMEMBERED:
+                held.clear()
+            for i, part in enumerate(parts):
+                if part is None:
+                    key = share.packets.keys[i]
+                    parts[i] = held[key] = part_of(key)
+        turns = np.array(parts, np.int64) % len(self._members)
+        for turn in range(len(self._members)):
+            self._deal(turn, _packed(share.of(np.flatnonzero(turns == turn))))
+
+    def finish(self, at: int) -> None:
+        """The capture ends (`Reader.divide`)."""
+        for turn in range(len(self._members)):
+            self._deal(turn, at)
+        self._ready += self._crew.rest()
+
+    def steps(self) -> Iterator[Step]:
+        """What has become ready, batch after batch."""
+        count = len(self._members)
+        whole = len(self._ready) // count * count
+        ready, self._ready = self._ready[:whole], self._ready[whole:]
+        for start in range(0, whole, count):
+            yield self._joined([_Made(*marshal.loads(one)) for one in ready[start : start + count]])  # noqa: S302 (ours)
 
     def close(self) -> None:
         self._crew.close()
 
-    def _ready(self, replies: Iterable[bytes]) -> Iterator[tuple[Block, list[Connection]]]:
-        for reply in replies:
-            yield Block.unpack(reply), self._connections.popleft()
+    def _deal(self, turn: int, work: Any) -> None:
+        self._ready += self._crew.deal(marshal.dumps((turn, self._source.size, work), _VERSION))
 
-    def _answer(self, message: bytes) -> bytes:
-        """What the processes do."""
-        news, packed = marshal.loads(message)  # noqa: S302 (ours)
-        for fact, about, known in news:
-            self._summaries.knowledge.take(Fact(fact), about, known)
-        items, size = unpack(packed)
-        if self._source.size < size:
-            with contextlib.suppress(CaptureError):  # told by the process that reads
-                self._source.catch_up()
+    def _joined(self, made: list[_Made]) -> Step:
+        """What the processes made of a batch, as one."""
+        numbers = self._number(made)
+        every = list(zip(self._members, made, strict=True))
+        for member, one, own in zip(self._members, made, numbers, strict=True):
+            member.began(one, own)
+        labels = self._learn(every)
         block = Block()
-        for item in items:
-            if isinstance(item, Exchange):
-                block.add(item, self._summaries.of(item))
-        return block.pack()
+        connections: dict[int, Connection] = {}
+        problems: list[tuple[tuple[int, int], StreamProblem]] = []
+        for (member, one), texts in zip(every, labels, strict=True):
+            block.join(one.block, member.numbers_of(one), member.connections, texts)
+            for number, *rest in one.connections:
+                known = member.connections[number]
+                connections[known] = Connection(known, *rest)
+            for address, rank, packed in one.problems:
+                problem: StreamProblem = pickle.loads(packed)  # noqa: S301 (ours)
+                problem.connection.number = member.connection(problem.connection.number)
+                problems.append(((address, rank), problem))
+            self._count(member, one.health)
+            member.ended(one)
+        problems.sort(key=lambda one: one[0])
+        return Step(block, list(connections.values()), [problem for _, problem in problems])
+
+    def _number(self, made: list[_Made]) -> list[Ints]:
+        """The numbers of the exchanges that began, by process; names the connections that began with them."""
+        addresses = np.concatenate([one.addresses for one in made])
+        ranks = np.concatenate([one.ranks for one in made])
+        order = np.lexsort((ranks, addresses))
+        numbers = np.empty(len(order), np.int64)
+        numbers[order] = np.arange(self._numbers + 1, self._numbers + 1 + len(order))
+        self._numbers += len(order)
+        own = np.split(numbers, np.cumsum([len(one.addresses) for one in made])[:-1])
+        opened = [
+            (int(mine[first]), member, number)
+            for member, one, mine in zip(self._members, made, own, strict=True)
+            for number, first in one.opened
+        ]
+        for _, member, number in sorted(opened, key=lambda one: one[0]):
+            self._connections += 1
+            member.connections[number] = self._connections
+        return own
+
+    def _learn(self, every: list[tuple[_Member, _Made]]) -> list[dict[int, str]]:
+        """Learn what the batch tells, in order; by process the labels of rows that depend on it."""
+        labels: list[dict[int, str]] = [{} for _ in every]
+        events: list[tuple[Key, int, int, Row | int]] = []
+        for turn, (member, one) in enumerate(every):
+            events += ((member.key(key), turn, 0, tuple(told)) for key, *told in one.told)
+            events += ((member.key(key), turn, 1, place) for key, place in one.asked)
+        events.sort(key=lambda one: one[:3])
+        texts = [one.block.strings if one.asked else [] for _, one in every]
+        for _, turn, _, event in events:
+            if isinstance(event, int):
+                text = texts[turn][every[turn][1].block.label(event)]
+                labels[turn][event] = _UNRESOLVED.sub(self._resolved, text)
+            elif event[0] == _NODE:
+                self._nodes.take(event[1], event[2])
+            else:
+                self._knowledge.take(Fact(event[0]), event[1], event[2])
+        return labels
+
+    def _resolved(self, found: re.Match[str]) -> str:
+        raw = bytes.fromhex(found[1])
+        return self._knowledge.topic(raw) or id_text(raw)
+
+    def _count(self, member: _Member, health: tuple[int, ...]) -> None:
+        for name, before, now in zip(_COUNTS, member.health, health, strict=True):
+            setattr(self._health, name, getattr(self._health, name) + now - before)
+        member.health = health
+
+
+@dataclass(slots=True)
+class _Member:
+    """What the process that joins knows of another, whose numbers count from what there was when it was forked."""
+
+    exchanges: int
+    inherited: int
+    """Connections."""
+    connections: dict[int, int] = field(init=False)
+    """Numbers of connections by their numbers there."""
+    open: dict[int, int] = field(default_factory=dict)
+    """Numbers of exchanges that were not complete when their batch was over."""
+    first: int = field(init=False)
+    """The number there of the first exchange that began in this batch."""
+    own: Ints = field(init=False)
+    """Numbers of those that began in this batch."""
+    health: tuple[int, ...] = (0,) * len(_COUNTS)
+
+    def __post_init__(self) -> None:
+        self.first = self.exchanges + 1
+        self.connections = {number: number for number in range(self.inherited + 1)}
+        self.own = np.empty(0, np.int64)
+
+    def began(self, made: _Made, own: Ints) -> None:
+        """The next batch: the numbers of what began in it."""
+        self.first += len(self.own)
+        self.own = own
+        for number in made.numbers[: made.began]:
+            self.open[number] = self.exchange(number)
+
+    def exchange(self, number: int) -> int:
+        """The number of an exchange by its number there."""
+        if number >= self.first:
+            return int(self.own[number - self.first])
+        return number if number <= self.exchanges else self.open[number]
+
+    def connection(self, number: int) -> int:
+        return self.connections[number]
+
+    def numbers_of(self, made: _Made) -> list[int]:
+        """The numbers of a block's exchanges."""
+        return [self.exchange(number) for number in made.numbers]
+
+    def key(self, key: Key) -> Key:
+        return (key[0], self.exchange(key[1]), 0) if key[0] == 2 else key
+
+    def ended(self, made: _Made) -> None:
+        """Forget what will not be named any more."""
+        for number in made.numbers[made.began : made.began + made.done]:
+            if number < self.first:
+                self.open.pop(number, None)
+        for number in made.ended:
+            del self.connections[number]
+
+
+class _Made:
+    """What a process made of its share of a batch, as it comes through a pipe."""
+
+    __slots__ = (
+        "addresses", "asked", "began", "block", "connections", "done", "ended", "health", "numbers", "opened",
+        "problems", "ranks", "told",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        addresses: bytes,
+        ranks: bytes,
+        opened: list[tuple[int, int]],
+        began: int,
+        done: int,
+        block: bytes,
+        told: list[Row],
+        asked: list[tuple[Key, int]],
+        problems: list[tuple[int, int, bytes]],
+        connections: list[Row],
+        ended: list[int],
+        health: tuple[int, ...],
+    ) -> None:
+        self.addresses = np.frombuffer(addresses, np.int64)
+        """Of what began: of each exchange, in order."""
+        self.ranks = np.frombuffer(ranks, np.int64)
+        self.opened = opened
+        """New connections, and which of the exchanges that began was the first of each."""
+        self.began, self.done = began, done
+        """How many rows are of exchanges that began, and how many then of complete ones."""
+        self.block = Block.unpack(block)
+        self.numbers = self.block.numbers
+        self.told = told
+        """What was learnt: its key, what it is, about what, and what is known."""
+        self.asked = asked
+        """Rows whose label depends on what was learnt."""
+        self.problems = problems
+        self.connections = connections
+        self.ended = ended
+        """Connections that are over."""
+        self.health = health
+
+
+class _Part:
+    """A process that reads some of the connections: what it is forked with, and what it does."""
+
+    def __init__(self, reader: Reader, changes: Changes, jobs: int) -> None:
+        self._reader = reader
+        self._changes = changes
+        self._jobs = jobs
+        self._knowledge = _Unresolved()
+        self._nodes = _ToldNodes()
+        self._summaries = Summariser(reader.source, reader.definitions, self._knowledge, self._nodes)
+        self._inherited = reader.numbering.connections
+        self._health = astuple(reader.health)
+        self._begun = False
+
+    def answer(self, message: bytes) -> bytes:
+        turn, size, work = marshal.loads(message)  # noqa: S302 (ours)
+        reader = self._reader
+        if not self._begun:
+            self._begun = True
+            reader.keep([part for part in range(PARTS) if part % self._jobs == turn])
+        if reader.source.size < size:
+            with contextlib.suppress(CaptureError):  # told by the process that joins
+                reader.source.catch_up()
+        known = reader.numbering.connections
+        if isinstance(work, int):
+            reader.end(work)
+        else:
+            reader.take(_unpacked(work))
+        return self._made(known)
+
+    def _made(self, known: int) -> bytes:
+        """What became of a batch; `known` connections had a number before."""
+        reader = self._reader
+        ranks = {id(connection): rank for connection, rank in reader.ranks}
+        done = [(at, item) for at, item in reader.done if isinstance(item, Exchange) and item.number > 0]
+        changed = self._changes.of(reader.started, [item for _, item in done])
+        began = len(changed.began)
+        block = Block()
+        told: list[Row] = []
+        asked: list[tuple[Key, int]] = []
+
+        def key(place: int) -> Key:
+            if place < began:
+                exchange = changed.began[place]
+                at = next(at for at, one in reader.began if one is exchange)
+                return 0, at, ranks[id(exchange.connection)]
+            if place < began + len(done):
+                at, exchange = done[place - began]
+                return 1, at, ranks[id(exchange.connection)]
+            return 2, changed.known[place - began - len(done)].number, 0
+
+        news, names = self._knowledge, self._nodes
+        connections: dict[int, Connection] = {}
+        for place, exchange in enumerate(chain(*changed)):
+            summary = self._summaries.of(exchange)
+            block.add(exchange, summary)
+            connections[exchange.connection.number] = exchange.connection
+            if _OPEN in summary.label:
+                asked.append((key(place), place))
+            if news.told or names.told:
+                own = key(place)
+                told += ((own, *fact) for fact in chain(news.told, names.told))
+                news.told.clear()
+                names.told.clear()
+        opened: dict[int, int] = {}
+        for place, (_, exchange) in enumerate(reader.began):
+            number = exchange.connection.number
+            if number > known:
+                opened.setdefault(number, place)
+        health = astuple(reader.health)
+        return marshal.dumps(
+            (
+                array("q", [at for at, _ in reader.began]).tobytes(),
+                array("q", [ranks[id(exchange.connection)] for _, exchange in reader.began]).tobytes(),
+                list(opened.items()),
+                began,
+                len(done),
+                block.pack(),
+                told,
+                asked,
+                [
+                    (at, ranks[id(item.connection)], pickle.dumps(item))
+                    for at, item in reader.done
+                    if isinstance(item, StreamProblem)
+                ],
+                [(one.number, one.client, one.broker, one.first_time) for one in connections.values()],
+                [one.number for one in reader.ended if one.number],
+                tuple(now - before for now, before in zip(health, self._health, strict=True)),
+            ),
+            _VERSION,
+        )
+
+
+class _Unresolved(Knowledge):
+    """Knows nothing, and keeps what it is told for who looks, who empties `told`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, str, str]] = []
+
+    def take(self, fact: Fact, about: str, known: str) -> None:
+        self.told.append((fact.value, about, known))
+
+    def topic(self, topic_id: Buffer) -> str:
+        return f"{_OPEN}{topic_id.hex()}{_CLOSE}"
+
+
+class _ToldNodes(Nodes):
+    """The same of node ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, str, int]] = []
+
+    def take(self, broker: str, node: int) -> None:
+        self.told.append((_NODE, broker, node))
+
+
+def _packed(share: Share) -> Row:
+    packets = share.packets
+    columns = np.concatenate(
+        (
+            packets.time, packets.seq, packets.ack, packets.flags, packets.at, packets.length, packets.stored,
+            share.which, share.reached, share.clock,
+        )
+    )  # fmt: skip
+    return packets.keys, packets.comments, columns.tobytes(), share.now, share.time, share.missing
+
+
+def _unpacked(packed: Row) -> Share:
+    keys, comments, columns, now, latest, missing = packed
+    time, seq, ack, flags, at, length, stored, which, reached, clock = np.frombuffer(columns, np.int64).reshape(10, -1)
+    packets = Packets(keys, time, seq, ack, flags, at, length, stored, comments)
+    return Share(packets, which, reached, clock, now, latest, missing)

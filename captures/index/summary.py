@@ -52,11 +52,17 @@ class Summariser:
     `nodes` are the brokers' node ids by "host:port"; `knowledge` is what else was learnt.
     """
 
-    def __init__(self, source: Source, definitions: Definitions, knowledge: Knowledge | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        definitions: Definitions,
+        knowledge: Knowledge | None = None,
+        nodes: Nodes | None = None,
+    ) -> None:
         self._source = source
         self._definitions = definitions
         self.knowledge = knowledge or Knowledge()
-        self.nodes = Nodes()
+        self.nodes = Nodes() if nodes is None else nodes
 
     def of(self, exchange: Exchange) -> Summary:
         """Label, errors, counts and problems of an exchange as far as it is known; never raises on bad bytes."""

@@ -52,6 +52,22 @@ class Packets:
             {i - start: text for i, text in self.comments.items() if start <= i < end},
         )
 
+    def some(self, positions: Ints) -> Packets:
+        """The segments at these positions, which grow, as a batch of their own."""
+        where: list[int] = positions.tolist()
+        keys = self.keys
+        return Packets(
+            [keys[i] for i in where],
+            self.time[positions],
+            self.seq[positions],
+            self.ack[positions],
+            self.flags[positions],
+            self.at[positions],
+            self.length[positions],
+            self.stored[positions],
+            {new: self.comments[old] for new, old in enumerate(where) if old in self.comments} if self.comments else {},
+        )
+
 
 def turned(key: bytes) -> bytes:
     """The key of the other direction."""

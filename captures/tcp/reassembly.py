@@ -4,11 +4,14 @@ A connection is what lives between two hosts and ports from its SYN (or the firs
 with another initial sequence number on the same ports starts the next one. What comes after a connection's end and
 belongs to none (segments still in flight when RST was captured, say) is counted.
 
-What is remembered is bounded. Of connections that ended the last MOST_OVER, for as long as their segments may still
-come. Of those that have not, all, up to MOST_OPEN: beyond them the one that has been silent for longest is taken for
-ended. So are those that say nothing for SILENCE after packets that are missing from the capture (`missed`), as their
-end may have been among them. Both say so in their End; where such a connection speaks all the same, it begins again
-as one whose beginning was not captured.
+Connections are in PARTS, by a hash of their hosts and ports, and no part is touched by what happens in another: several
+reassemblers that are given whole parts (`Share.of`) do what one does with all.
+
+What is remembered is bounded. Of the connections of a part that ended the last MOST_OVER, for as long as their segments
+may still come. Of those that have not, all, up to MOST_OPEN: beyond them the one that has been silent for longest is
+taken for ended. So are those that say nothing for SILENCE after packets that are missing from the capture (`missed`),
+as their end may have been among them. Both say so in their End; where such a connection speaks all the same, it begins
+again as one whose beginning was not captured.
 
 Most traffic arrives in order. A connection's packets of a batch whose data is exactly contiguous in both directions
 become one Run a direction with no work a packet; everything else goes packet by packet through direction.py. Both give
@@ -17,10 +20,12 @@ the same events, and so does any division into batches (runs may be cut elsewher
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import cast
 
 import numpy as np
@@ -35,12 +40,16 @@ MOST_AT_ONCE = 1 << 30
 """Bytes of a direction up to which the order of its sequence numbers cannot be mistaken."""
 QUIET = 120_000_000_000
 """Nanoseconds after its end when a connection's ports are forgotten."""
-MOST_OVER = 8192
-MOST_OPEN = 65_536
+PARTS = 12
+"""As many processes as divides it have as many parts each."""
+MOST_OVER = 1024
+MOST_OPEN = 8192
 SILENCE = 30_000_000_000
 """Nanoseconds of the capture's time."""
 MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"
+SILENT = 1 << 62
+"""Ranks of connections that ended without a packet of theirs come after all others."""
 
 
 @dataclass(slots=True)
@@ -69,6 +78,8 @@ class TcpConnection:
     last_time: int = 0
     """What the reassembler's clock said at its last packet."""
     touched: bool = False
+    rank: int = 0
+    """Where it stands among the connections that a batch touched: smaller comes first."""
     disorder: Disorder = field(default_factory=Disorder)
 
     @property
@@ -85,6 +96,69 @@ class Flow:
     connection: TcpConnection | None = None
     turned: bool = False
     """The connection's side 0 is the flow's direction 1."""
+    part: int = 0
+    last: int = 0
+    """Which packet of the reading was its first one in the last batch that had some."""
+
+
+@dataclass(slots=True)
+class Share:
+    """Packets of a batch, and what the whole batch says of each: which packet of the reading it is, the highest address
+    and the latest time up to then. `now` and `time` are those at the batch's end.
+
+    `missing` are the times of the last packet before and the first one after packets that are missing before the batch.
+    """
+
+    packets: Packets
+    which: Ints
+    reached: Ints
+    clock: Ints
+    now: int
+    time: int
+    missing: tuple[int, int] | None = None
+
+    def of(self, some: Ints) -> Share:
+        """The same of the packets at these positions."""
+        return Share(
+            self.packets.some(some),
+            self.which[some],
+            self.reached[some],
+            self.clock[some],
+            self.now,
+            self.time,
+            self.missing,
+        )
+
+
+class Clock:
+    """What batches of packets, in capture order, say together: `now` is the address reached, `time` the latest time."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.time = 0
+        """Silence is measured by it, because packets' times may go back."""
+        self._taken = 0
+        self._missed_from: int | None = None
+
+    def whole(self, packets: Packets) -> Share:
+        """A batch, of which there is some."""
+        count = len(packets)
+        reached = np.maximum.accumulate(np.maximum(packets.at, self.now))
+        clock = np.maximum.accumulate(np.maximum(packets.time, self.time))
+        which = np.arange(self._taken, self._taken + count)
+        missing = None if self._missed_from is None else (self._missed_from, int(clock[0]))
+        self._missed_from = None
+        self.now, self.time, self._taken = int(reached[-1]), int(clock[-1]), self._taken + count
+        return Share(packets, which, reached, clock, self.now, self.time, missing)
+
+    def missed(self) -> None:
+        """Packets are missing between those of the last batch and those of the next."""
+        self._missed_from = self.time
+
+
+def part_of(key: bytes) -> int:
+    """The part of a direction's connections, which is that of the other direction."""
+    return zlib.crc32(min(key, turned(key))) % PARTS
 
 
 @dataclass(slots=True)
@@ -108,8 +182,14 @@ class _Columns:
     comments: dict[int, str]
 
 
+_rank = attrgetter("rank")
+
+
 class Reassembler:
-    """Feed it batches in capture order, then `finish`. Holds spans, never bytes; `same` compares bytes at addresses."""
+    """Feed it batches in capture order, then `finish`. Holds spans, never bytes; `same` compares bytes at addresses.
+
+    `clock` makes shares of batches; who gives it shares of parts (`take`) has another one make them.
+    """
 
     def __init__(self, same: Same) -> None:
         self._same = same
@@ -117,13 +197,16 @@ class Reassembler:
         self._flows: dict[int, Flow] = {}
         """Those that were silent for longest come first."""
         self._next_flow = 0
+        self._held = [0] * PARTS
+        """Flows of each part."""
+        self.clock = Clock()
         self._now = 0
-        self._clock = 0
-        """Latest time of any packet. Silence is measured by it, because packets' times may go back."""
+        self._time = 0
+        self._rank = 0
+        """What is touched now gets it."""
         self._touched: list[TcpConnection] = []
-        self._over: deque[TcpConnection] = deque()
-        """Connections that have ended, whose flows are still known."""
-        self._missed_from: int | None = None
+        self._over: list[deque[TcpConnection]] = [deque() for _ in range(PARTS)]
+        """Of each part, connections that have ended whose flows are still known."""
         self._missing: deque[tuple[int, int]] = deque()
         """Times of the last packet before and the first one after missing packets."""
         self.stray = 0
@@ -132,17 +215,41 @@ class Reassembler:
         """Segments whose bytes were all there already: sent again, or captured twice."""
 
     def feed(self, packets: Packets) -> list[TcpConnection]:
-        """The connections that got something, in the order of their first packet; take their events with `take`."""
-        if not len(packets):
-            return []
+        """The connections that got something, by their ranks: in the order of their first packet; take their events."""
+        return self.take(self.clock.whole(packets)) if len(packets) else []
+
+    def take(self, share: Share) -> list[TcpConnection]:
+        """The same of a share of a batch, of which there may be nothing."""
+        if share.missing is not None:
+            self._missing.append(share.missing)
+        if len(share.packets):
+            self._take_packets(share)
+        self._now, self._time = share.now, share.time
+        self._end_silent()
+        touched = self._take_touched()
+        for each in touched:
+            if each.over and each.key in self._directions:
+                self._over[part_of(each.key)].append(each)
+        self._forget()
+        return touched
+
+    def keep(self, parts: Iterable[int]) -> None:
+        """Forget all connections of other parts: another reassembler is given what comes of them."""
+        kept = set(parts)
+        for flow in [flow for flow in self._flows.values() if flow.part not in kept]:
+            self._drop(flow)
+        for part, over in enumerate(self._over):
+            if part not in kept:
+                over.clear()
+
+    def _take_packets(self, share: Share) -> None:
+        packets = share.packets
         directions = self._lookup(packets.keys)
         flows = directions >> 1
         order = np.argsort(flows, kind="stable")
         flows = flows[order]
         borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
         spans = sorted((int(order[a]), a, b) for a, b in pairwise(borders))
-        reached = np.maximum.accumulate(np.maximum(packets.at, self._now))
-        clock = np.maximum.accumulate(np.maximum(packets.time, self._clock))
         columns = _Columns(
             order,
             directions[order] & 1,
@@ -153,43 +260,37 @@ class Reassembler:
             packets.at[order],
             packets.length[order],
             packets.stored[order],
-            reached[order],
-            clock[order],
+            share.reached[order],
+            share.clock[order],
             packets.comments,
         )
-        if self._missed_from is not None:
-            self._missing.append((self._missed_from, int(clock[0])))
-            self._missed_from = None
-        for _, a, b in spans:
+        for first, a, b in spans:
             number = int(flows[a])
             flow = self._flows[number] = self._flows.pop(number)
+            self._rank = flow.last = int(share.which[first])
             self._flow(flow, columns, a, b)
             if flow.connection is None:
                 self._drop(flow)
-        self._now = int(reached[-1])
-        self._clock = int(clock[-1])
-        self._end_silent()
-        touched = self._take_touched()
-        self._over += (each for each in touched if each.over and each.key in self._directions)
-        self._forget()
-        return touched
 
     def missed(self) -> None:
         """Packets are missing from the capture between those of the last batch and those of the next."""
-        self._missed_from = self._clock
+        self.clock.missed()
 
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
         # The order of the flows' numbers would depend on how packets were divided into batches.
         for _, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
-            self._end(connection, max(at, self._now), self._clock, "end of capture")
+            self._rank = connection.first_at
+            self._end(connection, max(at, self._now), self._time, "end of capture")
         self._flows.clear()
         self._directions.clear()
-        self._over.clear()
+        for over in self._over:
+            over.clear()
+        self._held = [0] * PARTS
         return self._take_touched()
 
     def _take_touched(self) -> list[TcpConnection]:
-        touched, self._touched = self._touched, []
+        touched, self._touched = sorted(self._touched, key=_rank), []
         for connection in touched:
             connection.touched = False
             for side in connection.sides:
@@ -199,6 +300,7 @@ class Reassembler:
     def _touch(self, connection: TcpConnection) -> None:
         if not connection.touched:
             connection.touched = True
+            connection.rank = self._rank
             self._touched.append(connection)
 
     def _lookup(self, keys: list[bytes]) -> Ints:
@@ -212,7 +314,9 @@ class Reassembler:
                     if key not in held:
                         flow = self._next_flow
                         self._next_flow += 1
-                        self._flows[flow] = Flow(key)
+                        part = part_of(key)
+                        self._flows[flow] = Flow(key, part=part)
+                        self._held[part] += 1
                         # Both ends on one host and port: one direction is all that can be told.
                         held[turned(key)] = 2 * flow + 1
                         held[key] = 2 * flow
@@ -221,28 +325,30 @@ class Reassembler:
 
     def _drop(self, flow: Flow) -> None:
         del self._flows[self._directions[flow.key] >> 1]
+        self._held[flow.part] -= 1
         del self._directions[flow.key]
         self._directions.pop(turned(flow.key), None)
 
     def _forget(self) -> None:
         """Drop flows whose connection has been over for long, or before many others."""
-        over = self._over
-        while over and (len(over) > MOST_OVER or self._clock - over[0].last_time > 2 * QUIET):
-            connection = over.popleft()
-            number = self._directions.get(connection.key)
-            flow = None if number is None else self._flows[number >> 1]
-            if flow is not None and flow.connection is connection:
-                self._drop(flow)
+        for over in self._over:
+            while over and (len(over) > MOST_OVER or self._time - over[0].last_time > 2 * QUIET):
+                connection = over.popleft()
+                number = self._directions.get(connection.key)
+                flow = None if number is None else self._flows[number >> 1]
+                if flow is not None and flow.connection is connection:
+                    self._drop(flow)
 
     def _end_silent(self) -> None:
         """End what has been silent for so long that its end may have been missed."""
         before = None
-        while self._missing and self._clock - self._missing[0][1] > SILENCE:
+        while self._missing and self._time - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()
         if before is not None:
             self._lose([each for each in self._open_ones() if each[1].last_time <= before], MISSED)
-        if len(self._flows) > MOST_OPEN + len(self._over):
-            self._lose(list(self._open_ones())[:-MOST_OPEN], CROWDED)
+        for part, over in enumerate(self._over):
+            if self._held[part] > MOST_OPEN + len(over):
+                self._lose([each for each in self._open_ones() if each[0].part == part][:-MOST_OPEN], CROWDED)
 
     def _open_ones(self) -> Iterator[tuple[Flow, TcpConnection]]:
         for flow in self._flows.values():
@@ -251,7 +357,8 @@ class Reassembler:
 
     def _lose(self, silent: list[tuple[Flow, TcpConnection]], reason: str) -> None:
         for flow, connection in silent:
-            self._end(connection, self._now, self._clock, reason)
+            self._rank = SILENT + flow.last
+            self._end(connection, self._now, self._time, reason)
             self._drop(flow)
 
     def _lapsed(self, connection: TcpConnection, clock: int) -> bool:

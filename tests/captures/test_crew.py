@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from captures.crew import Crew
+from captures.crew import Crew, Lost
 
-Made = Callable[[Callable[[bytes], bytes], int], Crew]
+Made = Callable[..., Crew]
 LARGE = bytes(5 << 20)
 """More than pipes hold."""
 
@@ -28,8 +28,8 @@ def crew_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
     monkeypatch.setattr(os, "fork", counted)
 
-    def made(answer: Callable[[bytes], bytes], jobs: int) -> Crew:
-        crews.append(Crew(answer, jobs))
+    def made(answer: Callable[[bytes], bytes], jobs: int, **options: int) -> Crew:
+        crews.append(Crew(answer, jobs, **options))
         return crews[-1]
 
     yield made
@@ -60,19 +60,35 @@ def test_neither_side_waits_for_ever_where_both_have_much_to_say(crew_of: Made) 
 
 
 @pytest.mark.parametrize("message", [b"a", LARGE])
-def test_what_a_dead_process_left_is_answered_here(message: bytes, crew_of: Made) -> None:
-    here = os.getpid()
-
+def test_a_process_that_died_is_told_of(message: bytes, crew_of: Made) -> None:
     def answer(message: bytes) -> bytes:
-        if os.getpid() != here and message.endswith(b"x"):
+        if message.endswith(b"x"):
             os.kill(os.getpid(), signal.SIGKILL)
-        return b"here" if os.getpid() == here else b"there"
+        return message
 
     crew = crew_of(answer, 2)
-    assert answers(crew, [message, message + b"x"] + [message] * 6) == [b"there", b"here"] * 4
+    with pytest.raises(Lost):
+        answers(crew, [message, message + b"x"] + [message] * 6)
 
 
-def test_what_goes_wrong_in_a_process_is_raised_here(crew_of: Made) -> None:
+def test_a_process_that_fails_has_died(crew_of: Made) -> None:
     crew = crew_of(lambda message: bytes([1 // len(message)]), 2)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(Lost):
         answers(crew, [b"a", b"", b"c"])
+
+
+def test_nobody_waits_for_one_who_is_slow(crew_of: Made) -> None:
+    """The other processes have answered meanwhile, as many messages as they may be ahead."""
+    (waiting, ready), here = os.pipe(), os.getpid()
+
+    def answer(message: bytes) -> bytes:
+        if message == b"wait":
+            os.read(waiting, 1)
+        elif message == b"last":
+            os.write(ready, b".")
+        return message + bytes(os.getpid() != here)
+
+    messages = [b"wait", LARGE, b"a", LARGE, b"b", LARGE, b"c", b"last"]
+    assert answers(crew_of(answer, 2, ahead=4), messages) == [message + b"\0" for message in messages]
+    os.close(waiting)
+    os.close(ready)

@@ -154,6 +154,7 @@ def test_connections_that_have_ended_leave_nothing(
     traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes of what the process holds, after many connections, within limits that are low."""
+    monkeypatch.setattr(reassembly, "PARTS", 1)
     monkeypatch.setattr(reassembly, "MOST_OVER", 50)
     monkeypatch.setattr(writer, "NAMED", 60)
     with contextlib.closing(Indexer([traffic.directory], tmp_path / "index", follow=True)) as indexer:
@@ -162,9 +163,9 @@ def test_connections_that_have_ended_leave_nothing(
         for _ in range(30):
             traffic.more(100)
             catch_up(indexer)
-        assert reader._numbering.connections == traffic.connections > 3000
-        assert len(reader._talks) == len(indexer._headers_only) == 0
-        assert len(tcp._over) == len(tcp._flows) == 50
+        assert reader.numbering.connections == traffic.connections > 3000
+        assert len(reader._talks) == len(indexer._changes.headers_only) == 0
+        assert len(tcp._over[0]) == len(tcp._flows) == 50
         assert len(tcp._directions) == 100
         assert isinstance(indexer.writer, IndexWriter)
         assert len(indexer.writer._entries) <= 60
@@ -205,6 +206,6 @@ def test_what_has_ended_is_free_without_a_search_for_garbage(tmp_path: Path, *, 
     finally:
         gc.enable()
         indexer.close()
-    assert indexer.reader._numbering.connections
+    assert indexer.reader.numbering.connections
     assert bool(indexer.reader.health.resyncs) == missing
     assert left["Talk"] == left["Conversation"] == left["Requests"] == left["Responses"] == left["Pairing"] == 0

@@ -393,6 +393,7 @@ def test_what_is_silent_after_missing_packets_has_ended() -> None:
 def test_of_too_many_connections_those_that_were_silent_for_longest_are_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reassembly, "PARTS", 1)
     monkeypatch.setattr(reassembly, "MOST_OPEN", 5)
     segments = [Segment(CLIENT, 1000, b"x", key=flow_key(number % 20)) for number in range(40)]
     script = Script([*segments, Segment(CLIENT, 1001, b"y", key=flow_key(19))])
