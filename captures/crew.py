@@ -35,7 +35,8 @@ class Lost(Exception):  # noqa: N818
 class Crew:
     """`jobs` processes, forked at once, in each of which `answer` makes replies of messages.
 
-    They are dealt messages in turn. A process has `ahead` messages at most that it has not answered. Makes no thread, and minds none that only wait.
+    They are dealt messages in turn; each has `ahead` at most that it has not answered. Makes no thread, and minds none
+    that only wait.
     """
 
     def __init__(self, answer: Callable[[bytes], bytes], jobs: int, *, ahead: int = 2) -> None:
