@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -32,6 +32,9 @@ class Role(StrEnum):
     FOLLOWER = "follower"
 
 
+_Named = tuple[tuple[str, ...], tuple[bytes, ...], tuple[str, ...], tuple[str, ...], int | None, Role | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Names each once, in order of appearance; `ids` are topic ids (16 bytes) that come without a name."""
@@ -45,7 +48,7 @@ class Subject:
 
     def to_text(self) -> str:
         """As JSON, what is empty left out."""
-        return _text(self)
+        return _text(self.topics, self.ids, self.groups, self.txns, self.acks, self.role)
 
     @classmethod
     def from_text(cls, text: str) -> Subject:
@@ -63,15 +66,22 @@ class Subject:
 
 
 @lru_cache(maxsize=1024)
-def _text(subject: Subject) -> str:
+def _text(
+    topics: tuple[str, ...],
+    ids: tuple[bytes, ...],
+    groups: tuple[str, ...],
+    txns: tuple[str, ...],
+    acks: int | None,
+    role: Role | None,
+) -> str:
     # Most exchanges name what others have named.
     shown = {
-        "topic": subject.topics,
-        "id": [b64encode(one).decode() for one in subject.ids],
-        "group": subject.groups,
-        "txn": subject.txns,
-        "acks": subject.acks,
-        "role": subject.role,
+        "topic": topics,
+        "id": [b64encode(one).decode() for one in ids],
+        "group": groups,
+        "txn": txns,
+        "acks": acks,
+        "role": role,
     }
     return json.dumps({name: value for name, value in shown.items() if value not in (None, (), [])},
                       separators=(",", ":"))  # fmt: skip
@@ -83,18 +93,30 @@ NOTHING: Final = Subject().to_text()
 
 def subject(api_key: int | None, *sides: Decoded | None) -> Subject:
     """What the frames of an exchange in Kafka's protocol name, request first; None for one that is not there."""
-    found: dict[str, dict[Any, None]] = {kind: {} for kind in (*_KINDS.values(), _IDS)}
+    return Subject(*_named(api_key, sides))
+
+
+def subject_text(api_key: int | None, *sides: Decoded | None) -> str:
+    """The text of the same."""
+    return _text(*_named(api_key, sides))
+
+
+def _named(api_key: int | None, sides: tuple[Decoded | None, ...]) -> _Named:
+    topics: dict[str, None] = {}
+    ids: dict[bytes, None] = {}
+    groups: dict[str, None] = {}
+    txns: dict[str, None] = {}
     for side in sides:
         if side is not None and side.body is not None and side.message is not None:
-            plan = _plan(side.message, side.version)
-            if plan is not None:
-                _collect(side.body, plan, found)
+            gather = _gatherer(side.message, side.version)
+            if gather is not None:
+                gather(side.body, topics, ids, groups, txns)
     asked = sides[0].body if sides and sides[0] is not None and sides[0].message is not None else None
-    return Subject(
-        tuple(found["topic"]),
-        tuple(found[_IDS]),
-        tuple(found["group"]),
-        tuple(found["txn"]),
+    return (
+        tuple(topics),
+        tuple(ids),
+        tuple(groups),
+        tuple(txns),
         asked.get("acks") if asked is not None and api_key == PRODUCE else None,
         _role(asked) if asked is not None and api_key == FETCH else None,
     )
@@ -106,9 +128,8 @@ def _role(asked: Mapping[str, Any]) -> Role:
     return Role.FOLLOWER if replica >= 0 else Role.CONSUMER
 
 
-_KINDS: Final[Mapping[str, str]] = {"topicName": "topic", "groupId": "group", "transactionalId": "txn"}
-"""What definitions call what a field names, to what we call it."""
-_IDS: Final = "id"
+_KINDS: Final[Mapping[str, str]] = {"topicName": "topics", "groupId": "groups", "transactionalId": "txns"}
+"""What definitions call what a field names, to what we call all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,75 +143,80 @@ class _Typed:
     kinds: Mapping[int, str]
 
 
-_COORDINATORS: Final = {0: "group", 1: "txn", 2: "group"}
+_COORDINATORS: Final = {0: "groups", 1: "txns", 2: "groups"}
 _TYPED: Final = (
     _Typed("FindCoordinatorRequest", "", "keyType", ("key", "coordinatorKeys"), _COORDINATORS),
-    _Typed("DescribeConfigsRequest", "resources", "resourceType", ("resourceName",), {2: "topic", 32: "group"}),
-    _Typed("DescribeConfigsResponse", "results", "resourceType", ("resourceName",), {2: "topic", 32: "group"}),
-    _Typed("AlterConfigsRequest", "resources", "resourceType", ("resourceName",), {2: "topic", 32: "group"}),
+    _Typed("DescribeConfigsRequest", "resources", "resourceType", ("resourceName",), {2: "topics", 32: "groups"}),
+    _Typed("DescribeConfigsResponse", "results", "resourceType", ("resourceName",), {2: "topics", 32: "groups"}),
+    _Typed("AlterConfigsRequest", "resources", "resourceType", ("resourceName",), {2: "topics", 32: "groups"}),
     _Typed("IncrementalAlterConfigsRequest", "resources", "resourceType", ("resourceName",),
-           {2: "topic", 32: "group"}),
+           {2: "topics", 32: "groups"}),
 )  # fmt: skip
 """Source: `CoordinatorType` of FindCoordinator (a share coordinator's keys begin with the group) and the types of
 `ConfigResource`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A struct's fields that name something, whether it has a topic id, and its fields with more of both."""
-
-    names: tuple[tuple[str, str], ...]
-    with_id: bool
-    typed: _Typed | None
-    below: tuple[tuple[str, _Plan], ...]
-
-
 @per_version
-def _plan(message: Message, version: int) -> _Plan | None:
-    return _make(layout_of(message, version), message.name, "")
+def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
+    """A function compiled for a message that visits nothing but what names something: it is given the values, and of
+    each kind where to put the names.
+    """
+    lines: list[str] = []
+    typed: list[_Typed] = []
+    _visit(layout_of(message, version), message.name, "", 1, lines, typed)
+    if not lines:
+        return None
+    text = "def gather(v1, topics, ids, groups, txns):\n" + "".join(f"{line}\n" for line in lines)
+    names: dict[str, Any] = {"typed": typed, "of_type": _of_type, "NO_ID": _NO_ID}
+    exec(compile(text, f"<subjects of {message.name} v{version}>", "exec"), names)  # noqa: S102
+    gather: Callable[..., None] = names["gather"]
+    return gather
 
 
-def _make(layout: Layout, message: str, struct: str) -> _Plan | None:
+def _visit(layout: Layout, message: str, struct: str, depth: int, lines: list[str], typed: list[_Typed]) -> None:
+    """Append the lines that gather from a struct, which is the variable of this depth."""
+    values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * depth
     slots = layout.every()
-    names = tuple((slot.name, kind) for slot in slots if slot.type == "string" and (kind := _kind(slot)) is not None)
-    with_id = any(slot.name == TOPIC_ID for slot in slots)
-    typed = next((row for row in _TYPED if (row.message, row.struct) == (message, struct)), None)
-    below = tuple(
-        (slot.name, plan)
-        for slot in slots
-        if slot.shape in {Shape.ARRAY, Shape.STRUCT} and slot.layout is not None
-        if (plan := _make(slot.layout, message, slot.name)) is not None
-    )
-    return _Plan(names, with_id, typed, below) if names or with_id or typed or below else None
+    naming: list[str] = []
+    for slot in slots:
+        kind = _kind(slot) if slot.type == "string" else None
+        if kind is None:
+            continue
+        value = f"{values}_{len(naming)}"
+        lines += [f"{indent}{value} = {values}.get({slot.name!r})", f"{indent}if {value}:"]
+        if slot.shape is Shape.ARRAY:
+            lines.append(f"{indent}    for one in {value}: {kind}[one] = None")
+        else:
+            lines.append(f"{indent}    {kind}[{value}] = None")
+        if kind == "topics":
+            naming.append(value)
+    if any(slot.name == TOPIC_ID for slot in slots):
+        lines += [
+            f"{indent}if not ({' or '.join(naming) or False}):",
+            f"{indent}    one = bytes({values}.get({TOPIC_ID!r}, NO_ID))",
+            f"{indent}    if one != NO_ID: ids[one] = None",
+        ]
+    row = next((row for row in _TYPED if (row.message, row.struct) == (message, struct)), None)
+    if row is not None:
+        lines += [
+            f"{indent}for kind, one in of_type({values}, typed[{len(typed)}]):",
+            f"{indent}    (topics if kind == 'topics' else groups if kind == 'groups' else txns)[one] = None",
+        ]
+        typed.append(row)
+    for slot in slots:
+        if slot.shape not in {Shape.ARRAY, Shape.STRUCT} or slot.layout is None:
+            continue
+        below: list[str] = []
+        _visit(slot.layout, message, slot.name, depth + 1, below, typed)
+        if below and slot.shape is Shape.ARRAY:
+            lines += [f"{indent}for {inner} in {values}.get({slot.name!r}) or ():", *below]
+        elif below:
+            lines += [f"{indent}{inner} = {values}.get({slot.name!r})", f"{indent}if {inner} is not None:", *below]
 
 
 def _kind(slot: Slot) -> str | None:
     # The messages between brokers about share groups do not say that their group is one.
-    return "group" if slot.name == "groupId" else _KINDS.get(slot.field.entity or "")
-
-
-def _collect(values: Mapping[str, Any], plan: _Plan, found: dict[str, dict[Any, None]]) -> None:
-    named = False
-    for name, kind in plan.names:
-        value = values.get(name)
-        if value:
-            named = named or kind == "topic"
-            for one in value if isinstance(value, list) else (value,):
-                found[kind][one] = None
-    if plan.with_id and not named:
-        topic_id = bytes(values.get(TOPIC_ID, _NO_ID))
-        if topic_id != _NO_ID:
-            found[_IDS][topic_id] = None
-    if plan.typed is not None:
-        for kind, text in _of_type(values, plan.typed):
-            found[kind][text] = None
-    for name, below in plan.below:
-        value = values.get(name)
-        if isinstance(value, list):
-            for element in value:
-                _collect(element, below, found)
-        elif value is not None:
-            _collect(value, below, found)
+    return "groups" if slot.name == "groupId" else _KINDS.get(slot.field.entity or "")
 
 
 def _of_type(values: Mapping[str, Any], typed: _Typed) -> Iterator[tuple[str, str]]:

@@ -173,8 +173,22 @@ def _struct(spans: int) -> Struct:
     return Struct(layout.SIDE.format + layout.SPAN.format.removeprefix("<") * spans)
 
 
+_ONE_SPAN: Final = _struct(1).pack
+
+
 def _side(frame: Frame) -> bytes:
     spans = frame.spans
+    if len(spans) == 1:
+        return _ONE_SPAN(
+            frame.stream_offset,
+            frame.first_time,
+            frame.time,
+            frame.at,
+            frame.size & 0xFFFFFFFF,
+            min(frame.missing, 0xFFFFFFFF),
+            1,
+            *spans[0],
+        )
     return _struct(len(spans)).pack(
         frame.stream_offset,
         frame.first_time,

@@ -151,6 +151,8 @@ def id_text(raw: bytes) -> str:
 
 
 def _join(parts: tuple[Part, ...], body: Body, known: Knowledge) -> str:
+    if len(parts) == 1:
+        return parts[0].render(body, known)
     return " ".join(text for part in parts if (text := part.render(body, known)))
 
 
@@ -184,7 +186,9 @@ def _index(entry: Any) -> int | None:
     if isinstance(entry, int):
         return entry
     if isinstance(entry, dict):
-        return next((entry[key] for key in _INDEXES if isinstance(entry.get(key), int)), None)
+        for key in _INDEXES:
+            if isinstance(number := entry.get(key), int):
+                return number
     return None
 
 
@@ -196,8 +200,15 @@ def _steps(path: str) -> tuple[tuple[str, bool], ...]:
 
 def _at(body: Any, path: str) -> list[Any]:
     """Values at a dotted path in which "[]" steps into each element."""
+    steps = _steps(path)
+    if len(steps) == 1 and isinstance(body, dict):
+        name, each = steps[0]
+        value = body.get(name)
+        if each:
+            return value if isinstance(value, list) else []
+        return [value] if name in body else []
     values = [body]
-    for name, each in _steps(path):
+    for name, each in steps:
         found = [value[name] for value in values if isinstance(value, dict) and name in value]
         values = [element for value in found if isinstance(value, list) for element in value] if each else found
     return values

@@ -17,7 +17,7 @@ from decoders.message import Decoded
 from decoders.problems import Problem
 from decoders.records.counting import counted
 from decoders.schema import Definitions
-from decoders.subjects import NOTHING, subject
+from decoders.subjects import NOTHING, subject_text
 
 FETCHES = frozenset({1, 78})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
@@ -95,7 +95,7 @@ class Summariser:
             summary.subject = NOTHING
             return summary
         if _complete(exchange, asked, answered):
-            summary.subject = subject(key, request, response).to_text()
+            summary.subject = subject_text(key, request, response)
         summary.records, cut = counted(key, asked, answered)
         if cut:
             summary.flags |= Flag.CUT_RECORDS

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from decoders.records.places import PLACES, UNALIGNED
 
-_BATCH_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xB")
 _RECORD_COUNT: Final = struct.Struct(">i")
-_MAGIC_AT: Final = 16
 _COUNT_AT: Final = 57
 
 
@@ -40,16 +39,16 @@ def record_count(records: Any) -> tuple[int, bool]:
 
     No batch is opened: a compressed message set of magic 0 or 1 counts as its outer messages.
     """
-    view = memoryview(records)
+    size = len(records)
     position = count = 0
-    while position + 17 <= len(view):
-        (length,) = _BATCH_LENGTH.unpack_from(view, position + 8)
+    while position + 17 <= size:
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(records, position)
         end = position + 12 + length
-        if length < 14 or end > len(view):
+        if length < 14 or end > size:
             break
-        if view[position + _MAGIC_AT] < 2:
+        if magic < 2:
             count += 1
         elif position + _COUNT_AT + 4 <= end:
-            count += max(0, _RECORD_COUNT.unpack_from(view, position + _COUNT_AT)[0])
+            count += max(0, _RECORD_COUNT.unpack_from(records, position + _COUNT_AT)[0])
         position = end
-    return count, position < len(view)
+    return count, position < size
