@@ -13,6 +13,7 @@ MODULES = (
     RECORDS / "shown",
     RECORDS / "text",
     Path("captures", "formats", "block"),
+    Path("captures", "formats", "starts"),
     Path("kproxy", "core", "passing"),
 )
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from captures.formats.block import Template
+from captures.formats.starts import starts
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
         from captures.formats._block import Template
+        from captures.formats._starts import starts
 
         COMPILED = True
     except ImportError:
         pass
 
-__all__ = ["COMPILED", "Template"]
+__all__ = ["COMPILED", "Template", "starts"]

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 
 from captures.errors import FormatError
+from captures.formats.compiled import starts
 from captures.formats.gather import Bytes
 from captures.formats.magic import PCAP
 from captures.formats.records import Records
@@ -34,27 +35,18 @@ class PcapWalker:
         self._longest = min(max(snap, LONGEST), HUGE)
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
-        captured_of = struct.Struct(self._order + "I").unpack_from
-        longest, end = self._longest, len(view)
-        last = end - RECORD
-        starts: list[int] = []
-        append = starts.append
-        position = self.position
-        for _ in range(limit):
-            if position > last:
-                break
-            captured = captured_of(view, position + 8)[0]
-            after = position + RECORD + captured
-            if captured > longest or after > end:
-                break
-            append(position)
-            position = after
-        self.position = position
-        if not starts:
-            if position <= last and (captured := captured_of(view, position + 8)[0]) > longest:
-                raise FormatError(f"a packet of {captured} bytes cannot be (the longest is {longest})", position)
+        found = np.empty(limit, np.int64)
+        count = starts(view, self.position, self._longest, self._order == "<", found.data)
+        if not count:
+            if self.position + RECORD <= len(view):
+                captured = struct.unpack_from(self._order + "I", view, self.position + 8)[0]
+                if captured > self._longest:
+                    text = f"a packet of {captured} bytes cannot be (the longest is {self._longest})"
+                    raise FormatError(text, self.position)
             return None
-        at = np.array(starts, np.int64)
+        at = found[:count]
+        last = int(at[-1])
+        self.position = last + RECORD + int(struct.unpack_from(self._order + "I", view, last + 8)[0])
         u32 = Bytes(view).view(self._order + "u4")
         time = u32[at].astype(np.int64) * 1_000_000_000 + u32[at + 4].astype(np.int64) * self._unit
         return Records(at + RECORD, u32[at + 8].astype(np.int64), u32[at + 12].astype(np.int64), time, self.link)

@@ -98,7 +98,9 @@ class Division:
             for i, part in enumerate(parts):
                 if part is None:
                     key = share.packets.keys[i]
-                    parts[i] = held[key] = part_of(key)
+                    if key not in held:
+                        held[key] = part_of(key)
+                    parts[i] = held[key]
         turns = np.array(parts, np.int64) % len(self._members)
         for turn in range(len(self._members)):
             self._deal(turn, _packed(share.of(np.flatnonzero(turns == turn))))

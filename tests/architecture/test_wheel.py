@@ -42,6 +42,7 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
     header = Path(sysconfig.get_path("include"), "Python.h")
     loops = {
         "captures/formats/_block",
+        "captures/formats/_starts",
         "decoders/records/_loop",
         "decoders/records/_shown",
         "decoders/records/_text",
