@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.support.multiply import multiply
 
 RUN = {"generation", "pid"}
 """What meta.json says that is another each time."""
+KWARGS: dict[str, object] = dict(captures_reader.Reader.__init__.__kwdefaults__ or {})
 PLACES = {"client", "label", "subject", "details", "details_high"}
 """Columns that say where in other files something lies."""
 
@@ -58,6 +61,47 @@ def indexed(captures: list[Path | str], directory: Path, jobs: int) -> list[obje
                 [index.string(connection.client), index.string(connection.broker), *connection[2:]],
             ]
         return [*held, list(index.problems()), index.knowledge.facts]
+
+
+def mixed(directory: Path, random: Random) -> list[Path | str]:
+    """Several captures at the same time, their packets lost, repeated and out of order; in one file, or in two that
+    lack what came between them.
+    """
+    taken: list[files.Packet] = []
+    for number, path in enumerate([traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA, traffic.LIBRDKAFKA]):
+        packets = traffic.packets(path)
+        begin = random.randrange(40)
+        shift = 1_700_000_000_000_000_000 - packets[begin][0] + random.randrange(3_000_000_000)
+        for time, frame in packets[begin : begin + random.choice([400, 1200])]:
+            changed = bytearray(frame)
+            changed[27], changed[31] = number + 1, number + 1
+            if number == 3:  # tells other names of the same topic ids
+                changed = changed.replace(b"shop-", b"SHOP-")
+            taken.append((time + shift, bytes(changed)))
+    taken.sort(key=itemgetter(0))
+    rate = random.choice([0, 0.001, 0.02])
+    taken = [one for one in taken if random.random() >= rate]
+    taken += [one for one in taken if random.random() < rate]
+    spread = random.choice([0, 2_000_000])
+    taken = [one for _, one in sorted((one[0] + random.randrange(spread + 1), one) for one in taken)]
+    if random.random() < 0.5:
+        return [files.write(directory / "one.pcap", files.pcap(taken))]
+    middle = random.randrange(len(taken))
+    late = [(time + 45_000_000_000, frame) for time, frame in taken[middle + random.randrange(30) :]]
+    halves = files.pcap(taken[:middle])[: random.choice([-7, None])], files.pcap(late)
+    return [files.write(directory / f"{number}.pcap", half) for number, half in enumerate(halves)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_processes_make_the_same_index_of_what_is_damaged(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    captures = mixed(tmp_path, random)
+    monkeypatch.setattr(captures_reader.Reader.__init__, "__kwdefaults__", KWARGS | {"batch": random.choice([40, 600])})
+    alone = indexed(captures, tmp_path / "alone", 0)
+    assert len(alone) > 300
+    assert indexed(captures, tmp_path / "divided", random.choice([2, 3, 4])) == alone
 
 
 @pytest.mark.parametrize("kind", ["0.8", "1.1", "4.4", "twice", "damaged"])
