@@ -237,7 +237,13 @@ class _Member:
 
     def numbers_of(self, made: _Made) -> list[int]:
         """The numbers of a block's exchanges."""
-        return [self.exchange(number) for number in made.numbers]
+        numbers = np.array(made.numbers, np.int64)
+        new = numbers >= self.first
+        numbers[new] = self.own[numbers[new] - self.first]
+        for place in np.flatnonzero(~new).tolist():
+            numbers[place] = self.exchange(int(numbers[place]))
+        known: list[int] = numbers.tolist()
+        return known
 
     def key(self, key: Key) -> Key:
         return (key[0], self.exchange(key[1]), 0) if key[0] == 2 else key
