@@ -60,6 +60,11 @@ class LinkLayers:
         """Fragments whose first one, with the TCP header, has not been seen."""
         return self._plain.incomplete
 
+    @property
+    def fragmented(self) -> bool:
+        """Whether packets came in fragments, some of which may be still to come."""
+        return self._plain.fragmented
+
     def segments(self, view: memoryview, records: Records, base: int) -> Packets:
         """The TCP segments of `records`, whose offsets are in `view`; addresses start at `base`."""
         held = Bytes(view)

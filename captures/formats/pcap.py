@@ -29,19 +29,20 @@ class PcapWalker:
             raise FormatError(f"pcap version {major} is unknown", 4)
         self.position = HEADER
         self.dropped = 0
+        self.binding = 0
         self.nanoseconds = self._unit == 1
         self.link = network & 0xFFFF
         self._order = order
-        self._longest = min(max(snap, LONGEST), HUGE)
+        self.longest = min(max(snap, LONGEST), HUGE)
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
         found = np.empty(limit, np.int64)
-        count = starts(view, self.position, self._longest, self._order == "<", found.data)
+        count = starts(view, self.position, self.longest, self._order == "<", found.data)
         if not count:
             if self.position + RECORD <= len(view):
                 captured = struct.unpack_from(self._order + "I", view, self.position + 8)[0]
-                if captured > self._longest:
-                    text = f"a packet of {captured} bytes cannot be (the longest is {self._longest})"
+                if captured > self.longest:
+                    text = f"a packet of {captured} bytes cannot be (the longest is {self.longest})"
                     raise FormatError(text, self.position)
             return None
         at = found[:count]

@@ -55,6 +55,8 @@ class PcapngWalker:
         self.position = 0
         self.dropped = 0
         self.nanoseconds = False
+        self.binding = 0
+        """Blocks so far by which later ones are read: sections, interfaces, packets without a time of their own."""
         self._order = "<"
         self._interfaces: list[Interface] = []
         self._last_time = 0
@@ -161,6 +163,7 @@ class PcapngWalker:
             raise FormatError("a section header whose two lengths differ", position)
         self._order = order
         self._interfaces = []
+        self.binding += 1
         return length
 
     def _other(self, view: memoryview, block: int, position: int, length: int) -> None:
@@ -179,6 +182,7 @@ class PcapngWalker:
                     interface.offset = offset if abs(offset) < LARGEST_OFFSET else 0
             self.nanoseconds |= interface.ticks > 1_000_000
             self._interfaces.append(interface)
+            self.binding += 1
         elif block == STATISTICS:
             number = struct.unpack_from(order + "I", view, position + 8)[0]
             if number >= len(self._interfaces):
@@ -221,6 +225,7 @@ class PcapngWalker:
         interface = interface[:count]
         if kind == SIMPLE_PACKET:
             # A simple packet has no time of its own: it takes that of the packet before it.
+            self.binding += count
             records.time = np.full(count, self._last_time, np.int64)
             records.link = self._interfaces[0].link
             return records, count

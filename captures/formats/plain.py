@@ -89,6 +89,11 @@ class Plain:
         self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
         self.incomplete = 0
 
+    @property
+    def fragmented(self) -> bool:
+        """Whether it has seen fragments of which more may come."""
+        return bool(self._fragmented)
+
     def read(self, view: memoryview, at: int, protocol: int, record: Record, rows: list[Row]) -> None:
         """Append the TCP segments of the packet whose network layer of EtherType `protocol` starts at `at`."""
         end = record.end

@@ -39,6 +39,8 @@ class Walker(Protocol):
     """Packets that the capturing program says it lost."""
     nanoseconds: bool
     """The file's times are finer than microseconds."""
+    binding: int
+    """How many records there were so far without which those after them cannot be read."""
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
         """Up to `limit` complete records; None where there is no further complete one (yet).

@@ -33,6 +33,8 @@ class TableExport:
         self._names: Callable[[str], str] = str
         self._capture = capture_id(source, source.parts[0].base)
         self._counter = FlowCounter(self._capture, source.parts)
+        self.rows: dict[str, int] = {}
+        """How many rows of each table were written."""
         self.packets = self._counter.packets
         self.began = self._counter.began
 
@@ -68,6 +70,7 @@ class TableExport:
             address = str if redaction is None else redaction.address
             out.add({"flows": list(self._counter.flows(iter(maker.flows), address))})
             out.add({"captures": list(self._counter.captures(error, self._names))})
+        self.rows = out.rows
 
     def _where(self, address: int) -> tuple[str, int]:
         part = next((part for part in reversed(self._source.parts) if part.base <= address), self._source.parts[0])

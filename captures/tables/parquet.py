@@ -43,6 +43,8 @@ class ParquetTables:
         self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
         self._writers: dict[tuple[str, Partition], Any] = {}
         self._numbers: dict[tuple[str, Partition], int] = {}
+        self.rows = {table.name: 0 for table in self._tables}
+        """How many rows each table was given."""
         if self._aside.exists():
             shutil.rmtree(self._aside)
         self._aside.mkdir(parents=True)
@@ -65,7 +67,9 @@ class ParquetTables:
         """Take rows of some tables."""
         for table in self._tables:
             waiting = self._waiting[table.name]
-            waiting += rows.get(table.name, ())
+            given = rows.get(table.name, ())
+            waiting += given
+            self.rows[table.name] += len(given)
             if len(waiting) >= ROWS:
                 self._write(table)
 
@@ -74,19 +78,11 @@ class ParquetTables:
         for table in self._tables:
             self._write(table)
         self._close()
-        written = {path.relative_to(self._aside) for path in self._aside.rglob("*.parquet")}
-        for path in sorted(written):
-            place = self._directory / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            (self._aside / path).replace(place)
-        for name in TABLES:
-            for path in (self._directory / name).glob(f"*/*/{self._capture}-*.parquet"):
-                if path.relative_to(self._directory) not in written:
-                    path.unlink()
+        place(self._aside, self._directory, self._capture)
 
     def _write(self, table: Table) -> None:
         rows, self._waiting[table.name] = self._waiting[table.name], []
-        at = [column.name for column in table.given].index(table.time)
+        at = table.index(table.time)
         parts: dict[Partition, list[Row]] = {}
         for row in sorted(rows, key=lambda row: row[at] or 0):
             text = timestamp(row[at] or 0)
@@ -110,3 +106,19 @@ class ParquetTables:
     def _close(self) -> None:
         while self._writers:
             self._writers.popitem()[1].close()
+
+
+def place(aside: Path, directory: Path, capture: str) -> None:
+    """Put the files of `aside`, which are named after their capture, in their places below `directory`.
+
+    What an earlier writing of this capture left goes.
+    """
+    written = {path.relative_to(aside) for path in aside.rglob("*.parquet")}
+    for path in sorted(written):
+        there = directory / path
+        there.parent.mkdir(parents=True, exist_ok=True)
+        (aside / path).replace(there)
+    for name in TABLES:
+        for path in (directory / name).glob(f"*/*/{capture}-*.parquet"):
+            if path.relative_to(directory) not in written:
+                path.unlink()

@@ -1,35 +1,40 @@
 """Rows of the tables from exchanges: pure functions of an exchange and its decoded bodies.
 
-A row is a tuple in the order of `Table.given`. What needs more than one exchange (names of topics, node ids, versions
-of clients) is learnt from those before by `Maker`, which puts everything together.
+A row is a tuple in the order of `Table.given`. What needs more than one exchange is learnt from those before: versions
+of clients, which a connection tells, by `Drafter`; names of topics and node ids, which any may tell, by `Maker`, which
+closes the drafts with them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
 
 from captures.bodies import Bodies
-from captures.tables.keys import Flow, Flows, Key, key
-from captures.tables.places import Named, named
+from captures.tables.keys import Flows, Key, key
+from captures.tables.places import named
+from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
 from decoders.frames import codes
 from decoders.jsonform import uuid_json
-from decoders.knowledge import Knowledge
+from decoders.knowledge import RESERVED, Knowledge
 from decoders.learning import learn_both
 from decoders.problems import Code, Problem
 from decoders.records.batches import Batch, parse
-from decoders.records.places import PLACES
+from decoders.records.places import PLACES, Lists
 from decoders.schema import Definitions
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
 Where = Callable[[int], tuple[str, int]]
 """An address of the source as file and offset."""
+TopicOf = Callable[[bytes], str | None]
+"""The name of a topic id, where it is known."""
 
 _FETCH, _METADATA, _API_VERSIONS = 1, 3, 18
 _OFFSETS: Final = ("fetchOffset", "committedOffset", "offset")
@@ -47,6 +52,8 @@ EVENTS: Final[Mapping[int, str]] = {
     88: "streams_heartbeat",
 }
 """API keys of what members of groups do."""
+_BROKER_ID, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("broker_id", "error_counts", "topics"))
+_TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _DESCRIBED: Final = frozenset({15, 69, 77, 89})
 """API keys by which groups are described."""
 
@@ -60,68 +67,120 @@ def status(exchange: Exchange, bodies: Bodies) -> str:
     return exchange.status.value
 
 
-def topic_rows(key: Key, exchange: Exchange, bodies: Bodies, knowledge: Knowledge) -> list[Row]:
-    """Rows of exchange_topics: each partition once, what the request and the response say of it side by side."""
-    pairs: dict[tuple[Any, int | None], tuple[Named, list[Values]]] = {}
-    for decoded in (bodies.request, bodies.response):
-        if decoded is None or decoded.body is None or decoded.message is None:
-            continue
-        for one in named(decoded.body, decoded.message, decoded.version):
-            topic = one.topic or (None if one.topic_id is None else knowledge.topic(one.topic_id)) or one.topic_id
-            pairs.setdefault((topic, one.partition), (one, []))[1].append(one.values)
-    # A topic whose partitions are named is not a row of its own.
-    parts = {topic for topic, partition in pairs if partition is not None}
-    rows = []
-    for (topic, partition), (one, told) in pairs.items():
-        if partition is None and topic in parts:
-            continue
-        name = topic if isinstance(topic, str) else None
-        topic_uuid = None if one.topic_id is None else uuid_json(one.topic_id)
-        rows.append((*key.head, exchange.api_key, name, topic_uuid, partition, *_told(told, exchange.api_key)))
-    return rows
+class Part(NamedTuple):
+    """What one side of an exchange says of a topic or partition; `base_offset` is assigned, `first_offset` carried."""
+
+    topic: str | None
+    topic_id: bytes | None
+    partition: int | None
+    error_code: int | None
+    bytes: int | None
+    records: int | None
+    batches: int | None
+    compression: str | None
+    base_offset: int | None
+    first_offset: int | None
+    fetch_offset: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
 
 
-def _told(told: Sequence[Values], api_key: int | None) -> Row:
-    """What the values of one partition, of request and response, come to."""
-    base = _first(told, ("baseOffset",))
-    size, records, batches, codec = None, None, None, None
-    lists = PLACES.get(-1 if api_key is None else api_key)
-    held = None if lists is None else next((one[lists.field] for one in told if one.get(lists.field) is not None), None)
+def parts(exchange: Exchange, bodies: Bodies) -> list[Part]:
+    """What the request and then the response say of each topic and partition that they name, in order."""
+    lists = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
+    return [
+        Part(one.topic, one.topic_id, one.partition, *_told(one.values, lists))
+        for decoded in (bodies.request, bodies.response)
+        if decoded is not None and decoded.body is not None and decoded.message is not None
+        for one in named(decoded.body, decoded.message, decoded.version)
+    ]
+
+
+def _told(values: Values, lists: Lists | None) -> Row:
+    """What the values of one partition, in one body, come to."""
+    size, records, batches, codec, first = None, None, None, None, None
+    held = None if lists is None else values.get(lists.field)
     if held is not None:
         found = parse(held, check=False).batches
         size, batches, records = len(held), len(found), sum(one.header.get("recordCount", 0) for one in found)
         if found:
             codec = found[0].header["compression"]
-            base = found[0].header.get("baseOffset") if base is None else base
+            first = found[0].header.get("baseOffset")
     return (
-        _first(told, _ERRORS), size, records, batches, codec, base,
-        _first(told, _OFFSETS), _first(told, ("highWatermark",), least=0), _first(told, ("lastStableOffset",)),
+        _number(values, _ERRORS), size, records, batches, codec, _number(values, ("baseOffset",)), first,
+        _number(values, _OFFSETS), _number(values, ("highWatermark",), least=0), _number(values, ("lastStableOffset",)),
     )  # fmt: skip
 
 
-def _first(told: Sequence[Values], names: Sequence[str], *, least: int | None = None) -> Any:
-    """What the last of these says that has one of the fields: the response, where it says something."""
-    for values in reversed(told):
-        for name in names:
-            value = values.get(name)
-            if isinstance(value, int) and (least is None or value >= least):
-                return value
+def _number(values: Values, names: Sequence[str], *, least: int | None = None) -> Any:
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, int) and (least is None or value >= least):
+            return value
     return None
 
 
-def batch_rows(key: Key, exchange: Exchange, bodies: Bodies, knowledge: Knowledge) -> Iterator[Row]:
-    """Rows of record_batches."""
+def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
+    """Rows of exchange_topics: each partition once, what the request and the response say of it side by side."""
+    pairs: dict[tuple[Any, int | None], list[Part]] = {}
+    for one in said:
+        topic = one.topic or (None if one.topic_id is None else topic_of(one.topic_id)) or one.topic_id
+        pairs.setdefault((topic, one.partition), []).append(one)
+    # A topic whose partitions are named is not a row of its own.
+    divided = {topic for topic, partition in pairs if partition is not None}
+    rows = []
+    for (topic, partition), told in pairs.items():
+        if partition is None and topic in divided:
+            continue
+        name = topic if isinstance(topic, str) else None
+        topic_id = told[0].topic_id
+        topic_uuid = None if topic_id is None else uuid_json(topic_id)
+        rows.append((*key.head, api_key, name, topic_uuid, partition, *_one(told)))
+    return rows
+
+
+def _one(told: Sequence[Part]) -> Row:
+    """What the two sides say of a partition: the response, where it says something."""
+    carrier = next((one for one in told if one.bytes is not None), told[0])
+    base = _last(one.base_offset for one in told)
+    return (
+        _last(one.error_code for one in told), carrier.bytes, carrier.records, carrier.batches, carrier.compression,
+        carrier.first_offset if base is None else base, _last(one.fetch_offset for one in told),
+        _last(one.high_watermark for one in told), _last(one.last_stable_offset for one in told),
+    )  # fmt: skip
+
+
+def _last(values: Iterable[int | None]) -> int | None:
+    return next((value for value in reversed([*values]) if value is not None), None)
+
+
+class Carried(NamedTuple):
+    """A record batch of a partition; `batch` are the columns of its row behind the partition's."""
+
+    topic: str | None
+    topic_id: bytes | None
+    partition: int | None
+    batch: Row
+
+
+def carried(exchange: Exchange, bodies: Bodies) -> Iterator[Carried]:
+    """The record batches that an exchange carries, in order."""
     lists = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
     decoded = None if lists is None else bodies.request if lists.in_request else bodies.response
     if lists is None or decoded is None or decoded.body is None or decoded.message is None:
         return
     for one in named(decoded.body, decoded.message, decoded.version):
         held = one.values.get(lists.field)
-        if held is None:
-            continue
-        topic = one.topic or (None if one.topic_id is None else knowledge.topic(one.topic_id))
-        for batch in parse(held, check=False).batches:
-            yield (*key.head, topic, one.partition, *_batch(batch))
+        if held is not None:
+            for batch in parse(held, check=False).batches:
+                yield Carried(one.topic, one.topic_id, one.partition, _batch(batch))
+
+
+def batch_rows(key: Key, batches: Iterable[Carried], topic_of: TopicOf) -> Iterator[Row]:
+    """Rows of record_batches."""
+    for one in batches:
+        topic = one.topic or (None if one.topic_id is None else topic_of(one.topic_id))
+        yield (*key.head, topic, one.partition, *one.batch)
 
 
 def _batch(batch: Batch) -> Row:
@@ -181,11 +240,52 @@ def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> li
     return [name for name, holds in told.items() if holds]
 
 
-class Maker:
-    """The rows of a reading's items, by table, in the order of the items.
+@dataclass(slots=True)
+class Draft:
+    """The rows of one exchange but for what other exchanges tell: names of topic ids, and which node its broker is."""
 
-    `rows` is what has been made since it was taken (`take`). `where` says which file an address lies in; `tables` are
-    the names of those wanted. `health`, where given, counts frames that could not be decoded.
+    key: Key
+    api_key: int | None
+    exchange: Row
+    """Of the table exchanges; null where a column waits for `close`."""
+    codes: list[int] | None
+    """Error codes of the response, where it could be decoded."""
+    parts: list[Part]
+    batches: list[Carried]
+    groups: list[Row]
+    problems: list[Row]
+
+    @property
+    def open(self) -> bool:
+        """Whether it names a topic by its id alone, so that its rows depend on what is known of it."""
+        said: Iterable[Part | Carried] = chain(self.parts, self.batches)
+        return any(one.topic is None and one.topic_id is not None and one.topic_id not in RESERVED for one in said)
+
+    def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
+        """Its rows by table, now that it is known what there is to know."""
+        topics = topic_rows(self.key, self.api_key, self.parts, topic_of)
+        errors = None
+        if self.codes is not None:
+            partitions = Counter(row[_TOPIC_ERROR] for row in topics)
+            errors = [(code, partitions[code] or 1) for code in self.codes]
+        exchange = list(self.exchange)
+        exchange[_BROKER_ID] = node
+        exchange[_ERROR_COUNTS] = errors
+        exchange[_TOPICS] = list(dict.fromkeys(row[_TOPIC] or row[_TOPIC_UUID] for row in topics))
+        return {
+            "exchanges": [tuple(exchange)],
+            "exchange_topics": topics,
+            "record_batches": list(batch_rows(self.key, self.batches, topic_of)),
+            "group_events": self.groups,
+            "anomalies": self.problems,
+        }
+
+
+class Drafter:
+    """Drafts of a reading's exchanges, in the order in which they complete.
+
+    `where` says which file an address lies in; `tables` are the names of those wanted. `health`, where given, counts
+    frames that could not be decoded.
     """
 
     def __init__(
@@ -195,80 +295,65 @@ class Maker:
         definitions: Definitions,
         where: Where,
         tables: Sequence[str],
-        knowledge: Knowledge | None = None,
         health: Health | None = None,
     ) -> None:
         self._health = health or Health()
-        self.rows: dict[str, list[Row]] = {name: [] for name in tables}
+        self._tables = frozenset(tables)
         self.flows = Flows()
-        self.knowledge = knowledge or Knowledge()
         self._capture = capture
         self._source = source
         self._definitions = definitions
         self._where = where
-        self._nodes: dict[tuple[str, int], int] = {}
         self._software: dict[int, str] = {}
         self._resumed: dict[tuple[int, Side, int], Connection] = {}
         """Where frames begin that were found by a search, and whose exchange has yet to come."""
 
-    def take(self) -> dict[str, list[Row]]:
-        """The rows made so far, which are then forgotten here."""
-        taken, self.rows = self.rows, {name: [] for name in self.rows}
-        return taken
-
-    def add(self, item: Exchange | StreamProblem) -> Key | None:
-        """Make the rows of one item; an exchange's key."""
+    def anomaly(self, item: StreamProblem) -> Row:
+        """The row of a problem that belongs to no exchange."""
         flow = self.flows.of(item.connection)
-        if isinstance(item, StreamProblem):
-            if item.code is Code.RESYNC:
-                self._resumed[id(item.connection), item.side, item.offset + item.size] = item.connection
-            self._put("anomalies", [self._anomaly(item, flow)])
-            return None
-        of = key(self._capture, flow, item)
-        bodies = Bodies(item, self._source, self._definitions)
-        self._health.undecoded += bodies.undecoded
-        if item.protocol is None:
-            learn_both(bodies.request, bodies.response, self.knowledge)
-            self._learn(item, bodies)
-        topics: list[Row] = []
-        if item.protocol is None:
-            topics = topic_rows(of, item, bodies, self.knowledge)
-            self._put("exchange_topics", topics)
-            if "record_batches" in self.rows:
-                self.rows["record_batches"] += batch_rows(of, item, bodies, self.knowledge)
-            if "group_events" in self.rows:
-                self.rows["group_events"] += group_rows(of, item, bodies)
-        self._put("anomalies", problem_rows(of, bodies.problems))
-        if "exchanges" in self.rows:
-            self.rows["exchanges"].append(self._exchange(of, item, bodies, topics))
-        return of
-
-    def _put(self, table: str, rows: Any) -> None:
-        if table in self.rows:
-            self.rows[table] += rows
-
-    def _anomaly(self, item: StreamProblem, flow: Flow) -> Row:
+        if item.code is Code.RESYNC:
+            self._resumed[id(item.connection), item.side, item.offset + item.size] = item.connection
         side = "client" if not item.side else "broker"
         return (
             self._capture, item.time, item.code.value, flow.id, flow.epoch, None, side, item.offset, item.size, "",
             item.message,
         )  # fmt: skip
 
+    def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
+        """The draft of an exchange, and its bodies."""
+        flow = self.flows.of(item.connection)
+        of = key(self._capture, flow, item)
+        bodies = Bodies(item, self._source, self._definitions)
+        self._health.undecoded += bodies.undecoded
+        known, tables = item.protocol is None, self._tables
+        if known:
+            self._learn(item, bodies)
+        found = None
+        if bodies.response is not None and bodies.response.body is not None:
+            found = codes(bodies.response, item, self._definitions)
+        draft = Draft(
+            of,
+            item.api_key,
+            self._exchange(of, item, bodies, found),
+            found,
+            parts(item, bodies) if known else [],
+            list(carried(item, bodies)) if known and "record_batches" in tables else [],
+            list(group_rows(of, item, bodies)) if known and "group_events" in tables else [],
+            list(problem_rows(of, bodies.problems)),
+        )
+        return draft, bodies
+
     def _learn(self, exchange: Exchange, bodies: Bodies) -> None:
-        asked, answered = bodies.asked, bodies.answered
-        if exchange.api_key == _METADATA and answered is not None:
-            for broker in answered["brokers"]:
-                self._nodes[broker["host"], broker["port"]] = broker["nodeId"]
-        elif exchange.api_key == _API_VERSIONS and asked and asked.get("clientSoftwareName"):
+        asked = bodies.asked
+        if exchange.api_key == _API_VERSIONS and asked and asked.get("clientSoftwareName"):
             number = exchange.connection.number
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
 
-    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, topics: Sequence[Row]) -> Row:
+    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, found: list[int] | None) -> Row:
         request, response = exchange.request, exchange.response
         # What the fields of a dialect mean is the dialect's to say.
         known = exchange.protocol is None
         asked, answered = (bodies.asked or {}, bodies.answered or {}) if known else ({}, {})
-        error, counts = self._errors(exchange, bodies, topics)
         return (
             of.capture,
             of.flow.id,
@@ -277,7 +362,7 @@ class Maker:
             exchange.number,
             *of.flow.client,
             *of.flow.broker,
-            self._nodes.get(of.flow.broker),
+            None,
             exchange.client_id,
             self._software.get(exchange.connection.number),
             exchange.protocol,
@@ -291,13 +376,13 @@ class Maker:
             *_durations(request, response),
             None if request is None else request.size + 4,
             None if response is None else response.size + 4,
-            error,
-            counts,
+            None if found is None else found[0] if found else 0,
+            None,
             answered.get("throttleTimeMs"),
             asked.get("acks"),
             _group(asked),
             asked.get("transactionalId", asked.get("v3AndBelowTransactionalId")) or None,
-            list(dict.fromkeys(row[4] or row[5] for row in topics)),
+            None,
             status(exchange, bodies),
             exchange.reason,
             flags(exchange, bodies.problems, found=self._was_found(exchange)),
@@ -323,17 +408,62 @@ class Maker:
         key = exchange.api_key
         return None if key is None else self._definitions.api_name(key, exchange.protocol)
 
-    def _errors(
-        self, exchange: Exchange, bodies: Bodies, topics: Sequence[Row]
-    ) -> tuple[int | None, list[tuple[int, int]] | None]:
-        if bodies.response is None or bodies.response.body is None:
-            return None, None
-        found = codes(bodies.response, exchange, self._definitions)
-        partitions = Counter(row[7] for row in topics)
-        return (found[0] if found else 0), [(code, partitions[code] or 1) for code in found]
-
     def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
         return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
+
+
+class Maker:
+    """The rows of a reading's items, by table, in the order of the items.
+
+    `rows` is what has been made since it was taken (`take`). The other arguments are those of Drafter.
+    """
+
+    def __init__(
+        self,
+        capture: str,
+        source: Source,
+        definitions: Definitions,
+        where: Where,
+        tables: Sequence[str],
+        knowledge: Knowledge | None = None,
+        health: Health | None = None,
+    ) -> None:
+        self.rows: dict[str, list[Row]] = {name: [] for name in tables}
+        self.knowledge = knowledge or Knowledge()
+        self._drafter = Drafter(capture, source, definitions, where, tables, health)
+        self._nodes: dict[tuple[str, int], int] = {}
+
+    @property
+    def flows(self) -> Flows:
+        return self._drafter.flows
+
+    def take(self) -> dict[str, list[Row]]:
+        """The rows made so far, which are then forgotten here."""
+        taken, self.rows = self.rows, {name: [] for name in self.rows}
+        return taken
+
+    def add(self, item: Exchange | StreamProblem) -> Key | None:
+        """Make the rows of one item; an exchange's key."""
+        if isinstance(item, StreamProblem):
+            row = self._drafter.anomaly(item)
+            if "anomalies" in self.rows:
+                self.rows["anomalies"].append(row)
+            return None
+        draft, bodies = self._drafter.draft(item)
+        if item.protocol is None:
+            learn_both(bodies.request, bodies.response, self.knowledge)
+            self._nodes.update(nodes(item, bodies))
+        made = draft.close(self.knowledge.topic, self._nodes.get(draft.key.flow.broker))
+        for name in self.rows.keys() & made.keys():
+            self.rows[name] += made[name]
+        return draft.key
+
+
+def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:
+    """The brokers that a Metadata names: host and port, and node id."""
+    if exchange.api_key == _METADATA and bodies.answered is not None:
+        for broker in bodies.answered["brokers"]:
+            yield (broker["host"], broker["port"]), broker["nodeId"]
 
 
 def _times(frame: Frame | None) -> tuple[int | None, int | None]:

@@ -51,6 +51,10 @@ class Table:
         """The columns that a row gives; the others are their twins."""
         return tuple(column for column in self.columns if column.twin_of is None)
 
+    def index(self, name: str) -> int:
+        """Where a column stands in a row."""
+        return [column.name for column in self.given].index(name)
+
     @property
     def ddl(self) -> str:
         """The columns as Spark's DDL."""

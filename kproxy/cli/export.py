@@ -201,7 +201,7 @@ def command(
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
-                reader = _write_tables(source, known, ports, selection, view, redaction, target, wanted)
+                reader, _ = write_tables(source, known, ports, selection, view, redaction, target, wanted)
             else:
                 reader = Reader(source, known, ports=ports)
                 with resuming.destination(target, read, parts) as (out, partial):
@@ -277,10 +277,10 @@ def _tables(tables: str | None, form: str, target: Path | None) -> tuple[str, ..
         raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
     if find_spec("pyarrow") is None:
         raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
-    return USUAL if tables is None else _named(tables, tuple(TABLES), "table")
+    return USUAL if tables is None else named(tables, tuple(TABLES), "table")
 
 
-def _write_tables(
+def write_tables(
     source: FileSource,
     known: Definitions,
     ports: Ports | None,
@@ -289,7 +289,8 @@ def _write_tables(
     redaction: Redaction | None,
     target: Path,
     tables: tuple[str, ...],
-) -> Reader:
+) -> tuple[Reader, dict[str, int]]:
+    """Write the tables of a reading; how many rows each has."""
     from captures.reader import Reader
     from captures.tables.export import TableExport
 
@@ -304,7 +305,7 @@ def _write_tables(
         export.write(reader, target, tables, view, select, batches, redaction)
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
-    return reader
+    return reader, export.rows
 
 
 def _write_slice(
@@ -355,10 +356,10 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
         return COLUMNS
     if form != "csv":
         raise Failure("--columns belongs to --format csv", Exit.USAGE)
-    return _named(columns, COLUMNS, "column")
+    return named(columns, COLUMNS, "column")
 
 
-def _named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
+def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
     """Names of a list, "A,B,C"; raises Failure (exit 2) on one that there is not."""
     chosen = tuple(name.strip() for name in text.split(","))
     for name in chosen:

@@ -1,0 +1,223 @@
+"""Stage 3: items to rows, now that all flows have told what others need: numbers, names of topic ids, node ids."""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captures.definitions import definitions
+from captures.spark.flows import MADE, NODE, Held, Open, Options, nested, records_of
+from captures.tables import arrow
+from captures.tables.rows import Row
+from captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
+from decoders.exchange import Health
+from decoders.knowledge import MOST, RESERVED, Fact, Knowledge
+
+Position = tuple[int, int, int]
+"""When an item was complete: (done, born, nth)."""
+Told = tuple[str, str, str, Position]
+"""A fact, what it is about, what is known, and from when on."""
+
+NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
+"""Kinds of items that are counted, and the column that has their number."""
+COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
+"""What each kind of item counts as."""
+
+
+class Facts:
+    """What all flows tell, and from when on it is known."""
+
+    def __init__(self, told: Iterable[Told]) -> None:
+        self._known: dict[tuple[str, str], tuple[list[Position], list[str]]] = {}
+        for topic_id, name in RESERVED.items():
+            self._known[Fact.TOPIC.value, topic_id.hex()] = [(-1, 0, 0)], [name]
+        kept = Counter({Fact.TOPIC.value: len(RESERVED)})
+        for fact, about, known, position in sorted(told, key=lambda one: one[3]):
+            held = self._known.get((fact, about))
+            if held is None:
+                if fact != NODE and kept[fact] >= MOST:
+                    continue
+                kept[fact] += 1
+                held = self._known[fact, about] = [], []
+            if not held[1] or held[1][-1] != known:
+                held[0].append(position)
+                held[1].append(known)
+
+    def known(self, fact: str, about: str, position: Position) -> str | None:
+        """What is known at a position."""
+        held = self._known.get((fact, about))
+        index = 0 if held is None else bisect_right(held[0], position)
+        return None if held is None or not index else held[1][index - 1]
+
+    @property
+    def nodes(self) -> dict[tuple[str, int], tuple[list[Position], list[str]]]:
+        """Node ids by host and port."""
+        found = {}
+        for (fact, about), held in self._known.items():
+            if fact == NODE:
+                port, _, host = about.partition(" ")
+                found[host, int(port)] = held
+        return found
+
+
+class Then(Knowledge):
+    """What was known at a position."""
+
+    def __init__(self, facts: Facts, position: Position) -> None:
+        super().__init__()
+        self._facts = facts
+        self._position = position
+
+    def topic(self, topic_id: Any) -> str | None:
+        return self._facts.known(Fact.TOPIC.value, bytes(topic_id).hex(), self._position)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How many exchanges and flows begin in the ranges before each range (captures.spark.flows.ITEMS)."""
+
+    before: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def of(cls, counts: Iterable[tuple[str, int, int]]) -> Numbers:
+        """From how many items of each kind are in each range."""
+        found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
+        for kind, span, count in counts:
+            if kind in COUNTED:
+                ranges = found[COUNTED[kind]]
+                ranges[span] = ranges.get(span, 0) + count
+        before = {}
+        for kind, ranges in found.items():
+            spans = sorted(ranges)
+            sums = accumulate((ranges[span] for span in spans), initial=0)
+            before[kind] = dict(zip(spans, sums, strict=False))
+        return cls(before)
+
+
+class Closer:
+    """Closes items of ranges: those of a range come together, in the order of captures.spark.flows.SORTED."""
+
+    def __init__(self, options: Options, facts: Facts, numbers: Numbers) -> None:
+        self._options = options
+        self._facts = facts
+        self._numbers = numbers
+        self._nodes = facts.nodes
+        self._range: int | None = None
+        self._counted = {"exchange": 0, "flow": 0}
+
+    def close(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Items with all their rows: batches of CLOSED."""
+        for batch in batches:
+            if batch.num_rows:
+                yield self._closed(batch)
+
+    def _closed(self, batch: Any) -> Any:
+        kinds = batch.column("kind").to_pylist()
+        positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
+        numbers = self._count(kinds, batch.column("range").to_pylist())
+        opened = {
+            index: self._rows(pickle.loads(data), positions[index])  # noqa: S301  # of our own stage 2
+            for index, data in enumerate(batch.column("open").to_pylist())
+            if data is not None
+        }
+        columns = [self._table(name, batch.column(name), opened) for name in MADE]
+        for table, column in NUMBERED.values():
+            columns[MADE.index(table)] = _replaced(columns[MADE.index(table)], {column: numbers})
+        at = MADE.index(EXCHANGES.name)
+        columns[at] = self._with_nodes(columns[at], positions)
+        return pa.record_batch(columns, schema=CLOSED)
+
+    def _count(self, kinds: Sequence[str], ranges: Sequence[int]) -> list[int]:
+        """The number of each item among those of its kind; 0 where it has none."""
+        found = []
+        counted = self._counted
+        for kind, span in zip(kinds, ranges, strict=True):
+            if span != self._range:
+                self._range = span
+                for each, before in self._numbers.before.items():
+                    counted[each] = before.get(span, 0)
+            counts_as = COUNTED.get(kind)
+            if counts_as is None:
+                found.append(0)
+            else:
+                counted[counts_as] += 1
+                found.append(counted[counts_as])
+        return found
+
+    def _rows(self, opened: Open, position: Position) -> dict[str, list[Row]]:
+        then = Then(self._facts, position)
+        rows = opened.draft.close(then.topic, None)
+        records = opened.records
+        if records is not None:
+            known = definitions(self._options.release, self._options.given)
+            source = Held(sorted(records.spans, key=lambda span: span[0]))
+            reader = SimpleNamespace(source=source, definitions=known, precision=records.precision, health=Health())
+            rows[RECORDS.name] = records_of(opened.draft.key, records.exchange, reader, then)
+        return rows
+
+    def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
+        """The rows of a table, those of items that were open in their places."""
+        if not opened or name not in self._options.tables:
+            return column
+        given = nested(name, [rows.get(name, []) for rows in opened.values()])
+        both = pa.concat_arrays([column, given])
+        order = np.arange(len(column))
+        order[list(opened)] = np.arange(len(column), len(both))
+        return both.take(pa.array(order))
+
+    def _with_nodes(self, column: Any, positions: Sequence[Position]) -> Any:
+        """The exchanges with the node ids of their brokers."""
+        if not self._nodes:
+            return column
+        rows = column.flatten()
+        brokers = zip(
+            rows.field("broker_ip").to_pylist(), rows.field("broker_port").to_pylist(),
+            pc.list_parent_indices(column).to_pylist(), strict=True,
+        )  # fmt: skip
+        found: list[int | None] = []
+        for host, port, item in brokers:
+            held = self._nodes.get((host, port))
+            index = 0 if held is None else bisect_right(held[0], positions[item])
+            found.append(None if held is None or not index else int(held[1][index - 1]))
+        return _set(column, rows, "broker_id", pa.array(found, pa.int32()))
+
+
+CLOSED: Final = pa.schema([
+    (name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE
+])  # fmt: skip
+"""Rows of each table, an item a row."""
+
+
+def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
+    """A column of lists of rows, each of which gets the number of its item."""
+    rows, items = column.flatten(), pc.list_parent_indices(column)
+    for name, values in numbers.items():
+        column = _set(column, rows, name, pa.array(values, pa.int64()).take(items))
+    return column
+
+
+def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
+    """A column of lists of rows with other values in one field."""
+    fields = list(rows.type)
+    arrays = [values if field.name == name else rows.field(index) for index, field in enumerate(fields)]
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.StructArray.from_arrays(arrays, fields=fields))
+
+
+def told(batch: Any) -> Iterator[Told]:
+    """What the items of a batch tell."""
+    columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))
+    for learned, *position in zip(*columns, strict=True):
+        for one in learned or ():
+            yield one["fact"], one["about"], one["known"], tuple(position)

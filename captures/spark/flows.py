@@ -1,0 +1,399 @@
+"""Stage 2: the segments of flows to items, as Arrow batches: exchanges, stream problems and flows as drafts of rows.
+
+The segments of a flow are adjacent and in the order of their position. They go through what reads any capture:
+reassembly, orientation and conversations of captures.reader, the drafts of captures.tables. What needs other flows is
+left to stage 3 (captures.spark.closing): numbers, names of topic ids and node ids.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from captures.definitions import definitions
+from captures.export.records import RecordLines
+from captures.reader import Done, Reader
+from captures.source import FileSource
+from captures.spark.order import Order
+from captures.tables import arrow
+from captures.tables.flows import FlowCounter
+from captures.tables.keys import Key
+from captures.tables.records import record_rows
+from captures.tables.rows import Draft, Drafter, Row, nodes
+from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
+from captures.tcp.packets import Packets
+from captures.tcp.reassembly import Share
+from decoders.exchange import Connection, Exchange, StreamProblem
+from decoders.filters import Expression, Matcher
+from decoders.filters.matcher import learns
+from decoders.knowledge import Fact, Knowledge
+from decoders.learning import learn, learn_both
+from decoders.view import View
+
+GRANULE: Final = 26
+"""Bits of an address within one range of numbering."""
+MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
+"""Tables that items have rows of."""
+ROWS: Final = 1024
+"""Items of a batch."""
+_NUMBERS: Final = frozenset({"number", "connection"})
+"""Attributes of filters that stage 3 alone gives."""
+NODE: Final = "node"
+"""What a fact is about that is no Fact of Knowledge: the node id of a broker."""
+
+_LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
+
+ITEMS: Final = pa.schema([
+    ("kind", pa.string()),
+    ("range", pa.int64()),
+    ("started", pa.int64()),
+    ("done", pa.int64()),
+    ("born", pa.int64()),
+    ("nth", pa.int64()),
+    ("rank", pa.int64()),
+    ("learned", _LEARNED),
+    ("open", pa.binary()),
+    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
+])  # fmt: skip
+"""An item a row, with its rows of each table.
+
+`kind` is "exchange", "problem", "flow" ("silent" for one without exchanges), or "begun" for an exchange that is only
+counted: the filter left it out. `started` and `done` are the
+addresses at which an exchange's header was readable and at which the item was complete, `born` that of its connection's
+first packet; `rank` is its place within the flow by when it began, `nth` by when it was complete: numbers go by
+(started, born, rank), and who knew what by (done, born, nth). `range` is started >> GRANULE. Of a flow `started` is its
+first exchange's. `learned` is what it tells others.
+`open`, where given, is a pickled Open, and the item has no rows yet.
+"""
+SORTED: Final = ("range", "started", "born", "rank")
+"""How items are sorted before they are numbered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a reading is read: as the options of `kproxy export` have it.
+
+    Raises ValueError where `filter` asks what only other connections tell.
+    """
+
+    tables: tuple[str, ...]
+    release: str | None = None
+    given: tuple[str, ...] = ()
+    filter: Expression | None = None
+
+    def __post_init__(self) -> None:
+        if self.filter is not None and (learns(self.filter) or not _NUMBERS.isdisjoint(self.filter.attributes())):
+            text = "the filter asks for numbers, or for topics or brokers that other connections name"
+            raise ValueError(f"{text}, which are not known yet when connections are read apart")
+
+
+@dataclass(slots=True)
+class Open:
+    """An exchange whose rows depend on what other flows tell; `frames` are its bytes where its records are wanted."""
+
+    draft: Draft
+    records: OpenRecords | None = None
+
+
+@dataclass(slots=True)
+class OpenRecords:
+    exchange: Exchange
+    spans: list[tuple[int, bytes]]
+    precision: int
+
+
+class Held(FileSource):
+    """The bytes of a flow's segments, at their addresses."""
+
+    def __init__(self, spans: Iterable[tuple[int, Any]] = ()) -> None:
+        super().__init__(())
+        self._starts: list[int] = []
+        self._payloads: list[Any] = []
+        for at, payload in spans:
+            self.add(at, payload)
+
+    def add(self, at: int, payload: Any) -> None:
+        """Take in bytes; they need not come in the order of their addresses."""
+        if not self._starts or at > self._starts[-1]:
+            self._starts.append(at)
+            self._payloads.append(payload)
+        else:
+            i = bisect_right(self._starts, at)
+            self._starts.insert(i, at)
+            self._payloads.insert(i, payload)
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        i = bisect_right(self._starts, start) - 1
+        if i < 0:
+            return b""
+        offset = start - self._starts[i]
+        found: memoryview = self._payloads[i][offset : offset + end - start]
+        return found
+
+
+class Listening(Knowledge):
+    """Knows nothing, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, str, str]] = []
+
+    def take(self, fact: Fact, about: str, known: str) -> None:
+        self.told.append((fact.value, about, known))
+
+
+Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
+
+
+class FlowReader(Reader):
+    """Reads the segments of one flow, which somebody gives it."""
+
+    def __init__(self, source: Held, options: Options, order: Order, counter: FlowCounter) -> None:
+        known = definitions(options.release, options.given)
+        super().__init__(source, known, began=counter.began)
+        self._counter = counter
+        self._order = order
+        self._silences = order.silences
+        self._born: dict[int, int] = {}
+
+    def _orient(self, talk: Any, events: list[Any]) -> list[Any]:
+        taken = super()._orient(talk, events)
+        if talk.conversation is not None:
+            self._born[id(talk.conversation.connection)] = talk.connection.first_at
+        return taken
+
+    def born(self, connection: Connection) -> int:
+        """The address of a connection's first packet."""
+        return self._born[id(connection)]
+
+    def of(self, share: Share) -> Iterator[Told]:
+        """What began and what was completed by some segments, with addresses."""
+        at = share.packets.at
+        if self._silences and int(at[-1]) >= self._silences[0][0]:
+            border, before, after = self._silences[0]
+            count = int(np.searchsorted(at, border))
+            if count:
+                yield self._some(share.of(np.arange(count)))
+            self._silences = self._silences[1:]
+            yield from self.of(replace(share.of(np.arange(count, len(at))), missing=(before, after)))
+        else:
+            yield self._some(share)
+
+    def _some(self, share: Share) -> Told:
+        self._counter.packets(share.packets)
+        share.now, share.time = int(share.reached[-1]), int(share.clock[-1])
+        self.take(share)
+        return self.began, self.done
+
+    def at_end(self) -> Iterator[Told]:
+        """The same for the end of the capture."""
+        # a last packet without payload has the end for its address, and was before it
+        at, none = self._order.end + 1, np.empty(0, np.int64)
+        nothing = Packets([], none, none, none, none, none, none, none)
+        self.take(Share(nothing, none, none, none, at, self._order.clock))
+        yield self.began, self.done
+        self.end(at)
+        yield self.began, self.done
+
+
+class Flow:
+    """One flow on its way to items."""
+
+    def __init__(self, options: Options, order: Order) -> None:
+        self._source = Held()
+        self._order = order
+        self._options = options
+        self._counter = FlowCounter(order.capture, ())
+        self._reader = FlowReader(self._source, options, order, self._counter)
+        known = self._reader.definitions
+        self._matcher = None if options.filter is None else Matcher(options.filter, self._source, known)
+        self._drafter = Drafter(order.capture, self._source, known, order.where, options.tables, self._reader.health)
+        self._started: dict[int, tuple[int, int, Exchange]] = {}
+        """Where the exchanges began that are not complete, and their rank."""
+        self._first: dict[int, tuple[int, Connection]] = {}
+        """Where each connection's first exchange began."""
+        self._nth = 0
+        self._rank = 0
+
+    def take(self, batch: Any) -> Iterator[Any]:
+        """Items of some segments of the flow, behind those before."""
+        for began, done in self._reader.of(self._share(batch)):
+            yield from self._items(began, done)
+
+    def end(self) -> Iterator[Any]:
+        for began, done in self._reader.at_end():
+            yield from self._items(began, done)
+        for started, rank, exchange in self._started.values():
+            yield self._item("begun", started, None, self._reader.born(exchange.connection), rank=rank)
+        seen = list(self._drafter.flows)
+        rows = {
+            id(connection): row
+            for (connection, _), row in zip(seen, self._counter.flows(iter(seen)), strict=True)
+        }  # fmt: skip
+        for started, connection in self._first.values():
+            row = rows.pop(id(connection), None)
+            made = {FLOWS.name: [] if row is None else [row]}
+            yield self._item("flow", started, None, self._reader.born(connection), made)
+        for row in rows.values():
+            yield self._item("silent", None, None, 0, {FLOWS.name: [row]})
+
+    def _share(self, batch: Any) -> Share:
+        numbers = {
+            name: batch.column(name).to_numpy()
+            for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
+        }
+        payload = batch.column("payload")
+        _, offsets, data = payload.buffers()
+        ends = np.frombuffer(offsets, np.int32)[payload.offset : payload.offset + len(payload) + 1].astype(np.int64)
+        stored = ends[1:] - ends[:-1]
+        held = memoryview(data) if data is not None else memoryview(b"")
+        at = numbers["address"]
+        for i in np.flatnonzero(stored).tolist():
+            self._source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
+        comments = batch.column("comment")
+        said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
+        clocks = self._order.clocks
+        before = clocks[1][np.searchsorted(clocks[0], at, "right") - 1]
+        packets = Packets(
+            batch.column("direction").to_pylist(), numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
+            at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
+        )  # fmt: skip
+        which = batch.column("position").to_numpy()
+        return Share(packets, which, numbers["reached"], np.maximum(numbers["clock_ns"], before), 0, 0)
+
+    def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
+        for at, exchange in began:
+            self._rank += 1
+            self._started[id(exchange)] = at, self._rank, exchange
+            self._first.setdefault(id(exchange.connection), (at, exchange.connection))
+        for at, item in done:
+            born = self._reader.born(item.connection)
+            if self._matcher is not None and isinstance(item, Exchange) and not self._matcher.matches(item):
+                heard = Listening()
+                learn(item, self._source, self._reader.definitions, heard)
+                started, rank, _ = self._started.pop(id(item))
+                yield self._item("begun", started, at, born, None, heard.told, rank=rank)
+                continue
+            self._counter.add(item)
+            if isinstance(item, StreamProblem):
+                yield self._item("problem", None, at, born, {"anomalies": [self._drafter.anomaly(item)]})
+            else:
+                yield self._exchange(item, at, born)
+
+    def _exchange(self, item: Exchange, at: int, born: int) -> Any:
+        started, rank, _ = self._started.pop(id(item))
+        draft, bodies = self._drafter.draft(item)
+        heard = Listening()
+        learned: list[tuple[str, str, str]] = heard.told
+        if item.protocol is None:
+            learn_both(bodies.request, bodies.response, heard)
+            learned += ((NODE, f"{port} {host}", str(node)) for (host, port), node in nodes(item, bodies))
+        wants_records = RECORDS.name in self._options.tables
+        if draft.open:
+            records = self._open_records(item) if wants_records else None
+            return self._item("exchange", started, at, born, {}, learned, pickle.dumps(Open(draft, records)), rank)
+        rows = draft.close(_unknown, None)
+        if wants_records:
+            rows[RECORDS.name] = records_of(draft.key, item, self._reader, heard)
+        return self._item("exchange", started, at, born, rows, learned, rank=rank)
+
+    def _open_records(self, item: Exchange) -> OpenRecords:
+        spans = [
+            (at, bytes(self._source.read(at, at + length)))
+            for frame in (item.request, item.response)
+            if frame is not None
+            for at, length in frame.spans
+        ]
+        return OpenRecords(item, spans, self._reader.precision)
+
+    def _item(
+        self,
+        kind: str,
+        started: int | None,
+        done: int | None,
+        born: int,
+        rows: dict[str, list[Row]] | None = None,
+        learned: Sequence[tuple[str, str, str]] = (),
+        open_: bytes | None = None,
+        rank: int = 0,
+    ) -> tuple[Any, ...]:
+        self._nth += 1
+        wanted = self._options.tables
+        made = [(rows or {}).get(name) if name in wanted else None for name in MADE]
+        span = (done if started is None else started) or 0
+        return kind, span >> GRANULE, started, done, born, self._nth, rank, learned, open_, *made
+
+
+def _unknown(_: bytes) -> None:
+    return None
+
+
+def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> list[Row]:
+    """The rows of an exchange's records."""
+    return list(record_rows(key, item, RecordLines(reader, View(knowledge=knowledge))))
+
+
+def items(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+    """The items of flows, from their segments (captures.spark.reading.SEGMENTS): batches of ITEMS.
+
+    The segments of a flow are adjacent, in the order of their position; batches may be cut anywhere.
+    """
+    return packed(_items(batches, options, order))
+
+
+def _items(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+    flow: Flow | None = None
+    number = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        flows = batch.column("flow_id")
+        numbers = flows.fill_null(0).to_numpy()
+        borders = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(borders):
+            here = flows[start].as_py()
+            if here is None:
+                continue  # a summary
+            if flow is None or here != number:
+                if flow is not None:
+                    yield from flow.end()
+                flow, number = Flow(options, order), here
+            yield from flow.take(batch.slice(start, end - start))
+    if flow is not None:
+        yield from flow.end()
+
+
+def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Items as batches of ITEMS."""
+    held: list[tuple[Any, ...]] = []
+    for row in rows:
+        held.append(row)
+        if len(held) == ROWS:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
+    columns = list(zip(*held, strict=True))
+    plain = len(ITEMS) - len(MADE)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns[:plain], ITEMS, strict=False)]
+    for name, column in zip(MADE, columns[plain:], strict=True):
+        arrays.append(nested(name, column))
+    return pa.record_batch(arrays, schema=ITEMS)
+
+
+def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
+    """Lists of rows of a table as an array of lists of structs."""
+    ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
+    inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
+    structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))
+    return pa.ListArray.from_arrays(pa.array(ends), structs)

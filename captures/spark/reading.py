@@ -1,0 +1,215 @@
+"""Stage 1: a split to its segments, as Arrow batches.
+
+Every TCP segment becomes a row with its bytes, under the flow that it belongs to; the split's summaries come last. A
+walk that does not end at the split's end, and whatever the splits behind it could not know (a new section or interface,
+a packet in IP fragments), is told there as trouble: then the file is read again as a whole (captures.spark.order).
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from captures.errors import CaptureError, FormatError
+from captures.formats import detect
+from captures.formats.link import LinkLayers
+from captures.formats.records import Walker
+from captures.ports import Ports
+from captures.source import FileSource
+from captures.spark.order import Summary
+from captures.spark.planning import WIDE, Split
+from captures.tables.keys import flow_id
+from captures.tcp.packets import Packets, endpoints, ports
+from captures.tls.opening import open_capture
+
+BATCH: Final = 4096
+"""Packets of a batch of rows."""
+
+SEGMENTS: Final = pa.schema([
+    ("flow_id", pa.int64()),
+    ("position", pa.int64()),
+    ("direction", pa.binary()),
+    ("ts_ns", pa.int64()),
+    ("clock_ns", pa.int64()),
+    ("seq", pa.int64()),
+    ("ack", pa.int64()),
+    ("flags", pa.int64()),
+    ("address", pa.int64()),
+    ("reached", pa.int64()),
+    ("length", pa.int64()),
+    ("comment", pa.string()),
+    ("payload", pa.binary()),
+    ("summary", pa.string()),
+])  # fmt: skip
+"""Segments in no order but that of `position` within a flow.
+
+`direction` is captures.tcp.packets' key. `clock_ns` and `reached` are the latest time and the highest address of the
+split up to the segment. `length` is what the segment has on the wire, `payload` what the capture holds of it. A row
+with a `summary` (captures.spark.order.Summary, as JSON) is no segment and belongs to no flow.
+"""
+
+
+def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
+    """The segments of a split, of connections with one of the ports that are wanted: batches of SEGMENTS.
+
+    Never raises on what is in the files; raises CaptureError where one cannot be opened.
+    """
+    if split.walker is not None:
+        yield from _cut(split, split.walker, wanted)
+        return
+    paths = [Path(path) for path in split.paths]
+    source = open_capture(paths if len(paths) > 1 else paths[0])
+    try:
+        yield from _whole(split, source, wanted)
+    finally:
+        source.close()
+
+
+def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Any]:
+    path = split.paths[0]
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise CaptureError(getattr(error, "strerror", None) or str(error), path) from None
+    summary = Summary(
+        split.number, split.base // WIDE, path, split.base, len(view), split.base + split.start, 0,
+        split.base + split.end,
+    )  # fmt: skip
+    bound = walker.binding
+    reading = _Reading(summary, LinkLayers(), wanted)
+    try:
+        while (records := walker.walk(view[: split.end], BATCH)) is not None:
+            reading.take_records(records.time)
+            yield from reading.rows(view, reading.links.segments(view, records, split.base))
+    except FormatError as error:
+        summary.error, summary.offset = error.message, error.offset
+    summary.position = split.base + walker.position
+    if not split.alone:
+        if walker.binding != bound:
+            summary.trouble = "a new section or interface, or a packet without a time of its own"
+        elif reading.links.fragmented:
+            summary.trouble = "packets in IP fragments"
+        elif not split.last and walker.position != split.end:
+            summary.trouble = f"packets are read up to byte {walker.position}, and from byte {split.end} on"
+    if split.last and summary.error is None:
+        left = detect.cut(walker, split.end)
+        if left is not None:
+            summary.error, summary.offset = left.message, left.offset
+    yield reading.summary()
+
+
+def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Any]:
+    links = LinkLayers()
+    index = 0
+    while index < len(source.parts):
+        part = source.parts[index]
+        base = split.base + part.base
+        summary = Summary(split.number, split.base // WIDE, part.name, base, part.size, base, base, 0)
+        reading = _Reading(summary, links, wanted)
+        walker: Walker | None = None
+        try:
+            while True:
+                view = source.view(part)
+                if walker is None and (view or not part.size):
+                    walker = detect.walker(view, whole=part.final)
+                records = None if walker is None or not view else walker.walk(view, BATCH)
+                if records is not None:
+                    reading.take_records(records.time)
+                    yield from reading.rows(view, links.segments(view, records, base))
+                elif part.final:
+                    break
+                else:
+                    source.done_with(part.base + (0 if walker is None else walker.position))
+                    if not source.grow(wait=True):
+                        part.final = True
+            left = detect.cut(walker, part.size) if source.view(part) else None
+            if left is not None:
+                summary.error, summary.offset = left.message, left.offset
+        except FormatError as error:
+            summary.error, summary.offset = error.message, error.offset or None
+        except CaptureError as error:
+            summary.error, summary.offset = error.message, error.offset
+        summary.size = part.size
+        summary.end = base + part.size
+        summary.position = base + (0 if walker is None else walker.position)
+        yield reading.summary()
+        index += 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One file of a split while it is read."""
+
+    told: Summary
+    links: LinkLayers
+    wanted: Ports | None
+    reached: int = 0
+
+    def take_records(self, time: Any) -> None:
+        told = self.told
+        if told.first is None:
+            told.first = int(time[0])
+        told.last = max(int(time.max()), told.first if told.last is None else told.last)
+
+    def rows(self, view: memoryview, packets: Packets) -> Iterator[Any]:
+        """The rows of a batch of segments."""
+        told, count = self.told, len(packets)
+        if not count:
+            return
+        clock = np.maximum.accumulate(np.maximum(packets.time, told.clock))
+        reached = np.maximum.accumulate(np.maximum(packets.at, self.reached))
+        position = np.arange(told.start + told.segments, told.start + told.segments + count)
+        told.clock, self.reached = int(clock[-1]), int(reached[-1])
+        if told.first_segment is None:
+            told.first_segment = int(packets.time[0])
+        told.last_segment = int(packets.time[-1])
+        told.segments += count
+        flows = {key: self._flow(key) for key in dict.fromkeys(packets.keys)}
+        chosen = [i for i, key in enumerate(packets.keys) if flows[key] is not None]
+        if not chosen:
+            return
+        at, base = packets.at, told.base
+        payload = [
+            view[start : start + stored]
+            for start, stored in zip((at[chosen] - base).tolist(), packets.stored[chosen].tolist(), strict=True)
+        ]
+        comments = packets.comments
+        yield pa.record_batch(
+            [
+                pa.array([flows[packets.keys[i]] for i in chosen], pa.int64()),
+                pa.array(position[chosen]),
+                pa.array([packets.keys[i] for i in chosen], pa.binary()),
+                *(pa.array(column[chosen]) for column in (
+                    packets.time, clock, packets.seq, packets.ack, packets.flags, at, reached, packets.length,
+                )),
+                pa.array([comments.get(i) for i in chosen], pa.string()),
+                pa.array(payload, pa.binary()),
+                pa.nulls(len(chosen), pa.string()),
+            ],
+            schema=SEGMENTS,
+        )  # fmt: skip
+
+    def _flow(self, key: bytes) -> int | None:
+        if self.wanted is not None and not any(port in self.wanted for port in ports(key)):
+            return None
+        return flow_id(*endpoints(key))
+
+    def summary(self) -> Any:
+        """The row that says what became of the file."""
+        self.told.unknown = sorted(self.links.unknown)
+        columns = [pa.nulls(1, field.type) for field in SEGMENTS]
+        columns[-1] = pa.array([self.told.json()], pa.string())
+        return pa.record_batch(columns, schema=SEGMENTS)
+
+
+def summaries(batch: Any) -> list[Summary]:
+    """The summaries in a batch of segments."""
+    column = batch.column("summary")
+    return [] if column.null_count == len(column) else [Summary.of(text) for text in column.drop_null().to_pylist()]

@@ -1,0 +1,120 @@
+"""The data source `kafka_capture`: captures to whoever writes `spark.read.format("kafka_capture").load("a.pcap")`.
+
+A data source cannot shuffle. What it reads is what a split can know by itself, its segments
+(captures.spark.reading.SEGMENTS); with the option `view`, the name of a table (captures.tables.schema), a file is one
+split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from captures.ports import Ports
+from captures.spark import local
+from captures.spark.flows import Options
+from captures.spark.planning import SPLIT_SIZE, Split, expand, plan
+from captures.spark.reading import SEGMENTS, read
+from captures.tables import arrow
+from captures.tables.schema import TABLES
+
+NAME: Final = "kafka_capture"
+OPTIONS: Final = ("path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions")
+_PAYLOAD: Final = "payload"
+
+
+class KafkaCapture(DataSource):
+    """Options (lower case, as Spark gives them): view, ports, payloads (true or false), splitSize (bytes), release,
+    definitions (separated by commas).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        view, payloads = self._view, self._payloads
+        if view is not None:
+            return from_arrow_schema(arrow.schema(TABLES[view]))
+        return from_arrow_schema(_segments(payloads=payloads))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
+        return _Reader(self._paths, self._view, self._ports, self._payloads, self._size, self._read_options)
+
+    @property
+    def _paths(self) -> list[str]:
+        import json
+
+        unknown = sorted(set(self.options) - set(OPTIONS))
+        if unknown:
+            raise ValueError(f"{NAME} has no option {unknown[0]!r}: there are {', '.join(OPTIONS)}")
+        if "paths" in self.options:
+            return [str(path) for path in json.loads(self.options["paths"])]
+        if "path" not in self.options:
+            raise ValueError(f"{NAME} needs a path: load(PATH)")
+        return [self.options["path"]]
+
+    @property
+    def _view(self) -> str | None:
+        view = self.options.get("view")
+        if view is not None and view not in TABLES:
+            raise ValueError(f"{NAME} has no view {view!r}: there are {', '.join(TABLES)}")
+        return view
+
+    @property
+    def _ports(self) -> Ports | None:
+        return Ports.parse(self.options["ports"]) if "ports" in self.options else None
+
+    @property
+    def _payloads(self) -> bool:
+        return self.options.get("payloads", "true").lower() == "true"
+
+    @property
+    def _size(self) -> int:
+        return int(self.options.get("splitsize", SPLIT_SIZE))
+
+    @property
+    def _read_options(self) -> Options:
+        given = tuple(filter(None, self.options.get("definitions", "").split(",")))
+        return Options((self._view or "",), self.options.get("release"), given)
+
+
+@dataclass
+class _Part(InputPartition):
+    """A split, or with a view a file."""
+
+    split: Split | None = None
+    path: str | None = None
+
+
+@dataclass
+class _Reader(DataSourceReader):
+    paths: Sequence[str]
+    view: str | None
+    ports: Ports | None
+    payloads: bool
+    size: int
+    options: Options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self.view is not None:
+            return [_Part(path=path) for path in expand(self.paths)]
+        return [_Part(split=split) for split in plan(self.paths, self.size).splits]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, _Part)  # noqa: S101  # it is one of ours
+        if partition.split is not None:
+            for batch in read(partition.split, self.ports):
+                yield batch if self.payloads else batch.drop_columns([_PAYLOAD])
+        elif self.view is not None:
+            made = local.tables([partition.path or ""], self.options, size=1 << 62, ports=self.ports)
+            yield from made[self.view].to_batches()
+
+
+def _segments(*, payloads: bool) -> Any:
+    return SEGMENTS if payloads else SEGMENTS.remove(SEGMENTS.get_field_index(_PAYLOAD))

@@ -1,0 +1,60 @@
+"""Tables of `kproxy export --format parquet`, the judge of every other way to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.dataset as ds
+from click.testing import CliRunner
+
+from captures.tables.schema import PARTITIONS, TABLES
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
+
+Rows = Mapping[str, Counter[Any]]
+
+
+def exported(paths: Sequence[Path], *more: str, tables: Sequence[str] = tuple(TABLES)) -> Rows:
+    """The rows that an export writes, by table."""
+    with TemporaryDirectory() as folder:
+        command = ["export", *map(str, paths), "--format", "parquet", "-o", folder, "--tables", ",".join(tables)]
+        result = CliRunner().invoke(main, [*command, *more])
+        assert result.exit_code in {Exit.OK, Exit.INPUT}, result.stderr
+        return written(Path(folder), tables)
+
+
+def written(folder: Path, tables: Sequence[str] = tuple(TABLES)) -> Rows:
+    """The rows of a folder of tables."""
+    return {
+        name: counted(ds.dataset(folder / name, format="parquet").to_table().to_pylist())
+        if (folder / name).exists()
+        else Counter()
+        for name in tables
+    }
+
+
+def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Any]:
+    """Rows without an order, and without the columns that stand in the names of folders."""
+    return Counter(
+        tuple((name, _plain(value)) for name, value in sorted(row.items()) if name not in PARTITIONS) for row in rows
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _plain(one)) for name, one in value.items()))
+    if isinstance(value, list):
+        return tuple(sorted(map(_plain, value)) if value and isinstance(value[0], tuple) else map(_plain, value))
+    return value
+
+
+def assert_same(found: Rows, expected: Rows) -> None:
+    assert found.keys() == expected.keys()
+    for name, rows in expected.items():
+        missing, more = rows - found[name], found[name] - rows
+        assert not missing, f"{name}: {len(missing)} rows missing, {len(more)} in their place, {next(iter(missing))}"
+        assert not more, f"{name}: {len(more)} rows too many, {next(iter(more))}"

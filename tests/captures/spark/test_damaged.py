@@ -1,0 +1,320 @@
+"""What networks, recorders and disks do to captures comes out as an export has it, wherever they are cut."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from captures.ports import Ports
+from captures.spark import local, planning
+from captures.spark.flows import Options
+from captures.spark.order import Order
+from captures.spark.planning import Plan, plan
+from captures.spark.reading import read, summaries
+from captures.tables.schema import TABLES
+from decoders.filters import parse
+from tests.captures import files, traffic
+from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.test_edges import beginnings
+from tests.captures.traffic import KAFKA_1_1, LIBRDKAFKA, packets
+
+SIZES = (1 << 14, 1 << 40)
+
+
+def made(paths: list[Path], size: int, **more: object) -> Rows:
+    tables = local.tables(paths, Options(tuple(TABLES)), size=size, **more)  # type: ignore[arg-type]  # ports alone
+    return {name: counted(tables[name].to_pylist()) for name in TABLES}
+
+
+def assert_exported(*paths: Path, sizes: tuple[int, ...] = SIZES) -> None:
+    expected = exported(paths)
+    for size in sizes:
+        assert_same(made(list(paths), size), expected)
+
+
+def dropped(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    return [one for one in taken if rng.random() > 0.05]
+
+
+def disordered(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    frames = [frame for _, frame in taken]
+    for _ in range(len(frames) // 5):
+        i = rng.randrange(len(frames) - 3)
+        j = i + rng.randrange(1, 4)
+        frames[i], frames[j] = frames[j], frames[i]
+    return [(time, frame) for (time, _), frame in zip(taken, frames, strict=True)]
+
+
+def repeated(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    out = []
+    for index, one in enumerate(taken):
+        out.append(one)
+        if rng.random() < 0.2:
+            out.append((one[0], taken[max(0, index - rng.randrange(6))][1]))
+    return out
+
+
+def later(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+    return taken[len(taken) // 3 :]
+
+
+def again(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+    """The same connections once more, an hour later: the ports are used again."""
+    return taken + [(time + 3_600_000_000_000, frame) for time, frame in taken]
+
+
+def fragmented(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Some packets in two IP fragments."""
+    out: list[files.Packet] = []
+    for number, (time, frame) in enumerate(taken):
+        header = (frame[14] & 15) * 4
+        body = frame[14 + header :]
+        if len(body) < 200 or rng.random() < 0.5:
+            out.append((time, frame))
+            continue
+        cut = 104
+        for start, piece in ((0, body[:cut]), (cut, body[cut:])):
+            ip = bytearray(frame[14 : 14 + header])
+            struct.pack_into(">HHH", ip, 2, header + len(piece), number, (0 if start else 0x2000) | start // 8)
+            out.append((time, frame[:14] + bytes(ip) + piece))
+    return out
+
+
+def _tcp(frame: bytes) -> tuple[int, int]:
+    """Where the TCP header of a frame begins, and where its payload does."""
+    start = 14 + (frame[14] & 15) * 4
+    return start, start + (frame[start + 12] >> 4) * 4
+
+
+def wrapped(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+    """Sequence numbers of all connections pass 2 ** 32 soon after their beginning."""
+    first: dict[bytes, int] = {}
+    out = []
+    for time, frame in taken:
+        at, _ = _tcp(frame)
+        seq, ack = struct.unpack_from(">II", frame, at + 4)
+        ends = frame[26:34] + frame[at : at + 4]
+        back = frame[30:34] + frame[26:30] + frame[at + 2 : at + 4] + frame[at : at + 2]
+        first.setdefault(ends, seq)
+        first.setdefault(back, ack)
+        moved = bytearray(frame)
+        numbers = ((seq - first[ends] - 500) % (1 << 32), (ack - first[back] - 500) % (1 << 32))
+        struct.pack_into(">II", moved, at + 4, *numbers)
+        out.append((time, bytes(moved)))
+    return out
+
+
+def tiny(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Many packets come in pieces of few bytes."""
+    out = []
+    for time, frame in taken:
+        at, start = _tcp(frame)
+        end = 14 + int.from_bytes(frame[16:18], "big")
+        payload = frame[start:end]
+        if not 0 < len(payload) < 200 or rng.random() < 0.5:
+            out.append((time, frame))
+            continue
+        position = 0
+        while position < len(payload):
+            piece = payload[position : position + rng.choice([1, 1, 2, 3, 40])]
+            head = bytearray(frame[:start])
+            struct.pack_into(">H", head, 16, start - 14 + len(piece))
+            struct.pack_into(">I", head, at + 4, (struct.unpack_from(">I", frame, at + 4)[0] + position) % (1 << 32))
+            out.append((time, bytes(head) + piece))
+            position += len(piece)
+    return out
+
+
+def foreign(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Some connections carry TLS, others anything."""
+    out = []
+    for time, frame in taken:
+        at, start = _tcp(frame)
+        port = max(struct.unpack_from(">HH", frame, at))
+        size = len(frame) - start
+        if port % 3 == 0 and size:
+            frame = frame[:start] + (b"\x16\x03\x01\x02\x00" + rng.randbytes(size))[:size]  # noqa: PLW2901
+        elif port % 3 == 1 and size and port % 2:
+            frame = frame[:start] + rng.randbytes(size)  # noqa: PLW2901
+        out.append((time, frame))
+    return out
+
+
+@pytest.mark.parametrize("capture", [LIBRDKAFKA, KAFKA_1_1], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "how", [dropped, disordered, repeated, later, again, fragmented, wrapped, tiny, foreign]
+)  # fmt: skip
+def test_whatever_becomes_of_packets(
+    how: Callable[[list[files.Packet], random.Random], list[files.Packet]], capture: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap(how(packets(capture), random.Random(7))))
+    assert_exported(path)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda taken: files.pcap(taken, order=">"),
+        lambda taken: files.pcap(taken, nano=True),
+        lambda taken: files.pcap(taken, snap=200),
+        lambda taken: files.pcap(taken)[:-7],
+        lambda taken: _corrupt(files.pcap(taken)),
+        traffic.pcapng,
+        lambda taken: interfaces(taken),  # noqa: PLW0108  # it stands below
+        lambda taken: traffic.pcapng(taken[:300]) + traffic.pcapng(taken[300:]),
+        lambda taken: _corrupt(traffic.pcapng(taken)),
+        lambda taken: files.section() + files.interface() + b"".join(files.simple(frame) for _, frame in taken),
+        lambda taken: gzip.compress(files.pcap(taken)),
+        lambda taken: files.pcap(taken[:0]),
+        lambda taken: traffic.pcapng(taken[:0]),
+    ],
+    ids=[
+        "big-endian", "nanoseconds", "snap", "cut", "corrupt", "pcapng", "interfaces", "sections", "corrupt pcapng",
+        "simple", "gzip", "empty", "empty pcapng",
+    ],
+)  # fmt: skip
+def test_whatever_the_format(form: Callable[[list[files.Packet]], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(form(packets(LIBRDKAFKA)))
+    assert_exported(path)
+
+
+def _corrupt(data: bytes) -> bytes:
+    """A capture that cannot be read on from the middle."""
+    walked = bytearray(data)
+    taken = [split.end for split in _plan_of(data, 100_000)]
+    struct.pack_into("<I", walked, taken[0] + (8 if data[:4] != files.section()[:4] else 4), 0xFFFF_FFF1)
+    return bytes(walked)
+
+
+def _plan_of(data: bytes, size: int) -> tuple[planning.Split, ...]:
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return plan([file.name], size).splits
+
+
+def interfaces(taken: list[files.Packet]) -> bytes:
+    """A second interface, with another clock, in the middle."""
+    half = len(taken) // 2
+    first = [files.enhanced(0, time // 1000, frame) for time, frame in taken[:half]]
+    rest = [files.enhanced(1, time, frame) for time, frame in taken[half:]]
+    return b"".join([files.section(), files.interface(), *first, files.interface(resolution=9), *rest])
+
+
+def test_rotated_files_in_any_order(tmp_path: Path) -> None:
+    taken = packets(LIBRDKAFKA)
+    paths = []
+    for number, start in enumerate(range(0, len(taken), 150)):
+        path = tmp_path / f"{9 - number}.pcap"
+        path.write_bytes(files.pcap(taken[start : start + 150]))
+        paths.append(path)
+    (tmp_path / "note.txt").write_text("no capture")
+    assert_exported(*paths)
+    expected = exported(paths)
+    assert_same(made([tmp_path], 1 << 40), expected)
+    assert_same(made([tmp_path / "*.pcap"], 1 << 14), expected)
+
+
+def test_files_that_overlap_and_one_that_is_compressed(tmp_path: Path) -> None:
+    taken = packets(LIBRDKAFKA)
+    (tmp_path / "a.pcap").write_bytes(files.pcap(taken[:400:2]))
+    (tmp_path / "b.pcap").write_bytes(files.pcap(taken[1:400:2]))
+    (tmp_path / "c.pcap.gz").write_bytes(gzip.compress(files.pcap(taken[400:])))
+    assert_exported(*(tmp_path / name for name in ("c.pcap.gz", "b.pcap", "a.pcap")))
+
+
+def test_a_file_that_is_cut_leaves_a_hole(tmp_path: Path) -> None:
+    taken = packets(LIBRDKAFKA)
+    (tmp_path / "a.pcap").write_bytes(files.pcap(taken[:300])[:-9])
+    (tmp_path / "b.pcap").write_bytes(files.pcap([(time + 90_000_000_000, frame) for time, frame in taken[301:]]))
+    assert_exported(tmp_path / "a.pcap", tmp_path / "b.pcap")
+
+
+def test_only_some_ports() -> None:
+    expected = exported([KAFKA_1_1], "--port", "23002")
+    assert 0 < len(expected["flows"]) < len(exported([KAFKA_1_1])["flows"])
+    assert_same(made([KAFKA_1_1], 1 << 14, ports=Ports.parse("23002")), expected)
+
+
+@pytest.mark.parametrize("text", ["api == Fetch", "latency > 1ms and not api == Metadata", "client ~ 'rdkafka'"])
+def test_a_filter(text: str) -> None:
+    expected = exported([LIBRDKAFKA], "-Y", text)
+    for size in SIZES:
+        tables = local.tables([LIBRDKAFKA], Options(tuple(TABLES), filter=parse(text).expression), size=size)
+        assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, expected)
+
+
+def test_a_filter_that_asks_other_connections_is_refused() -> None:
+    for text in ("topic == x", "exchange == 3", "connection == 1"):
+        with pytest.raises(ValueError, match="other connections"):
+            Options(tuple(TABLES), filter=parse(text).expression)
+
+
+@given(st.lists(st.integers(0, 126_999), max_size=12))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_splits_at_any_records(at: list[int]) -> None:
+    whole = plan([traffic.KAFKA_0_8], 1 << 40)
+    one = whole.splits[0]
+    records = sorted(beginnings(traffic.KAFKA_0_8.read_bytes()))[:-1]
+    starts = sorted({one.start, *(records[value * len(records) // 127_000] for value in at)})
+    splits = tuple(
+        replace(
+            one,
+            number=number,
+            start=start,
+            end=end,
+            walker=planning.moved(one.walker, start),
+            last=end == one.end,
+            alone=len(starts) == 1,
+        )
+        for number, (start, end) in enumerate(pairwise([*starts, one.end]))
+        if one.walker is not None
+    )
+    planned = Plan(whole.capture, whole.groups, splits)
+    segments, order = local.ordered(planned, 1 << 40)
+    assert len(order.summaries) == len(splits)
+    tables = local.finished(segments, order, Options(tuple(TABLES)))
+    assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, _kafka_0_8())
+
+
+def _kafka_0_8(held: list[Rows] = []) -> Rows:  # noqa: B006  # it is made once
+    if not held:
+        held.append(exported([traffic.KAFKA_0_8]))
+    return held[0]
+
+
+@pytest.mark.parametrize("shift", [-16, -4, -1, 1, 4, 8, 16, 40])
+def test_a_wrong_edge_is_found(shift: int) -> None:
+    planned = plan([LIBRDKAFKA], 1 << 14)
+    splits = list(planned.splits)
+    before, wrong = splits[3], splits[4]
+    assert wrong.walker is not None
+    moved = planning.moved(wrong.walker, wrong.start + shift)
+    splits[3] = replace(before, end=wrong.start + shift)
+    splits[4] = replace(wrong, start=wrong.start + shift, walker=moved)
+    planned = replace(planned, splits=tuple(splits))
+    found = [one for split in splits for batch in read(split) for one in summaries(batch)]
+    assert found[3].trouble is not None
+    order = Order.of(planned, found)
+    mended = order.mended(planned)
+    assert mended is not None
+    assert mended[0] == [(str(LIBRDKAFKA),)]
+    assert set(mended[1]) == {0}
+    assert order.whole(mended[0]) == [(str(LIBRDKAFKA), found[3].trouble)]
+    segments, order = local.ordered(planned, 1 << 14)
+    assert [one.trouble for one in order.summaries] == [None]
+    tables = local.finished(segments, order, Options(tuple(TABLES)))
+    assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported([LIBRDKAFKA]))

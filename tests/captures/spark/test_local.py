@@ -1,0 +1,41 @@
+"""The three stages in one process: row for row what an export writes, wherever captures are cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.spark import local
+from captures.spark.flows import Options
+from captures.spark.planning import plan
+from captures.tables.schema import TABLES
+from tests.captures import traffic
+from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+
+CAPTURES = [
+    traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.DATA / "golden" / "golden-4.4.0.pcap",
+    traffic.DATA / "golden" / "golden-3.9.2.pcap",
+]  # fmt: skip
+
+
+def made(paths: list[Path], size: int) -> Rows:
+    tables = local.tables(paths, Options(tuple(TABLES)), size=size)
+    return {name: counted(tables[name].to_pylist()) for name in TABLES}
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_every_row_is_that_of_an_export(capture: Path) -> None:
+    expected = exported([capture])
+    assert sum(map(len, expected.values())) > 400
+    for size in (1 << 16, 1 << 20, 8 << 20, 32 << 20, 1 << 40):
+        assert_same(made([capture], size), expected)
+    assert len(plan([capture], 1 << 16).splits) > 1
+
+
+@pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
+def test_small_splits(capture: Path) -> None:
+    expected = exported([capture])
+    for size in (1499, 9999):
+        assert len(plan([capture], size).splits) > 10
+        assert_same(made([capture], size), expected)

@@ -1,0 +1,145 @@
+"""The Spark pipeline on Spark: what the export writes, whatever becomes of executors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.spark import tables as spark_tables
+from captures.tables.schema import TABLES, USUAL
+from tests.captures import traffic
+from tests.captures.spark.comparing import Rows, assert_same, counted, exported, written
+from tests.support.multiply import multiply
+from tests.support.require import require
+from tests.support.spark import local_session
+
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+ROOT = Path(__file__).parents[2]
+GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with local_session(tmp_path_factory.mktemp("java")) as running:
+        yield running
+
+
+def collected(frames: dict[str, Any]) -> Rows:
+    return {name: counted(frame.toArrow().to_pylist()) for name, frame in frames.items()}
+
+
+@pytest.mark.parametrize("capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1, GOLDEN], ids=lambda path: path.stem)
+def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
+    frames = spark_tables(spark, capture, only=tuple(TABLES), size=1 << 16)
+    assert_same(collected(frames), exported([capture]))
+    views = spark.sql("select count(*) from exchanges join flows using (flow_id, conn_epoch)").first()[0]
+    assert views == frames["exchanges"].count() > 100
+
+
+def test_the_data_source_is_found_by_its_name(spark: Any, tmp_path: Path) -> None:
+    reader = spark.read.format("kafka_capture")
+    segments = reader.option("splitSize", 1 << 16).load(str(traffic.LIBRDKAFKA))
+    packets = next(iter(exported([traffic.LIBRDKAFKA], tables=["captures"])["captures"]))
+    assert segments.where("summary is null").count() == dict(packets)["packets"]
+    assert segments.where("summary is not null").count() > 2
+    assert "payload" not in spark.read.format("kafka_capture").option("payloads", "false").load("a").columns
+    both = spark.read.format("kafka_capture").option("view", "exchanges").load(
+        [str(traffic.LIBRDKAFKA), str(traffic.KAFKA_1_1)]
+    )  # fmt: skip
+    expected = sum(len(exported([one])["exchanges"]) for one in (traffic.LIBRDKAFKA, traffic.KAFKA_1_1))
+    assert both.count() == expected
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(traffic.LIBRDKAFKA.read_bytes()[:-5])
+    row = spark.read.format("kafka_capture").option("view", "captures").load(str(cut)).first()
+    assert (row["path"], row["truncated"]) == (str(cut), True)
+    for option, text in (("views", "no option 'views'"), ("view", "no view 'x'")):
+        with pytest.raises(Exception, match=text):
+            spark.read.format("kafka_capture").option(option, "x").load(str(cut)).count()
+    with pytest.raises(Exception, match="No such file"):
+        spark.read.format("kafka_capture").load(str(tmp_path / "none.pcap")).count()
+
+
+def kproxy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    code = "from kproxy.cli.main import main; main()"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+
+
+def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
+    require("java")
+    out = tmp_path / "tables"
+    other = kproxy("spark", traffic.KAFKA_1_1, "--out", out)
+    assert other.returncode == 0, other.stderr
+    before = written(out)
+    for more in ([], ["-Y", "api == Fetch"]):
+        run = kproxy(
+            "spark", traffic.LIBRDKAFKA, "--out", out, "--master", "local[2]", "--split-size", "64K", "--json", *more
+        )
+        assert run.returncode == 0, run.stderr
+        told = json.loads(run.stdout)
+        expected = exported([traffic.LIBRDKAFKA], *more, tables=USUAL)
+        assert told["engine"] == "spark"
+        assert told["rows"] == {name: rows.total() for name, rows in expected.items()}
+        assert told["shuffle_bytes"] > 0
+        assert_same(written(out), {name: before[name] + expected.get(name, before[name]) for name in TABLES})
+    assert not list(out.glob(".*"))
+
+
+KILLED = """
+import os, signal, sys, threading, time, warnings
+from psutil import Process
+from captures.spark import job
+from captures.spark.flows import Options
+from captures.spark.session import session
+from captures.spark.writing import write
+from captures.tables.schema import USUAL
+from pathlib import Path
+warnings.simplefilter("ignore")
+capture, out, jobs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+spark = session("local-cluster[2,1,1024]")
+tracker = spark.sparkContext.statusTracker()
+def executors():
+    mine = Process().children(recursive=True)
+    return [one for one in mine if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline())]
+def kill():
+    while True:
+        time.sleep(0.02)
+        active = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        busy = any(stage is not None and stage.numActiveTasks for stage in active)
+        if len(tracker.getJobIdsForGroup(None)) == jobs and busy:
+            victim = executors()[0]
+            os.kill(victim.pid, signal.SIGKILL)
+            print("killed", flush=True)
+            return
+threading.Thread(target=kill, daemon=True).start()
+made = job.make(spark, [capture], Options(USUAL), size=1 << 18)
+print(write(made, out), flush=True)
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2], ids=["while splits are read", "while flows are put together"])
+def test_an_executor_is_killed(jobs: int, tmp_path: Path) -> None:
+    require("java")
+    capture = tmp_path / "a.pcap"
+    multiply(traffic.BENCH, 2, capture)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED, str(capture), str(tmp_path / "out"), str(jobs)],
+        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.startswith("killed")
+    expected = exported([capture], tables=USUAL)
+    assert expected["exchanges"].total() > 5000
+    assert_same(written(tmp_path / "out", USUAL), expected)
