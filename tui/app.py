@@ -34,6 +34,7 @@ class KproxyApp(App[bool]):
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kproxy"
     CSS = """
+    ToastRack { margin-bottom: 4; }
     Toast, Toast.-information, Toast.-warning, Toast.-error {
         background: ansi_default; border-left: none; padding: 0 1; margin-top: 0; text-style: reverse;
     }

@@ -38,6 +38,8 @@ PRODUCERS: Final = (
     "response.body.producerId",
     "request.body.transactions[].producerId",
     "request.body.markers[].producerId",
+    "request.body.topicData[].partitionData[].records.batches[].producerId",
+    "response.body.responses[].partitions[].records.batches[].producerId",
 )
 """Where messages name producer ids."""
 MOST_AROUND: Final = 32

@@ -24,10 +24,10 @@ LOOKED_BACK: Final = 2_000
 """Rows that are looked at for the one before on a connection."""
 
 
-def of_day(seconds: int, split: Callable[[int], time.struct_time] = time.localtime) -> str:
+def of_day(seconds: int) -> str:
     """The time of day, 8 characters; question marks for one that this machine's clock cannot say."""
     try:
-        return time.strftime("%H:%M:%S", split(seconds))
+        return time.strftime("%H:%M:%S", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
         return "??:??:??"
 

@@ -53,8 +53,8 @@ WALKING: tuple[Action, ...] = (
     Action("follow.key", "Record key", "What carries records with the key.", ("k",), "follow", "follow('key')"),
     Action("follow.group", "Group", "What names the group.", ("g",), "follow", "follow('group')"),
     Action("follow.txn", "Transaction", "What names the transactional id.", ("x",), "follow", "follow('txn')"),
-    Action("follow.producer", "Producer id", "What names the producer id of the field or record.", ("i",), "follow",
-           "follow('producer')"),
+    Action("follow.producer", "Producer id", "What names the producer id of the field or record, batches too.",
+           ("i",), "follow", "follow('producer')"),
     Action("follow.client", "Client", "What the client asked.", ("l",), "follow", "follow('client')"),
     Action("follow.close", "Back", "Follow nothing.", ("escape", "q", "ctrl+c"), "follow", "close"),
 )  # fmt: skip

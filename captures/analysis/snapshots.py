@@ -3,12 +3,12 @@
 It reads what the index was made of, as its meta.json tells, and goes on while that grows. Each view is a file
 INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "failed", "exchanges",
 "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one thing with what
-belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views,
-"filters": for each line the tests that find its exchanges, in the display filter's words, "timeline": a key of
-"timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of its client's
-start-up. The figures of captures.analysis.figures are such files too, with what `Figures.to_json` says in place of the
-blocks. `renumbered` says that the beginning of a ring was gone when this reading began: its exchanges have other
-numbers than the index's. `left_out` counts things beyond MOST_LINES.
+belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views, by
+the local clock, "filters": for each line the tests that find its exchanges, in the display filter's words, "timeline":
+a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of its
+client's start-up. The figures of captures.analysis.figures are such files too, with what `Figures.to_json` says in
+place of the blocks. `renumbered` says that the beginning of a ring was gone when this reading began: its exchanges have
+other numbers than the index's. `left_out` counts things beyond MOST_LINES.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from captures.analysis.timelines import timeline
 from captures.analysis.views import Views
 from captures.bodies import Bodies
 from captures.errors import CaptureError
-from captures.export.views import TEXTS, view_text
+from captures.export.views import TEXTS, local, view_text
 from captures.index import indexer
 from captures.index.format import META, VIEWS
 from captures.index.reader import IndexReader, IndexUnreadableError
@@ -80,6 +80,12 @@ def _own(field: str, member: str) -> Callable[[Line], Iterator[list[str]]]:
     return tests
 
 
+def _transaction(line: Line) -> Iterator[list[str]]:
+    """From its first exchange to the one that ended it: one id has many transactions."""
+    ended = [] if line["ended"] is None else [f"exchange <= {line['last_exchange']}"]
+    yield [_equal("txn", line["transactional_id"]), f"exchange >= {line['first_exchange']}", *ended]
+
+
 def _nothing(_: Line) -> Iterator[list[str]]:
     return iter(())
 
@@ -87,7 +93,7 @@ def _nothing(_: Line) -> Iterator[list[str]]:
 KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Line], Iterator[list[str]]]]]] = MappingProxyType({
     "kproxy.topic/1": (("topic",), _topic),
     "kproxy.group/1": (("group",), _own("group", "group")),
-    "kproxy.transaction/1": (("transactional_id", "first_exchange"), _own("txn", "transactional_id")),
+    "kproxy.transaction/1": (("transactional_id", "first_exchange"), _transaction),
     "kproxy.aborted_transaction/1": (("topic", "partition", "producer_id", "first_offset"), _own("topic", "topic")),
     "kproxy.connection/1": (("connection",), _own("connection", "connection")),
     "kproxy.client/1": (("client_id", "host"), _client),
@@ -103,7 +109,7 @@ Lines of text beyond those that are told have the tests of the first.
 def block(view: str, line: Line) -> dict[str, Any]:
     """A line of a view as a block of text (see above)."""
     members, tests = KINDS[line["schema"]]
-    texts = list(view_text(view, [line]))
+    texts = list(view_text(view, [line], local))
     found = list(tests(line))
     found += [found[0] if found else []] * (len(texts) - len(found))
     key = [line["schema"], *(line[member] for member in members)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,12 +11,30 @@ from captures.export.text import escape, size_text
 from decoders.schema import errors
 
 Line = Mapping[str, Any]
+Clock = Callable[[str | None], str]
+"""The time of day of an RFC 3339 time, to the millisecond; "" of none."""
+
+
+def utc(time: str | None) -> str:
+    return "" if time is None else time[11:23]
+
+
+def local(time: str | None) -> str:
+    """By this machine's clock; UTC where that has no such time."""
+    if time is None:
+        return ""
+    try:
+        moment = datetime.fromisoformat(time).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"{utc(time)}Z"
+    return f"{moment:%H:%M:%S}{time[19:23]}"
+
 
 SHOWN_EVENTS: Final = 40
 """Events of one group that the text shows; --json has all that were kept."""
 
 
-def topics(lines: Iterable[Line]) -> Iterator[str]:
+def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
     for one in lines:
         yield (
             f"{one['topic']}  {_many(one['partitions'], 'partition')}"
@@ -50,7 +69,7 @@ def topics(lines: Iterable[Line]) -> Iterator[str]:
             yield f"  {role.ljust(9)} " + _joined(facts)
 
 
-def groups(lines: Iterable[Line]) -> Iterator[str]:
+def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         facts = [
             f"{one['kind']} group",
@@ -66,7 +85,7 @@ def groups(lines: Iterable[Line]) -> Iterator[str]:
         for generation in one["generations"]:
             leader = f", led by {generation['leader']}" if generation["leader"] else ""
             members = _many(len(generation["members"]), "member")
-            began = f"  {_clock(generation['time'])} generation {generation['generation']}"
+            began = f"  {clock(generation['time'])} generation {generation['generation']}"
             yield f"{began}: {members}{leader}  #{generation['exchange']}"
             for why in generation["why"]:
                 yield f"      because {why}"
@@ -76,15 +95,15 @@ def groups(lines: Iterable[Line]) -> Iterator[str]:
             facts = [
                 f"{member['client_id']}@{member['host']}" if member["client_id"] else None,
                 f"instance {member['instance_id']}" if member["instance_id"] else None,
-                f"joined {_clock(member['joined'])}" if member["joined"] else None,
-                f"left {_clock(member['left'])}" if member["left"] else None,
+                f"joined {clock(member['joined'])}" if member["joined"] else None,
+                f"left {clock(member['left'])}" if member["left"] else None,
                 f"heartbeat every {interval / 1000:.1f} s" if interval else None,
                 ", ".join(given),
             ]  # fmt: skip
             yield f"  member {member['member_id']}  {_joined(facts)}"
         for event in one["events"][:SHOWN_EVENTS]:
             yield (
-                f"  {_clock(event['time'])} {event['event']} {event['member_id']} {event['detail']}".rstrip()
+                f"  {clock(event['time'])} {event['event']} {event['member_id']} {event['detail']}".rstrip()
                 + f"  #{event['exchange']}"
             )
         more = len(one["events"][SHOWN_EVENTS:]) + one["more_events"]
@@ -92,7 +111,7 @@ def groups(lines: Iterable[Line]) -> Iterator[str]:
             yield f"  {_many(more, 'more event')} (--json has them)"
 
 
-def transactions(lines: Iterable[Line]) -> Iterator[str]:
+def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.aborted_transaction/1":
             told = f"as {_many(len(one['exchanges']), 'Fetch', 'es')} told  #{one['exchanges'][0]}"
@@ -109,10 +128,10 @@ def transactions(lines: Iterable[Line]) -> Iterator[str]:
         ]
         yield f"{one['transactional_id']}  {_joined(facts)}"
         for step in one["steps"]:
-            yield f"  {_clock(step['time'])} {step['step']}  #{step['exchange']}"
+            yield f"  {clock(step['time'])} {step['step']}  #{step['exchange']}"
 
 
-def connections(lines: Iterable[Line]) -> Iterator[str]:
+def connections(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.client/1":
             facts = [one["software"], "group " + ", ".join(one["groups"]) if one["groups"] else None]
@@ -123,7 +142,7 @@ def connections(lines: Iterable[Line]) -> Iterator[str]:
                 latency = "-" if step["latency_ms"] is None else f"{step['latency_ms']:.1f} ms"
                 end = "" if step["done"] else f"  {step['error'] or 'no answer'}"
                 tries = f"  {step['attempts']} attempts" if step["attempts"] > 1 else ""
-                yield f"  {_clock(step['time'])} {step['api']} {latency}{tries}{end}  #{step['exchange']}"
+                yield f"  {clock(step['time'])} {step['api']} {latency}{tries}{end}  #{step['exchange']}"
             continue
         facts = [
             ", ".join(one["client_ids"]) or None,
@@ -147,7 +166,7 @@ def _authentication(sasl: Mapping[str, Any] | None) -> str | None:
     return f"{who}, {sasl['state']}{times}" + (f": {sasl['error']}" if "error" in sasl else "")
 
 
-def cluster(lines: Iterable[Line]) -> Iterator[str]:
+def cluster(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.cluster/1":
             controller = one["controller"]
@@ -162,10 +181,10 @@ def cluster(lines: Iterable[Line]) -> Iterator[str]:
                 yield "  fetches: " + ", ".join(f"{count} {role}" for role, count in one["fetches"].items())
             continue
         about = f"{one['about']}: " if one["about"] and one["kind"] != "controller" else ""
-        yield f"  {_clock(one['time'])} {about}{one['text']}  {one['source']} #{one['exchange']}"
+        yield f"  {clock(one['time'])} {about}{one['text']}  {one['source']} #{one['exchange']}"
 
 
-TEXTS: Final[Mapping[str, Callable[[Iterable[Line]], Iterator[str]]]] = MappingProxyType({
+TEXTS: Final[Mapping[str, Callable[[Iterable[Line], Clock], Iterator[str]]]] = MappingProxyType({
     "topics": topics,
     "groups": groups,
     "transactions": transactions,
@@ -175,9 +194,9 @@ TEXTS: Final[Mapping[str, Callable[[Iterable[Line]], Iterator[str]]]] = MappingP
 """The text of each view of `captures.analysis.views.Views`, names as they are on the wire."""
 
 
-def view_text(view: str, lines: Iterable[Line]) -> Iterator[str]:
+def view_text(view: str, lines: Iterable[Line], clock: Clock = utc) -> Iterator[str]:
     """A view as lines of text that no terminal obeys."""
-    return map(escape, TEXTS[view](lines))
+    return map(escape, TEXTS[view](lines, clock))
 
 
 def _many(count: int, what: str, plural: str = "s") -> str:
@@ -202,8 +221,3 @@ def _errors(codes: Mapping[int, int]) -> str | None:
 
 def _exchanges(user: Line) -> str:
     return f"#{user['first_exchange']}"
-
-
-def _clock(time: str | None) -> str:
-    """The time of day of an RFC 3339 time, to the millisecond."""
-    return "" if time is None else time[11:23]

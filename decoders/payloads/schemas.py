@@ -84,7 +84,7 @@ class Chain:
         return found
 
     def by_name(self, topic: str, part: str) -> Schema | Missing:
-        found: Schema | Missing = Missing(f"no schema for {topic}-{part}")
+        found: Schema | Missing = Missing(f"no schema for {topic}-{part}: neither --schemas nor --registry is given")
         for member in self._members:
             found = member.by_name(topic, part)
             if isinstance(found, Schema):

@@ -12,7 +12,7 @@ from tui.screens.command import CommandInput, CommandScreen
 from tui.screens.exchanges import ExchangesScreen
 from tui.screens.filtering import FilteringScreen
 from tui.screens.follow import FollowScreen
-from tui.screens.help import HelpLines, help_lines
+from tui.screens.help import HelpLines, HelpScreen, help_lines
 from tui.screens.menu import FilterMenu, MenuLines
 from tui.screens.records import RecordsScreen
 from tui.screens.walking import WalkingScreen
@@ -70,7 +70,7 @@ def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
         name = name.removeprefix("screen.")
-        screens = (FilterMenu, CommandScreen, ExchangesScreen, RecordsScreen)
+        screens = (FilterMenu, CommandScreen, ExchangesScreen, RecordsScreen, HelpScreen)
         widget = next(screen for screen in screens if hasattr(screen, f"action_{name}"))
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")

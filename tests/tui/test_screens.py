@@ -238,6 +238,47 @@ async def test_a_run_that_has_ended_is_said_to(index: Path) -> None:
         assert "the run has ended" in text
 
 
+async def test_escape_never_leaves(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("enter", "escape", "escape", "escape")
+        await pilot.pause()
+        assert not app._exit
+        assert "q leaves" in "\n".join(grid(app))
+        await pilot.press("q")
+        await pilot.pause()
+        assert app._exit
+
+
+async def test_help_is_searched(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("question_mark", "slash", *"/bad(/", "enter")
+        await pilot.pause()
+        assert focused(app) is not None
+        assert "no regular expression" in "\n".join(grid(app))
+        await pilot.press(*["backspace"] * 6, *"acks: 0", "enter")
+        await pilot.pause()
+        assert "acks of a Produce request" not in grid(app)[0]
+        await pilot.press("slash", *["backspace"] * 7, *"of a Produce request", "enter")
+        await pilot.pause()
+        assert "acks of a Produce request" in " ".join(styled(app, "reverse"))
+        await pilot.press("q")
+        await pilot.pause()
+        assert grid(app)[0].startswith(" kproxy")
+
+
+async def test_a_notice_leaves_the_keys_to_be_read(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.pause()
+        keys = grid(app)[-3:]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "q leaves" in "\n".join(grid(app))
+        assert grid(app)[-3:] == keys
+
+
 async def test_live_leaving_asks_first(index: Path) -> None:
     app = KproxyApp(index, live=LIVE, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -165,6 +165,32 @@ async def test_a_line_filters_its_exchanges(captured: Path) -> None:
         assert app.main.pane.count == 10
 
 
+async def test_a_transaction_is_not_all_of_its_id(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await go(app, pilot, "5")
+        await pilot.press("slash", *"aborted after", "enter", "equals_sign")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        assert app.main.bar.applied == 'txn == "shop-tx" and exchange >= 53 and exchange <= 59'
+        await pilot.press("5")
+        with changed(captured, "transactions") as snapshot:
+            snapshot["renumbered"] = True
+        screen._tick()
+        await pilot.press("equals_sign")
+        await until(lambda: app.main.bar.applied == 'txn == "shop-tx"', pilot)
+
+
+@pytest.mark.parametrize("view", [name for name in actions.SCREENS if name != "exchanges"])
+async def test_all_screens_are_named_at_any_width(captured: Path, view: str) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(60, 15)) as pilot:
+        await pilot.press(actions.SCREENS[view][0])
+        await pilot.pause()
+        names = grid(app)[1]
+        assert all(f"{key}{title[:4]}" in names for key, title, _ in actions.SCREENS.values())
+        assert actions.SCREENS[view][1] in names
+
+
 def test_only_what_the_language_knows_is_filtered_by() -> None:
     assert filter_text(['nonsense == "x"', 'client.id == "a\\"b"']) == 'client.id == "a\\"b"'
     assert filter_text(['nonsense == "x"']) == ""

@@ -18,10 +18,11 @@ from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import CAPTURE, SIZES, captured, until
 from tui import finding, going
 from tui.app import KproxyApp
-from tui.arrangement import Without
+from tui.arrangement import Rows, Without
 from tui.matching import View
 from tui.notes import SUFFIX, Notes
 from tui.times import Times
+from tui.widgets.find_bar import FindBar
 
 __all__ = ["captured"]
 
@@ -48,6 +49,12 @@ async def opened(app: KproxyApp, pilot: Pilot[bool]) -> None:
 
 def said(app: KproxyApp) -> str:
     return "\n".join(grid(app))
+
+
+def shown_rows(app: KproxyApp) -> Rows:
+    rows = app.main.pane.rows_shown
+    assert rows is not None
+    return rows
 
 
 def told(app: KproxyApp) -> str:
@@ -150,6 +157,11 @@ async def test_going_to_numbers_and_times(captured: Path) -> None:
         await pilot.pause()
         assert pane.selected == 0
         assert "no number" in told(app)
+        assert app.main.query_one(FindBar).opened
+        await pilot.press(*["backspace"] * 8, *"7", "enter")
+        await pilot.pause()
+        assert pane.selected == 6
+        assert not app.main.query_one(FindBar).opened
 
 
 @given(st.text(max_size=30))
@@ -207,6 +219,10 @@ async def test_following_shows_what_belongs_and_goes_back(captured: Path) -> Non
         await until(lambda: main.pane.selected == before, pilot)
         await pilot.press("t", "escape")
         assert main.bar.applied == "api == Produce"
+        await pilot.press("t", "c")
+        await until(lambda: "followed" in said(app), pilot)
+        await pilot.press("ctrl+x")
+        await until(lambda: main.bar.applied == "" and "followed" not in said(app), pilot)
 
 
 async def test_following_a_producer(captured: Path) -> None:
@@ -216,7 +232,11 @@ async def test_following_a_producer(captured: Path) -> None:
         await pilot.press("enter", "left_curly_bracket", "t", "i")
         await until(lambda: app.main.bar.applied.startswith("request.body.producerId == 0 or"), pilot)
         await until(lambda: app.main.pane.view is not None and app.main.pane.view.scanned == 176, pilot)
-        assert app.main.pane.count > 3
+        with IndexReader(captured) as index:
+            asked = {
+                index.row(number).api_key for number in map(shown_rows(app).row_number, range(app.main.pane.count))
+            }
+        assert {0, 1, 22, 24, 26} <= asked  # Produce and Fetch name it in their batches alone
 
 
 async def test_following_a_record(captured: Path) -> None:
@@ -259,6 +279,14 @@ async def test_finding_in_list_tree_and_bytes(captured: Path) -> None:
         await pilot.press("ctrl+f", *["backspace"] * 40, *"/bad(/", "enter")
         await pilot.pause()
         assert "no regular expression" in told(app)
+        assert app.main.query_one(FindBar).opened
+        assert "/bad(/" in " ".join(styled(app, "underline"))
+        await pilot.press("backspace", "backspace", "slash")
+        await pilot.pause()
+        assert "/bad/" not in " ".join(styled(app, "underline"))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not app.main.query_one(FindBar).opened
 
 
 @given(st.text(max_size=20))

@@ -144,6 +144,10 @@ class KproxyScreen(Screen[None]):
     def action_back(self) -> None:
         raise NotImplementedError
 
+    def action_step_back(self) -> None:
+        """Like `action_back`, where that leads to a screen."""
+        self.action_back()
+
     def action_quit_now(self) -> None:
         self.app.exit()
 

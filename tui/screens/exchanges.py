@@ -412,7 +412,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:
             # one pane at a time already: go to the other
             if self.reading:
-                self.action_back()
+                self.action_step_back()
             else:
                 self.pane.action_open()
             return
@@ -431,17 +431,25 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         else:
             panes[0].focus()
 
-    def action_back(self) -> None:
+    def _step_back(self) -> bool:
+        """Go back to where the user came from; False where that would be out of kproxy."""
         if self._came_from is not None and not self.reading:
             came_from, self._came_from = self._came_from, None
             self.app.go(came_from)
-            return
+            return True
         if self.reading or (self.focused is not self.pane and self.detail_shown):
             self._root.remove_class("-reading")
             self.pane.focus()
             self._lay_out()
-            return
-        if self._follow_back():
+            return True
+        return self._follow_back()
+
+    def action_step_back(self) -> None:
+        if not self._step_back():
+            self.notify("q leaves", timeout=2)
+
+    def action_back(self) -> None:
+        if self._step_back():
             return
         if self._live is None or not self._live.ours:
             self.app.exit()

@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
 from decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
-from tui import actions, look
+from tui import actions, finding, look
 from tui.cells import Cells
 from tui.keymap import DEFAULT, Keymap, keymap_of
+from tui.searching import in_lines
 from tui.widgets.chrome import Bar
+from tui.widgets.find_bar import FindBar
 from tui.widgets.lines import Lines
 
 
@@ -62,7 +65,7 @@ def _wrap(line: tuple[str, str, Style], width: int) -> list[tuple[str, str, Styl
 
 def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[str, str, Style]]:
     """(keys, text, style) of every line: the contexts' actions, then the others', then the filter language."""
-    order = [*contexts, *(name for name in actions.CONTEXTS if name not in {*contexts, "help"})]
+    order = [*contexts, *(name for name in actions.CONTEXTS if name not in contexts)]
     lines: list[tuple[str, str, Style]] = []
     for name in order:
         lines.append(("", actions.CONTEXTS[name], look.BOLD))
@@ -93,7 +96,7 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes with q, esc or ?."""
+    """Closes with q, esc or ?; / finds a text in it."""
 
     BINDINGS: ClassVar = [
         Binding("q,escape,question_mark,f1", "close", show=False),
@@ -108,14 +111,50 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._cells = cells
         self._contexts = contexts
+        self._sought: finding.Sought | None = None
 
     def compose(self) -> ComposeResult:
         yield Bar(self._cells, fill=look.TITLE, id="help-title")
         yield HelpLines(self._cells, self._contexts)
+        yield FindBar()
 
     def on_mount(self) -> None:
-        self.query_one(Bar).show(([(" Help", look.TITLE)], [("q esc back ", look.TITLE)]))
+        self._show_title()
         self.query_one(HelpLines).focus()
+
+    def _show_title(self) -> None:
+        said = f"   [find: {self._sought.words}]" if self._sought is not None else ""
+        keys = "/ find  n N next  q back "
+        self.query_one(Bar).show(([(f" Help{said}", look.TITLE)], [(keys, look.TITLE)]))
+
+    def action_find(self) -> None:
+        self.query_one(FindBar).open()
+
+    def action_found(self, by: int) -> None:
+        pane, sought = self.query_one(HelpLines), self._sought
+        if sought is None:
+            return
+        place = in_lines(pane, sought, by)
+        if place is None:
+            self.notify(f"nothing here says {sought.words}", timeout=3)
+        else:
+            pane.move_to(place)
+
+    @on(FindBar.Done)
+    def _find(self, event: FindBar.Done) -> None:
+        event.stop()
+        bar = self.query_one(FindBar)
+        if event.text:
+            try:
+                self._sought = finding.read(event.text)
+            except ValueError as error:
+                bar.complain(str(error))
+                return
+        bar.close()
+        self.query_one(HelpLines).focus()
+        if event.text:
+            self.action_found(1)
+        self._show_title()
 
     def action_close(self) -> None:
         self.dismiss()

@@ -25,6 +25,10 @@ TICK = 0.25
 """Seconds between looks at what is to be shown."""
 ROOMY_COLUMNS = 100
 """From here on the names of the screens are set apart."""
+WHOLE_COLUMNS = sum(len(key) + len(title) + 1 for key, title, _ in SCREENS.values())
+"""Below this the names of the other screens are cut."""
+CUT = 4
+"""Letters of a name that is cut."""
 
 
 class TabbedScreen(KproxyScreen):
@@ -75,12 +79,14 @@ class TabbedScreen(KproxyScreen):
     # the lines around
 
     def _tabs(self) -> list[Part]:
-        roomy = self.app.size.width >= ROOMY_COLUMNS
+        width = self.app.size.width
+        roomy = width >= ROOMY_COLUMNS
         parts: list[Part] = [(" " if roomy else "", look.PLAIN)]
         for name, (key, title, _) in SCREENS.items():
             chosen = name == self.view
+            short = title if chosen or width >= WHOLE_COLUMNS else title[:CUT]
             parts.append((key, look.CURSOR if chosen else look.KEY))
-            parts.append((f" {title}" if roomy else title, look.CURSOR if chosen else look.PLAIN))
+            parts.append((f" {short}" if roomy else short, look.CURSOR if chosen else look.PLAIN))
             parts.append(("  " if roomy else " ", look.PLAIN))
         return parts
 
@@ -154,7 +160,9 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
         total = facts["bytes_total"]
         percent = f" {100 * facts['bytes_read'] // total} %" if total else ""
         parts.append((f"  reading{percent}  {size_text(facts['bytes_read'])}B", look.PLAIN))
-    parts.append((f"  of {facts['exchanges']:,} exchanges", look.DIM))
+    # what is still read, or grows, comes to more
+    done = facts["state"] in {"complete", "failed"}
+    parts.append((f"  {'of' if done else 'so far'} {facts['exchanges']:,} exchanges", look.DIM))
     if facts["left_out"]:
         parts.append((f"  {facts['left_out']:,} more are not shown", look.SEVERITY["W"]))
     if facts["renumbered"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from textual import on
@@ -65,7 +65,7 @@ class ViewScreen(TabbedScreen):
             self.notify(f"exchange {number} is not in the list", timeout=3)
 
     @on(Outline.FilterBy)
-    def _filter_by(self, event: Outline.FilterBy) -> None:
+    def _filter_asked(self, event: Outline.FilterBy) -> None:
         event.stop()
         self.filter_by(event.tests)
 
@@ -110,6 +110,11 @@ class AnalysisScreen(ViewScreen):
 
     def facts_told(self) -> list[Part]:
         return read_so_far(self._facts, died=self._analysis.died)
+
+    def filter_by(self, tests: Sequence[str]) -> None:
+        """Numbers of exchanges find others where these are counted anew."""
+        renumbered = self._facts is not None and self._facts["renumbered"]
+        super().filter_by([test for test in tests if not (renumbered and test.startswith("exchange "))])
 
     def follow(self, number: int) -> None:
         if self._facts is not None and self._facts["renumbered"]:

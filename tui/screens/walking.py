@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -14,6 +16,7 @@ from tui.records import RecordLine
 from tui.screens.filtering import FilteringScreen
 from tui.searching import ListSearch, in_bytes, in_lines
 from tui.widgets.exchange_list import ExchangeList
+from tui.widgets.filter_bar import FilterBar
 from tui.widgets.filter_line import FilterInput
 from tui.widgets.find_bar import FindBar, FindInput
 from tui.widgets.lines import Lines
@@ -167,6 +170,12 @@ class WalkingScreen(FilteringScreen):
             self._came_from = None
             self.bar.set_text(text)
 
+    @on(FilterBar.Applied)
+    def _all_shown(self, event: FilterBar.Applied) -> None:
+        """Without a filter nothing is followed any more."""
+        if not event.text:
+            self._followed_from.clear()
+
     def _follow_back(self) -> bool:
         """Show what was shown before something was followed; False where nothing was."""
         if not self._followed_from:
@@ -248,31 +257,44 @@ class WalkingScreen(FilteringScreen):
     @on(FindBar.Done)
     def _answered_in_line(self, event: FindBar.Done) -> None:
         event.stop()
-        self.query_one(FindBar).close()
+        bar = self.query_one(FindBar)
+        take: Callable[[], None] | None = None
+        if event.text is not None:
+            try:
+                take = self._meant(event.asked, event.text)
+            except ValueError as error:
+                bar.complain(str(error))
+                return
+        bar.close()
         self.set_focus(None)
         back: Widget = self._asked_in
         if back.is_on_screen:
             back.focus()
         else:
             self._focus_panes()
-        if event.text is not None:
-            self._take(event.asked, event.text)
+        if take is not None:
+            take()
         self._show_chrome()
 
-    def _take(self, title: str, text: str) -> None:
-        try:
-            if title == COMMENT:
-                here, notes = self._selected_row(), self.pane.notes
-                if here is not None and notes is not None:
-                    notes.comment(*here, text)
-                    self._noted()
-            elif title == GO and text and self._index is not None:
-                self._jump(going.row_of(text, self._index, self.pane.selected))
-            elif title == FIND and text:
-                self._sought = finding.read(text)
-                self.action_found(1)
-        except ValueError as error:
-            self.notify(str(error), timeout=4)
+    def _meant(self, title: str, text: str) -> Callable[[], None] | None:
+        """What is to be done by what was typed, None for nothing. Raises ValueError that says what is wrong with it."""
+        if title == COMMENT:
+            return partial(self._comment, text)
+        if not text:
+            return None
+        if title == FIND:
+            return partial(self._find, finding.read(text))
+        return None if self._index is None else partial(self._jump, going.row_of(text, self._index, self.pane.selected))
+
+    def _comment(self, text: str) -> None:
+        here, notes = self._selected_row(), self.pane.notes
+        if here is not None and notes is not None:
+            notes.comment(*here, text)
+            self._noted()
+
+    def _find(self, sought: finding.Sought) -> None:
+        self._sought = sought
+        self.action_found(1)
 
     def _typing(self) -> bool:
         """Whether a line is typed into."""

@@ -1,4 +1,4 @@
-"""The line in which a text to find is typed, or what else is asked for."""
+"""The line in which a text to find is typed, or what else is asked for; what is wrong is marked in it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class FindBar(Horizontal):
     FindBar { height: 1; display: none; }
     FindBar.-open { display: block; }
     FindBar Static { width: auto; }
+    FindBar.-wrong FindInput { text-style: underline; color: ansi_red; }
     FindBar FindInput { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
     """
 
@@ -65,6 +66,7 @@ class FindBar(Horizontal):
         """Ask for something; None leaves what was typed before."""
         self.asked = title
         self.query_one(Static).update(f" {title} ")
+        self.remove_class("-wrong")
         if text is not None:
             self.input.value = text
             self.input.cursor_position = len(text)
@@ -73,6 +75,16 @@ class FindBar(Horizontal):
 
     def close(self) -> None:
         self.remove_class("-open")
+
+    def complain(self, why: str) -> None:
+        """Mark what was typed, which can be mended then, and say what is wrong with it."""
+        self.add_class("-wrong")
+        self.notify(why, timeout=4)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.remove_class("-wrong")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

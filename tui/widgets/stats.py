@@ -20,7 +20,7 @@ from tui.times import of_day
 from tui.widgets.lines import Lines
 
 FIGURES: Final = (
-    ("count", 8), ("req/s", 7), ("err%", 5), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
+    ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
 )  # fmt: skip
 """Titles and widths of what stands between a name and its sparkline."""
 NAME_CELLS: Final = 20

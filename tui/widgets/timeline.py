@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment
@@ -101,4 +100,4 @@ class TimelinePane(Widget):
 
 
 def _clock(nanoseconds: int) -> str:
-    return of_day(nanoseconds // 1_000_000_000, time.gmtime)
+    return of_day(nanoseconds // 1_000_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ def index(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("view", TEXTS)
 def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None:
-    subprocess.run([*COMMAND, str(index)], check=True, timeout=60)
+    subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "UTC"})
     found = snapshot(index, view)
     assert found["state"] == "complete"
     assert found["exchanges"] == 176
@@ -69,6 +70,13 @@ def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None
     keys = [json.dumps(one["key"]) for one in found["blocks"]]
     assert len(set(keys)) == len(keys)
     assert all(len(one["filters"]) == len(one["lines"]) for one in found["blocks"])
+
+
+def test_times_are_those_of_the_local_clock(index: Path) -> None:
+    subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "XST-03:30"})
+    text = json.dumps(snapshot(index, "transactions"))
+    assert "09:41:12.313 1 partition added" in text
+    assert "06:11:12" not in text
 
 
 def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,4 +218,4 @@ def test_who_authenticated_on_a_connection() -> None:
         "authenticated",
         2,
     )
-    assert "alice by PLAIN, authenticated 2 times" in "\n".join(TEXTS["connections"]([line]))
+    assert "alice by PLAIN, authenticated 2 times" in "\n".join(view_text("connections", [line]))

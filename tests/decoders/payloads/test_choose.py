@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from decoders.payloads.choose import Chooser, Rule, Shown
 from decoders.payloads.jsonvalue import DEPTH, NotJsonError, json_value
-from decoders.payloads.schemas import IdKind, Schema, Schemas
+from decoders.payloads.schemas import NONE, IdKind, Missing, Schema, Schemas
 from decoders.payloads.viewer import Content, Payload
 from decoders.records.compiled import text_or_base64
 from tests.decoders.payloads.support import VIEWERS, Given, avro, json_schema
@@ -300,3 +300,9 @@ def test_packed_values_come_back(value: Any) -> None:
     for viewer, pack in (("msgpack", msgpack.packb), ("cbor", cbor2.dumps)):
         shown = chooser.look("t", "value", pack(value), viewer=viewer)
         assert json.dumps(shown.value) == json.dumps(json_value(value))
+
+
+def test_without_schemas_the_options_that_give_them_are_named() -> None:
+    for found in (NONE.by_id(IdKind.ID, 42), NONE.by_name("orders", "value")):
+        assert isinstance(found, Missing)
+        assert "neither --schemas nor --registry is given" in found.reason
