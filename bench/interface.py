@@ -35,7 +35,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Self
 
-from bench.offline import index_wholly, installed, until_rows
+from bench.offline import index_wholly, installed, kept_index, until_rows
 from bench.relay import Goals
 from bench.summary import BASE, PORT
 from captures.index import format as layout
@@ -331,7 +331,8 @@ def bench(given: Sequence[str]) -> None:
         goals.at_most(f"first rows, {size:.1f} GB never seen", min(until_rows(capture, one) for one in homes), 1, "s")
         index_wholly(capture, homes[0])
         goals.at_most("first rows, indexed", min(until_rows(capture, homes[0]) for _ in range(5)), 0.3, "s")
-        index = next(path for path in homes[0].glob("kproxy/indexes/*") if (path / layout.ROWS).exists())
+        index = kept_index(homes[0])
+        assert index is not None
         on_index(index, "index", options.keys, goals)
         larger = repeated(index, options.times, place / "larger")
         on_index(larger, f"{options.times} times", options.keys, goals)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import lzma
 import os
 import pty
@@ -255,13 +254,18 @@ def until_rows(capture: Path, home: Path) -> float:
 
 
 def index_wholly(capture: Path, home: Path) -> float:
-    """Look at a capture until all of it is indexed; seconds."""
+    """Look at a capture until its index is kept for the next time; seconds."""
 
-    def complete(_: bytes) -> bool:
-        return any(json.loads(meta.read_text())["state"] == "complete" for meta in home.rglob("meta.json"))
+    def kept(_: bytes) -> bool:
+        return kept_index(home) is not None
 
     with Screen(capture, home) as screen:
-        return screen.until(complete, INDEX_PATIENCE)
+        return screen.until(kept, INDEX_PATIENCE)
+
+
+def kept_index(home: Path) -> Path | None:
+    """The one index that is kept in a cache of its own, whole; None where none is."""
+    return next((meta.parent for meta in home.glob("kproxy/indexes/[0-9a-f]*/meta.json")), None)
 
 
 def opened(place: Path, megabytes: int) -> None:

@@ -17,7 +17,7 @@ from decoders.conversation.stream import Side, Source
 from decoders.dialects.decoding import names, supposed
 from decoders.embedded import Scope
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.frames import codes, decode_frame, error_name, where_of
+from decoders.frames import codes, decode_frame, where_of
 from decoders.jsonform import base64, body_json, uuid_json, with_records
 from decoders.knowledge import concerns, topic_ids
 from decoders.layout import per_version
@@ -234,7 +234,7 @@ class _Frames:
     def _errors(self, decoded: Decoded) -> None:
         exchange = self.exchange
         for code in codes(decoded, exchange, self.definitions):
-            name = error_name(code, exchange.api_key, exchange.api_version, self.definitions, exchange.protocol)
+            name = self.definitions.error_name(code, exchange.api_key, exchange.api_version, exchange.protocol)
             self.errors.append(name)
 
     def _may_hold_secrets(self, frame: Frame, data: bytes | memoryview) -> bool:

@@ -13,7 +13,6 @@ from decoders.message import Decoded, decode_request, decode_response, error_cod
 from decoders.message import frame_tree as kafka_tree
 from decoders.primitives import Buffer
 from decoders.records.places import Place
-from decoders.schema import errors
 from decoders.schema.lookup import Definitions
 from decoders.tree import Node
 from decoders.view import PLAIN, View
@@ -48,15 +47,6 @@ def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> lis
     dialect = None if exchange.protocol is None else definitions.dialects.get(exchange.protocol)
     first = None if dialect is None else dialect.response_header.get("error", decoded.header)
     return [first, *(code for code in found if code != first)] if first else found
-
-
-def error_name(code: int, key: int | None, version: int | None, definitions: Definitions, protocol: str | None) -> str:
-    """What an error code of an exchange's response is called."""
-    if protocol is not None:
-        dialect = definitions.dialects.get(protocol)
-        named = None if dialect is None else dialect.response_header.names.get(code)
-        return named or errors.name(code)
-    return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
 
 
 def token_tree(data: Buffer, side: Side, definitions: Definitions, *, view: View = PLAIN) -> Node:

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from captures.garbage import few_collections
 from tui.live import RunInfo
 from tui.preferences import Preferences
 
@@ -44,18 +45,19 @@ def run(
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
     `preferences` are what the user has set up.
     """
-    from tui.app import KproxyApp
+    with few_collections():
+        from tui.app import KproxyApp
 
-    answer = KproxyApp(
-        Path(index_dir),
-        live=live,
-        filter_text=filter_text,
-        release=release,
-        given=given,
-        show_secrets=show_secrets,
-        viewers=viewers,
-        arrived=arrived,
-        ascii_only=ascii_only,
-        preferences=preferences,
-    ).run(mouse=preferences is None or preferences.mouse)
+        answer = KproxyApp(
+            Path(index_dir),
+            live=live,
+            filter_text=filter_text,
+            release=release,
+            given=given,
+            show_secrets=show_secrets,
+            viewers=viewers,
+            arrived=arrived,
+            ascii_only=ascii_only,
+            preferences=preferences,
+        ).run(mouse=preferences is None or preferences.mouse)
     return answer is True

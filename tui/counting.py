@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from captures.index.filtering import SeenValues
     from captures.index.reader import IndexReader
     from decoders.schema import Definitions
 
@@ -14,11 +16,16 @@ class SlicedCounts:
     """`decoders.filters.Seen` that answers at once with what is counted by now; `advance` counts on."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
-        from captures.index.filtering import SeenValues
-
-        self._values = SeenValues(index, definitions)
+        self._index = index
+        self._definitions = definitions
         self.asked: set[str] = set()
         """Fields whose values were wanted since `forget_asked`."""
+
+    @cached_property
+    def _values(self) -> SeenValues:
+        from captures.index.filtering import SeenValues
+
+        return SeenValues(self._index, self._definitions)
 
     def __call__(self, name: str) -> Iterable[tuple[str, int]]:
         if name not in self.asked:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from typing import TYPE_CHECKING
 
 from captures.index.format import UNSETTLED
 from captures.index.reader import IndexReader
-from decoders.filters import Expression
-from decoders.filters.fields import Cost
 from decoders.schema import Definitions
 from tui.numbers import Numbers
+
+if TYPE_CHECKING:
+    from decoders.filters import Expression
 
 SLICE_SECONDS = 0.01
 """What testing rows may take, about, before the screen gets its turn."""
@@ -41,7 +43,9 @@ class View:
         if expression is not None:
             self._rows = Numbers(index.directory)
             from captures.index.filtering import IndexFilter
+            from decoders.filters.fields import Cost
 
+            self._asks_bodies = expression.cost is Cost.DECODE
             self._filter = IndexFilter(index, expression, definitions)
 
     @property
@@ -75,10 +79,10 @@ class View:
 
     def scan(self, limit: int) -> bool:
         """Test rows up to index row `limit`, a slice at most; True where rows are left to test."""
-        if self._rows is None or self.expression is None:
+        if self._rows is None:
             self.scanned = limit
             return False
-        stop = min(limit, self.scanned + ROWS_WITH_BODIES) if self.expression.cost is Cost.DECODE else limit
+        stop = min(limit, self.scanned + ROWS_WITH_BODIES) if self._asks_bodies else limit
         began = time.perf_counter()
         found = self._filter.scan(self.scanned, stop, most_bodies=self._bodies)
         took = time.perf_counter() - began

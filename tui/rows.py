@@ -127,9 +127,7 @@ class RowText:
     def error(self, row: Row) -> str:
         """The first error's name as the release of the exchange meant it."""
         key = None if row.api_key == layout.NO_NUMBER else row.api_key
-        from decoders.frames import error_name
-
-        return error_name(row.error, key, row.api_version, self._definitions, self._index.protocol(row))
+        return self._definitions.error_name(row.error, key, row.api_version, self._index.protocol(row))
 
     def time_of_day(self, nanoseconds: int) -> str:
         """Local clock with milliseconds, 12 characters."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from decoders import secrets
-from decoders.jsonform import body_json
-from decoders.records import internal
-from decoders.records.compiled import text_or_base64
-from decoders.records.form import internal_part
-from decoders.records.record import Header, Record
 from decoders.view import PLAIN, View
+
+if TYPE_CHECKING:
+    from decoders.records.record import Header, Record
 
 TEXT: Final = "text"
 HEX: Final = "hex"
@@ -73,6 +71,8 @@ class PlainViewers:
                 return Read(TEXT, "chosen", data.decode())
             except UnicodeDecodeError as error:
                 return Read(TEXT, "chosen", error=f"text: not UTF-8 at byte {error.start}")
+        from decoders.records.compiled import text_or_base64
+
         plain = text_or_base64(data)
         if isinstance(plain, str):
             return Read(TEXT, "UTF-8 without control characters", plain)
@@ -86,7 +86,7 @@ class Choices:
     """
 
     def __init__(self, viewers: Viewers, view: View = PLAIN) -> None:
-        self.viewers = viewers
+        self._viewers = viewers
         self._view = view
         self._chosen: dict[tuple[str | None, str], str] = {}
 
@@ -95,7 +95,12 @@ class Choices:
         key, value, headers = record[2], record[3], record[4]
         data = (key if part == "key" else value) or b""
         chosen = self._chosen.get((topic, part))
+        from decoders.records import internal
+
         if topic in internal.TOPICS:
+            from decoders.jsonform import body_json
+            from decoders.records.form import internal_part
+
             form, found = internal_part(topic, part, key, data, body_json, self._view)
             error = f"{found[0][0]}: {found[0][1]}" if found else None
             if "redacted" in form:
@@ -103,6 +108,11 @@ class Choices:
             if chosen is None and "decoded" in form:
                 return Read(topic, "its definition", form["decoded"], error)
         return self.viewers.look(topic, part, data, headers, chosen)
+
+    @property
+    def viewers(self) -> Viewers:
+        """Those given, as far as there are any."""
+        return self._viewers if self._viewers.names else PlainViewers()
 
     def withholds(self, topic: str | None) -> bool:
         """Whether what no definition reads of a topic's records is withheld."""

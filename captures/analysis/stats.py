@@ -17,7 +17,7 @@ from captures.bodies import Bodies
 from captures.tables.places import named
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Health, Status
-from decoders.frames import codes, error_name
+from decoders.frames import codes
 from decoders.jsonform import uuid_json
 from decoders.knowledge import Knowledge
 from decoders.learning import learn_both
@@ -101,7 +101,7 @@ def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Mea
     answer = bodies.response
     found = [] if answer is None else codes(answer, exchange, definitions)
     key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
-    names = [error_name(code, key, version, definitions, protocol) for code in found]
+    names = [definitions.error_name(code, key, version, protocol) for code in found]
     # A body with bytes left over was read by a layout that is not its own: its numbers are no measure.
     sound = answer is not None and not answer.problems and protocol is None
     throttle = answered.get("throttleTimeMs") if sound else None

@@ -15,7 +15,6 @@ from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
-from decoders.frames import error_name
 from decoders.knowledge import Knowledge
 from decoders.schema import Definitions
 
@@ -24,7 +23,7 @@ def result_text(status: Status, codes: Sequence[int], exchange: Exchange, defini
     """The first error code with its name and how many more, or what became of the exchange."""
     if not codes:
         return RESULTS[status]
-    name = error_name(codes[0], exchange.api_key, exchange.api_version, definitions, exchange.protocol)
+    name = definitions.error_name(codes[0], exchange.api_key, exchange.api_version, exchange.protocol)
     more = len(codes) - 1
     return f"{codes[0]} {name}" + (f" +{more}" if more else "")
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from decoders.schema import apis, irregular, store
+from decoders.schema import apis, errors, irregular, store
 from decoders.schema.apis import Api, all_apis
 from decoders.schema.model import NEVER, Kind, Message, Versions
 from decoders.schema.store import Definition
@@ -127,6 +127,14 @@ class Definitions:
         dialect = self.dialects.get(protocol)
         request = None if dialect is None else dialect.requests.get(key)
         return None if request is None else request.name
+
+    def error_name(self, code: int, key: int | None, version: int | None, protocol: str | None = None) -> str:
+        """What an error code is called in responses to that key and version, or in a dialect's."""
+        if protocol is not None:
+            dialect = self.dialects.get(protocol)
+            named = None if dialect is None else dialect.response_header.names.get(code)
+            return named or errors.name(code)
+        return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
 
     def dialect_at(self, port: int) -> Dialect | None:
         """The dialect that is all that this port speaks."""

@@ -10,7 +10,7 @@ from decoders.compiler import Values
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Health, Status
 from decoders.exchange_json import SASL_TOKEN, exchange_json
-from decoders.frames import decode_frame, error_name, where_of
+from decoders.frames import decode_frame, where_of
 from decoders.schema import Message
 from decoders.view import View
 from decoders.writer import write
@@ -114,7 +114,7 @@ class Observed:
         key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
         definitions = reader.definitions
         named = None if key is None else definitions.api_name(key, protocol)
-        errors = (error_name(code, key, version, definitions, protocol) for code in summary.errors)
+        errors = (definitions.error_name(code, key, version, protocol) for code in summary.errors)
         settled = exchange.status is not Status.OK or summary.status is None
         return cls(
             exchange,

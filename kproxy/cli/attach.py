@@ -103,7 +103,7 @@ def _show(
     device = run.state.get("device")
     arrived = threading.Event()
     warnings: list[str] = []
-    viewers = viewing.chooser(warn=warnings.append, arrived=arrived.set)
+    viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
     end_with_terminal()
     with scratch.place("index") as directory:
         indexer = Indexer(run.recording, directory / "index", ("--with-parent", *arguments(release, given)))

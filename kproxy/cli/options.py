@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from decoders.knowledge import Knowledge
     from decoders.payloads.choose import Chooser, Rule
     from decoders.schema import Definitions
+    from tui.viewing import Viewers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -328,6 +329,14 @@ class Viewing:
             return None
         return self.chooser(wait=self.registry_wait)
 
+    def for_screen(self, *, warn: Callable[[str], None], arrived: Callable[[], None] = lambda: None) -> Viewers:
+        """As `chooser`; where no option asks for viewers, they are looked for when a payload is first shown."""
+        if self.schemas is None and self.registry is None and not self.rules:
+            from kproxy.cli.late_viewers import LateViewers
+
+            return LateViewers(functools.partial(self.chooser, warn=warn, arrived=arrived))
+        return self.chooser(warn=warn, arrived=arrived)
+
     def chooser(
         self,
         *,
@@ -335,7 +344,7 @@ class Viewing:
         warn: Callable[[str], None] | None = None,
         arrived: Callable[[], None] = lambda: None,
     ) -> Chooser:
-        """Viewers all the same, for a screen.
+        """Viewers all the same.
 
         `arrived` is called from a thread when a schema that was asked for is there, `warn` also from one (standard
         error where it is None). Raises Failure (exit 2).

@@ -117,22 +117,27 @@ def command(
     follow = follow and str(captures[0]) != "-"  # which is followed anyway
     text = _filter_text(expression, since, until)
     arrived = Event()
-    viewers = viewing.chooser(arrived=arrived.set)
+    warnings: list[str] = []
+    viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
     with _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index:
         import tui
 
         if str(captures[0]) == "-":
             _keys_from_terminal()
-        tui.run(
-            index.directory,
-            filter_text=text,
-            release=release,
-            given=given,
-            show_secrets=show_secrets,
-            viewers=viewers,
-            arrived=arrived,
-            preferences=preferences(),
-        )
+        try:
+            tui.run(
+                index.directory,
+                filter_text=text,
+                release=release,
+                given=given,
+                show_secrets=show_secrets,
+                viewers=viewers,
+                arrived=arrived,
+                preferences=preferences(),
+            )
+        finally:
+            for warning in warnings:
+                settings.warn(warning)
         index.raise_failure()
 
 

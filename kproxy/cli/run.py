@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from decoders.filters import Expression
-    from decoders.payloads.choose import Chooser
     from decoders.view import View
     from kproxy.following import Flag, Stopping
     from kproxy.launcher import Indexer, RelayProcess
     from kproxy.settings import SaslSettings, Settings, TlsSettings
+    from tui.viewing import Viewers
 
 
 PROBE_SECONDS = 0.3
@@ -193,7 +193,7 @@ def command(
     messages = Messages()
     viewers, arrived = None, threading.Event()
     if chosen.record and not headless and not as_json and not running.silent and can_paint():
-        viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
+        viewers = viewing.for_screen(warn=messages.warn, arrived=arrived.set)
         end_with_terminal()
     goes_on = running.detach
     observers: Indexer | None = None
@@ -344,7 +344,7 @@ def _show(
     chosen: Settings,
     messages: Messages,
     filter_text: str,
-    viewers: Chooser,
+    viewers: Viewers,
     arrived: threading.Event,
     *,
     release: str | None,

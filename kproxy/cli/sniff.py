@@ -188,7 +188,7 @@ def _show(
 
     assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)
     arrived = threading.Event()
-    viewers = viewing.chooser(warn=messages.warn, arrived=arrived.set)
+    viewers = viewing.for_screen(warn=messages.warn, arrived=arrived.set)
     indexer = Indexer(sniffer.recording, sniffer.index_dir, ("--with-parent", *arguments(release, given, ports)))
     messages.hold()
     end_with_terminal()

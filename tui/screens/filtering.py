@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from decoders.filters import complete, parse
-from decoders.filters.fields import SAVED
 from tui import actions
 from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
-from tui.clauses import Clause, RowClauses, node_clauses, record_clauses
 from tui.counting import SlicedCounts
 from tui.keeping import History, SavedFilters
 from tui.matching import View
@@ -28,6 +25,7 @@ from tui.widgets.filter_line import FilterInput
 if TYPE_CHECKING:
     from captures.index.reader import IndexReader
     from decoders.schema import Definitions
+    from tui.clauses import Clause
     from tui.screens.menu import Asked
 
 
@@ -95,7 +93,11 @@ class FilteringScreen(KproxyScreen):
 
     def _pending_view(self, index: IndexReader) -> View:
         """The first view of an index, by the filter that was asked for before there was one."""
-        expression = parse(self._first_filter, self._saved).expression if self._first_filter else None
+        if not self._first_filter:
+            return View(index, self._definitions)
+        from decoders.filters import parse
+
+        expression = parse(self._first_filter, self._saved).expression
         return View(index, self._definitions, expression, self._first_filter if expression else "")
 
     @on(FilterBar.Applied)
@@ -142,6 +144,9 @@ class FilteringScreen(KproxyScreen):
             self.bar.edit()
 
     def action_save_filter(self, name: str) -> None:
+        from decoders.filters import parse
+        from decoders.filters.fields import SAVED
+
         text = self.bar.applied
         if not text:
             self.notify("no filter is applied", timeout=3)
@@ -153,6 +158,8 @@ class FilteringScreen(KproxyScreen):
             self._keep(lambda: self._saved.save(name, text), f"{SAVED}{name} is {text}")
 
     def action_delete_filter(self, name: str) -> None:
+        from decoders.filters.fields import SAVED
+
         name = name.removeprefix(SAVED)
         if name not in self._saved:
             self.notify(f"no saved filter {name}", timeout=3)
@@ -170,6 +177,9 @@ class FilteringScreen(KproxyScreen):
 
     def action_saved_filters(self) -> None:
         """Offer the saved filters, to be joined to the one that is applied."""
+        from decoders.filters.fields import SAVED
+        from tui.clauses import Clause
+
         clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]
         if clauses:
             self._offer("Saved filters", clauses)
@@ -180,6 +190,8 @@ class FilteringScreen(KproxyScreen):
         if action.id == "filtering.delete":
             return [(name, text) for name, text in self._saved.items() if name.startswith(typed)]
         if action.id == "filtering.apply":
+            from decoders.filters import complete
+
             found = complete(typed, seen=self._counts, saved=self._saved)
             return [
                 (found.accept(typed, one)[0], f"{one.count:,}" if one.count is not None else one.doc)
@@ -217,10 +229,14 @@ class FilteringScreen(KproxyScreen):
         found = self._clauses_of(self.focused)
         row = self.pane.selected
         if self._index is not None and row is not None:
+            from tui.clauses import RowClauses
+
             found += RowClauses(self._index, self._definitions).of(row)
         return list({clause.text: clause for clause in found}.values())
 
     def _clauses_of(self, pane: Widget | None) -> list[Clause]:
+        from tui.clauses import node_clauses, record_clauses
+
         detail = self.detail
         if pane in {detail.fields, detail.hex} and detail.fields.node is not None and detail.side is not None:
             return node_clauses(detail.fields.node, detail.side_name)

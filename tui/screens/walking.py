@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from tui import actions, finding, going, look
-from tui.following import filters
+from tui import actions, going, look
 from tui.notes import Notes, beside
 from tui.records import RecordLine
 from tui.screens.filtering import FilteringScreen
@@ -23,6 +22,7 @@ from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from captures.index.format import Row
+    from tui import finding
     from tui.opened import Opener
     from tui.widgets.chrome import Part
 
@@ -161,6 +161,8 @@ class WalkingScreen(FilteringScreen):
         in_records = self.focused in detail.records.panes
         line = detail.records.table.line if in_records else None
         node = detail.fields.node if detail.side is not None else None
+        from tui.following import filters
+
         found = filters(self._clauses(), node, line if isinstance(line, RecordLine) else None)
         self.app.push_screen(FollowScreen(self._cells, found), self._follow)
 
@@ -283,6 +285,8 @@ class WalkingScreen(FilteringScreen):
         if not text:
             return None
         if title == FIND:
+            from tui import finding
+
             return partial(self._find, finding.read(text))
         return None if self._index is None else partial(self._jump, going.row_of(text, self._index, self.pane.selected))
 

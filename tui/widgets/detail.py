@@ -68,8 +68,7 @@ class Detail(Vertical):
     ) -> None:
         super().__init__(**options)
         self._cells = cells
-        shown_by = viewers if viewers is not None and viewers.names else PlainViewers()
-        self.choices = Choices(shown_by, View(show_secrets=show_secrets))
+        self.choices = Choices(viewers or PlainViewers(), View(show_secrets=show_secrets))
         self._records: int | None = None
         self._show_secrets = show_secrets
         self.tab = "Response"

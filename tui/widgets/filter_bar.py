@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 from rich.text import Text
@@ -13,8 +13,6 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from decoders.filters import Completion, Result, complete, parse
-from decoders.filters.parser import Status
 from tui import look
 from tui.cells import Cells
 from tui.counting import SlicedCounts
@@ -22,17 +20,22 @@ from tui.keeping import History, SavedFilters
 from tui.widgets.filter_line import FilterInput
 from tui.widgets.suggestions import Suggestions
 
+if TYPE_CHECKING:
+    from decoders.filters import Completion, Result
+
 QUIET_SECONDS = 0.12
 """Typing stops for this long before the text is judged."""
 SLICE_SECONDS = 0.005
 """Between two slices of counting the values that are suggested."""
 
 STATES = {
-    Status.OK: ("ok", Style(color="green")),
-    Status.UNFINISHED: ("unfinished", Style(color="yellow")),
-    Status.ERROR: ("error", Style(color="red", bold=True)),
-    Status.EMPTY: ("", look.PLAIN),
+    "ok": ("ok", Style(color="green")),
+    "unfinished": ("unfinished", Style(color="yellow")),
+    "error": ("error", Style(color="red", bold=True)),
+    "empty": ("", look.PLAIN),
 }
+"""By decoders.filters.parser.Status, whose members are these words."""
+APPLICABLE = {"ok", "empty"}
 
 
 class FilterBar(Vertical):
@@ -71,7 +74,8 @@ class FilterBar(Vertical):
         self._counts_of: SlicedCounts | None = None
         self._applied = ""
         self._counts = ""
-        self._result = parse("")
+        self._result: Result | None = None
+        """What the line says; None before anything stood in it."""
         self._timer: Timer | None = None
         self._counting: Timer | None = None
 
@@ -161,7 +165,7 @@ class FilterBar(Vertical):
     def _submit(self) -> None:
         self._judge()
         self.close_suggestions()
-        if self._result.status in {Status.OK, Status.EMPTY}:
+        if self._result is not None and self._result.status in APPLICABLE:
             text = self.input.value.strip()
             self._applied = text
             self.input.remember(text)
@@ -172,23 +176,26 @@ class FilterBar(Vertical):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._result = parse(self.input.value, self._saved)
-        self.input.mark.result = self._result
+        from decoders.filters import parse
+
+        result = self._result = parse(self.input.value, self._saved)
+        self.input.mark.result = result
         self.input.refresh()
-        broken = self._result.status is Status.ERROR
+        broken = result.status == "error"
         self.set_class(broken, "-broken")
         if broken:
-            message = f"{self._result.message}  (col {self._result.span[0] + 1})"
+            message = f"{result.message}  (col {result.span[0] + 1})"
             text = Text(self._cells.escape(f"         {message}"), no_wrap=True, overflow="ellipsis", end="")
             text.stylize(look.SEVERITY["E"])
             self.query_one("#filter-error", Static).update(text)
         self._show_state()
 
     def _show_state(self) -> None:
-        word, style = STATES[self._result.status]
-        if self._result.status is Status.OK and self._result.expression is not None:
+        status = "empty" if self._result is None else self._result.status
+        word, style = STATES[status]
+        if self._result is not None and self._result.expression is not None and status == "ok":
             word = f"ok {self._result.expression.cost}"
-        if self.pending and self._result.status in {Status.OK, Status.EMPTY}:
+        if self.pending and status in APPLICABLE:
             word = f"{word}, enter applies".lstrip(", ")
         text = Text(no_wrap=True, end="")
         text.append(word, style)
@@ -221,6 +228,8 @@ class FilterBar(Vertical):
             self._counting = self.set_timer(SLICE_SECONDS, self._count_on)
 
     def _offer(self) -> None:
+        from decoders.filters import complete
+
         completion = complete(self.input.value, self.input.cursor_position, self._counts_of, self._saved)
         self._completion = completion
         self._suggestions.offer(completion.candidates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.highlighter import Highlighter
 from rich.style import Style
@@ -10,11 +10,12 @@ from rich.text import Text
 from textual.message import Message
 from textual.widgets import Input
 
-from decoders.filters import Result
-from decoders.filters.parser import Status
 from tui import actions
 from tui.keeping import History
 from tui.widgets.suggestions import Suggestions
+
+if TYPE_CHECKING:
+    from decoders.filters import Result
 
 
 class MarkError(Highlighter):
@@ -24,7 +25,7 @@ class MarkError(Highlighter):
         self.result: Result | None = None
 
     def highlight(self, text: Text) -> None:
-        if self.result is not None and self.result.status is Status.ERROR:
+        if self.result is not None and self.result.status == "error":
             start, end = self.result.span
             text.stylize(Style(color="red", underline=True, bold=True), start, max(end, start + 1))
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from decoders.filters import Candidate
 from tui import look
 from tui.cells import Cells
 from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from decoders.filters import Candidate
 
 MOST_ROWS = 10
 MOST_CELLS = 90

@@ -1,0 +1,29 @@
+"""Viewers of payloads that are looked for when the first payload is shown: a screen is painted before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decoders.payloads.choose import Chooser, Shown
+    from decoders.records.record import Header
+
+
+class LateViewers:
+    """The viewers (tui.viewing.Viewers) that `find` finds."""
+
+    def __init__(self, find: Callable[[], Chooser]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> Chooser:
+        return self._find()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._found.names
+
+    def look(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header], viewer: str | None) -> Shown:
+        return self._found.look(topic, part, data, headers, viewer)
