@@ -200,6 +200,11 @@ def installed() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def take_terminal() -> None:
+    """Have standard input for the session's terminal: the system hangs it up when the bench ends, however that is."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Screen:
     """`kproxy replay` in a terminal while the block lasts, with a cache of its own in `home`."""
 
@@ -214,6 +219,7 @@ class Screen:
             stderr=terminal,
             env={**installed(), "TERM": "xterm-256color", "XDG_CACHE_HOME": str(home)},
             start_new_session=True,
+            preexec_fn=take_terminal,  # noqa: PLW1509 (no other thread runs yet)
         )
         os.close(terminal)
 

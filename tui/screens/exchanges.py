@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 TICK = 0.1
 """Seconds between looks at the index."""
+BURST_SECONDS = 0.015
+"""Less between one exchange's showing and the next key is no hand's."""
 WAITING_TICKS = 5
 """Ticks after which rows that wait show how long they have."""
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
@@ -92,6 +94,8 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
         self._presented = False
+        self._shown_at = 0.0
+        """When an exchange was last decoded, by time.monotonic."""
         self._maximised = False
         self._generation: str | None = None
         self._ticks = 0
@@ -110,6 +114,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
 
     def on_mount(self) -> None:
         self.pane.empty = self._empty
+        self.pane.chosen = self._show_chosen
         self.pane.tail = self._live is not None
         self.pane.focus()
         self._lay_out()
@@ -233,6 +238,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         """Fill the detail with the exchange under the cursor."""
         if self._presenter is not None:
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
+            self._shown_at = time.monotonic()
 
     # layout
 
@@ -353,14 +359,18 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
 
     # messages
 
-    @on(ExchangeList.Selected)
-    def _selected(self, event: ExchangeList.Selected) -> None:
-        event.stop()
+    def _show_chosen(self) -> None:
+        """Show the exchange that the cursor is on now."""
         if self.detail_shown:
-            # keys that repeat are all taken before one exchange is decoded, and the first rows painted
-            later = self.call_later if self._presented else self.call_after_refresh
-            self._presented = True
-            later(self._show_once, self.pane.selected)
+            if not self._presented:
+                # the first rows are painted before
+                self._presented = True
+                self.call_after_refresh(self._show_once, self.pane.selected)
+            elif time.monotonic() - self._shown_at < BURST_SECONDS:
+                # keys that come at once are all taken before one exchange is decoded
+                self.call_later(self._show_once, self.pane.selected)
+            else:
+                self._show_selected()
         self._show_chrome()
 
     def _show_once(self, row: int | None) -> None:

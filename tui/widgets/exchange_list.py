@@ -34,9 +34,6 @@ class ExchangeList(Lines):
     HEADING = 1
     BINDINGS = actions.bindings("list")
 
-    class Selected(Message):
-        """The cursor is on another exchange."""
-
     class Opened(Message):
         """The exchange under the cursor is to be opened."""
 
@@ -53,6 +50,8 @@ class ExchangeList(Lines):
         """Lines that had come when tail was switched off: those after them are new."""
         self.empty: Callable[[], list[str]] = list
         """Lines to show where there is no exchange."""
+        self.chosen: Callable[[], None] = lambda: None
+        """Called when the cursor is on another exchange: what shows it is painted together with the list."""
         self.notes: Notes | None = None
         self.hidden: set[int] = set()
         """Index rows that are not shown."""
@@ -360,7 +359,7 @@ class ExchangeList(Lines):
         selected = self.selected
         if selected != self._selected:
             self._selected = selected
-            self.post_message(self.Selected())
+            self.chosen()
 
 
 def _holds(view: View, row: int) -> bool:
