@@ -25,7 +25,8 @@ def loaded(statement: str) -> set[str]:
 
 BEFORE_ROWS_WITHOUT = {
     "captures.export.oneline", "captures.index.filtering", "captures.index.summary", "captures.source",
-    "decoders.filters", "decoders.frames", "decoders.jsonform", "decoders.meanings", "decoders.message", "decoders.records.places", "tui.many_records",
+    "decoders.filters", "decoders.frames", "decoders.jsonform", "decoders.meanings", "decoders.message",
+    "decoders.records.places", "tui.many_records",
     "tui.screens.command", "tui.screens.help", "tui.screens.menu", "tui.screens.records", "tui.screens.stats",
     "tui.screens.views", "tui.widgets.outline",
 }  # fmt: skip
