@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
 # A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
-__all__ = ["Preferences", "RunInfo", "run"]
+__all__ = ["HungUpError", "Preferences", "RunInfo", "run"]
+
+
+class HungUpError(BrokenPipeError):
+    """The terminal is gone: `errno` is EIO, as of a write to it."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EIO, os.strerror(errno.EIO))
 
 
 def run(
@@ -43,12 +52,12 @@ def run(
     then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
-    `preferences` are what the user has set up.
+    `preferences` are what the user has set up. SIGTERM is leaving. Raises HungUpError once the terminal is gone.
     """
     with few_collections():
         from tui.app import KproxyApp
 
-        answer = KproxyApp(
+        app = KproxyApp(
             Path(index_dir),
             live=live,
             filter_text=filter_text,
@@ -59,5 +68,12 @@ def run(
             arrived=arrived,
             ascii_only=ascii_only,
             preferences=preferences,
-        ).run(mouse=preferences is None or preferences.mouse)
+        )
+        before = signal.signal(signal.SIGTERM, lambda *_: app.end())
+        try:
+            answer = app.run(mouse=preferences is None or preferences.mouse)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if app.hung_up:
+        raise HungUpError
     return answer is True

@@ -405,6 +405,7 @@ ACTIONS: tuple[Action, ...] = (
         argument="NAME",
     ),
     Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
+    Action("app.suspend", "Suspend", "Back to the shell, whose fg comes back here.", ("ctrl+z",), "app", "suspend"),
     Action(
         "app.back",
         "Back",

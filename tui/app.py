@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import locale
 import sys
 from collections.abc import Sequence
@@ -9,18 +10,20 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
+from textual.driver import Driver
 from textual.filter import LineFilter
 
 from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.clipboard import copy
+from tui.in_turn import KeysInTurn
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
+from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
 from tui.themes import THEMES, ThemeFilter
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from tui.viewing import Viewers
 
 
-class KproxyApp(App[bool]):
+class KproxyApp(KeysInTurn):
     """kproxy in a terminal, in that terminal's own colours; returns whether traffic is to go on."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -68,6 +71,8 @@ class KproxyApp(App[bool]):
         self._cells = cells = Cells(
             ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only, plain=preferences.plain
         )
+        self.hung_up = False
+        """Whether the terminal has gone."""
         self._live = live
         self._captions = Captions(live)
         self.analysis = Analysis(index_dir)
@@ -94,6 +99,29 @@ class KproxyApp(App[bool]):
 
     def on_unmount(self) -> None:
         self.analysis.stop()
+
+    # the terminal
+
+    def get_driver_class(self) -> type[Driver]:
+        chosen = super().get_driver_class()
+        return DRIVERS.get(chosen, chosen)
+
+    @property
+    def suspends(self) -> bool:
+        """Whether what is painted on can be given back for a while."""
+        return self._driver is not None and self._driver.can_suspend
+
+    def hang_up(self) -> None:
+        """The terminal is gone, and nobody is left to look."""
+        self.hung_up = True
+        self.exit()
+
+    def end(self) -> None:
+        """Leave as if the user had, whatever is being done; may be called by a signal handler."""
+        driver = self._driver
+        if isinstance(driver, TerminalDriver | BrowserDriver):
+            driver.end()
+        asyncio.get_running_loop().call_soon_threadsafe(self.exit)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, then the theme's; NO_COLOR leaves nothing for a theme to paint."""

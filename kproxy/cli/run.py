@@ -378,6 +378,8 @@ def _show(
             arrived=arrived,
             preferences=preferences(),
         )
+    except tui.HungUpError:
+        raise
     except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
         messages.release()
         cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")

@@ -17,10 +17,12 @@ from kproxy.cli.exits import Exit, Failure
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
     """Tell whether the terminal UI may open: it paints on standard error and takes its keys from standard input.
 
-    Behind the pipes of `kproxy web`, which names what paints there, is a browser.
+    Behind the pipes of `kproxy web`, which names what paints there, is a browser. A dumb terminal places no cursor.
     """
     if "TEXTUAL_DRIVER" in os.environ:
         return True
+    if os.environ.get("TERM") == "dumb":
+        return False
     streams = [sys.stdout, sys.stderr, *([sys.stdin] if keys_from_stdin else [])]
     return all(stream is not None and stream.isatty() for stream in streams)
 

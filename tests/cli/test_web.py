@@ -105,6 +105,21 @@ async def test_with_the_token_the_list_is_painted_and_obeys_keys(
     assert not os.listdir(tmp_path / "kproxy" / "spool")  # noqa: PTH208 (pathlib is refused in coroutines)
 
 
+async def test_what_paints_ends_with_who_served_it_however_that_ends(
+    served: Served, browser: aiohttp.ClientSession
+) -> None:
+    async with browser.get(served.url):
+        pass
+    async with browser.ws_connect(served.bare / "ws", origin=served.origin, params={"width": 120, "height": 40}) as ws:
+        await painted(ws, "rsp B")
+        children = served.children()
+        served.process.kill()
+        await served.process.wait()
+    gone, alive = psutil.wait_procs(children, PATIENCE)
+    assert gone
+    assert not alive
+
+
 @pytest.mark.parametrize(
     ("path", "query"),
     [

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from kproxy.cli.exits import Exit
 from kproxy.launcher import wait_until
 from tests.kproxy.core.frames import request, response
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.kproxy.test_run import COMMAND, free_port
+from tests.support.screens import Painted
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -212,6 +214,16 @@ def test_a_terminal_that_fails_is_one_that_hung_up(home: Home, *, headless: bool
     terminal.hang_up()
     home.exchange()
     terminal.exit_code()
+    home.exchange()
+    assert home.kproxy("stop").returncode == 0
+
+
+def test_traffic_goes_on_where_the_terminal_goes_without_a_signal(home: Home) -> None:
+    with Painted([*KPROXY, "run", *home.upstream], home.environment) as terminal:
+        terminal.wait_for(" LIVE ")
+        home.exchange()
+        terminal.hang_up()
+        assert terminal.end() == Exit.PIPE
     home.exchange()
     assert home.kproxy("stop").returncode == 0
 

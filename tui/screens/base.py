@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -140,6 +141,12 @@ class KproxyScreen(Screen[None]):
 
     def action_redraw(self) -> None:
         self.app.refresh(layout=True)
+
+    def action_suspend(self) -> None:
+        if os.getsid(0) == os.getpid() or not self.app.suspends:
+            self.notify("no shell has started this, so none could come back to it", timeout=4)
+        else:
+            self.app.action_suspend_process()
 
     def action_back(self) -> None:
         raise NotImplementedError

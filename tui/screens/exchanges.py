@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 TICK = 0.1
 """Seconds between looks at the index."""
-BURST_SECONDS = 0.015
-"""Less between one exchange's showing and the next key is no hand's."""
 WAITING_TICKS = 5
 """Ticks after which rows that wait show how long they have."""
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
@@ -94,8 +92,6 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
         self._presented = False
-        self._shown_at = 0.0
-        """When an exchange was last decoded, by time.monotonic."""
         self._maximised = False
         self._generation: str | None = None
         self._ticks = 0
@@ -238,7 +234,6 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         """Fill the detail with the exchange under the cursor."""
         if self._presenter is not None:
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
-            self._shown_at = time.monotonic()
 
     # layout
 
@@ -365,17 +360,13 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
             if not self._presented:
                 # the first rows are painted before
                 self._presented = True
-                self.call_after_refresh(self._show_once, self.pane.selected)
-            elif time.monotonic() - self._shown_at < BURST_SECONDS:
+                self.call_after_refresh(self._show_selected)
+            elif self.app.keys_wait:
                 # keys that come at once are all taken before one exchange is decoded
-                self.call_later(self._show_once, self.pane.selected)
+                self.app.after_keys(self._show_selected)
             else:
                 self._show_selected()
         self._show_chrome()
-
-    def _show_once(self, row: int | None) -> None:
-        if row == self.pane.selected:
-            self._show_selected()
 
     @on(ExchangeList.Opened)
     def _opened(self, event: ExchangeList.Opened) -> None:

@@ -1,0 +1,146 @@
+"""What the toolkit paints on and takes keys from, a terminal or a browser, ends the interface when it is gone.
+
+No signal tells of that where SIGHUP is ignored, or the terminal is not the controlling one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Full, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.web_driver import WebDriver
+
+if TYPE_CHECKING:
+    from tui.app import KproxyApp
+
+STUCK_SECONDS = 0.5
+"""What is to end waits so long for a terminal that takes no output."""
+
+
+class _Output:
+    """Writes to a file descriptor; once that fails, `gone` is called and nothing more is written."""
+
+    def __init__(self, fileno: int, encoding: str, gone: Callable[[], None]) -> None:
+        self._fileno = fileno
+        self._encoding = encoding
+        self._gone = gone
+        self._is_gone = False
+
+    def fileno(self) -> int:
+        return self._fileno
+
+    def isatty(self) -> bool:
+        return os.isatty(self._fileno)
+
+    def write(self, text: str) -> int:
+        rest = b"" if self._is_gone else text.encode(self._encoding, "replace")
+        try:
+            while rest:
+                rest = rest[os.write(self._fileno, rest) :]
+        except OSError:
+            self._is_gone = True
+            self._gone()
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class TerminalDriver(LinuxDriver):
+    _app: KproxyApp
+
+    def __init__(self, app: KproxyApp, **options: Any) -> None:
+        super().__init__(app, **options)
+        err = sys.__stderr__
+        assert err is not None  # noqa: S101 (the base class has it)
+        self._file: Any = _Output(err.fileno(), err.encoding, self._gone)
+        self._ending = False
+        Thread(target=self._watch, name="hang-up", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Wait for the terminal to hang up: reading then says no more than that there is nothing, over and over."""
+        poll = select.poll()
+        poll.register(self.fileno, 0)
+        poll.poll()
+        self._gone()
+
+    def _gone(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._app.hang_up)
+
+    def run_input_thread(self) -> None:
+        try:
+            super().run_input_thread()
+        except OSError:
+            self._gone()
+
+    # a terminal that takes no output holds up who paints
+
+    def end(self) -> None:
+        """Let a terminal that is stopped (ctrl+s) not keep the interface from ending."""
+        self._ending = True
+        Thread(target=self._unblock, name="unblock", daemon=True).start()
+
+    @property
+    def _waiting(self) -> Queue[str | None]:
+        """What the terminal has not taken yet; who puts more into it may wait for ever."""
+        assert self._writer_thread is not None  # noqa: S101 (it lives while there is output)
+        return self._writer_thread._queue  # noqa: SLF001 (it has no other way out)
+
+    def _unblock(self) -> None:
+        time.sleep(STUCK_SECONDS)
+        if self._writer_thread is not None and self._waiting.full():
+            self._waiting.get()
+
+    def write(self, data: str) -> None:
+        if not self._ending or not self._waiting.full():
+            super().write(data)
+
+    def close(self) -> None:
+        if not self._ending:
+            super().close()
+        elif self._writer_thread is not None:
+            with suppress(Full):
+                self._waiting.put_nowait(None)
+            self._writer_thread.join(STUCK_SECONDS)
+
+
+class BrowserDriver(WebDriver):
+    _app: KproxyApp
+
+    def __init__(self, app: KproxyApp, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._write: Any = self._put
+
+    def _put(self, data: bytes) -> None:
+        """Write to who serves the browser."""
+        try:
+            while data:
+                data = data[os.write(self.fileno, data) :]
+        except OSError:
+            self._gone()
+
+    def _gone(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._app.hang_up)
+
+    def run_input_thread(self) -> None:
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self._gone()
+
+    def end(self) -> None:
+        """Nothing holds up a browser's interface."""
+
+
+DRIVERS: dict[type[Driver], type[Driver]] = {LinuxDriver: TerminalDriver, WebDriver: BrowserDriver}
+"""What stands in for the toolkit's own."""
