@@ -14,14 +14,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
 import signal
 import struct
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NoReturn
+
+from captures.pipes import ready
 
 _PIPE: Final = 1 << 20
 """Bytes that a pipe should hold, where the system allows: then nobody waits for who writes or reads."""
@@ -29,14 +31,14 @@ _LENGTH: Final = struct.Struct("=Q")
 
 
 class Lost(Exception):  # noqa: N818
-    """A process has died before it answered."""
+    """A process has died before it answered, or could not be begun."""
 
 
 class Crew:
     """`jobs` processes, forked at once, in each of which `answer` makes replies of messages.
 
     They are dealt messages in turn; each has `ahead` at most that it has not answered. Makes no thread, and minds none
-    that only wait.
+    that only wait. Raises Lost where the system allows no more processes or pipes.
     """
 
     def __init__(self, answer: Callable[[bytes], bytes], jobs: int, *, ahead: int = 2) -> None:
@@ -44,8 +46,12 @@ class Crew:
         self._ahead = ahead
         self._dealt = self._replied = 0
         self._members: list[_Member] = []
-        for _ in range(jobs):
-            self._members.append(self._forked())
+        try:
+            for _ in range(jobs):
+                self._members.append(self._forked())
+        except OSError:
+            self.close()
+            raise Lost from None
 
     def __len__(self) -> int:
         """Processes."""
@@ -92,17 +98,22 @@ class Crew:
         talking = [member for member in self._members if not member.lost]
         replies = {member.replies: member for member in talking}
         asks = {member.asks: member for member in talking if member.unsent}
-        readable, writable, _ = select.select(list(replies), list(asks), [], None if wait else 0)
-        for end in writable:
-            asks[end].send()
-        for end in readable:
-            replies[end].receive()
+        for end in ready(list(replies), list(asks), wait=wait):
+            if end in asks:
+                asks[end].send()
+            else:
+                replies[end].receive()
 
     def _forked(self) -> _Member:
-        (asked, asks), (replies, replied) = os.pipe(), os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which only wait
-            pid = os.fork()
+        with contextlib.ExitStack() as opened:
+            pipes = [os.pipe(), os.pipe()]
+            for end in chain(*pipes):
+                opened.callback(os.close, end)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which only wait
+                pid = os.fork()
+            opened.pop_all()
+        (asked, asks), (replies, replied) = pipes
         if not pid:
             # A pipe ends with the process that writes to it, so no other one may hold it open.
             for end in (asks, replies, *(end for member in self._members for end in member.ends)):

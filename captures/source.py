@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import select
 import stat
 import weakref
 from bisect import bisect_right
@@ -23,6 +22,7 @@ from captures import cache
 from captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
 from captures.errors import CaptureError
 from captures.packed import Unpacked, packed_size
+from captures.pipes import ready
 from captures.ring import PACKED, RING_FILE, number_of
 from captures.seekable import Frames, frames
 from captures.spool import Spool, Spooling
@@ -461,7 +461,7 @@ class SpoolSource(FileSource):
         self._fill(Spool(pieces(self._stream), name, self.spooling))
 
     def grow(self, *, wait: bool = False) -> bool:
-        if not wait and not self.ended and not select.select([self._stream], [], [], 0)[0]:
+        if not wait and not self.ended and not ready([self._stream], wait=False):
             return self._remap(self.parts[0])
         return super().grow(wait=wait)
 

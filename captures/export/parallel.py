@@ -16,7 +16,6 @@ import contextlib
 import gc
 import marshal
 import os
-import select
 import signal
 import struct
 import traceback
@@ -25,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
+from captures.pipes import ready
 from decoders.exchange import Exchange, StreamProblem
 from decoders.knowledge import Knowledge
 
@@ -312,7 +312,7 @@ class _Worker:
             wanted = [self.turns] if self.turn is None and not self.alone else []
             if more and len(self.held) < WAITING:
                 wanted.append(self.chunks)
-            if self.turns in select.select(wanted, [], [])[0]:
+            if self.turns in ready(wanted, wait=True):
                 self._take_turn()
             elif chunk := _receive(self.chunks):
                 packed, told = marshal.loads(chunk)  # noqa: S302 (ours)
@@ -347,7 +347,7 @@ class _Worker:
             made.failure = error
 
     def _write_if_true(self) -> None:
-        if self.turn is None and not self.alone and select.select([self.turns], [], [], 0)[0]:
+        if self.turn is None and not self.alone and ready([self.turns], wait=False):
             self._take_turn()
         turn, made = self.turn, self.held[0]
         if turn is not None and turn.stage.facts == made.assumed and made.failure is None:

@@ -202,6 +202,8 @@ class Indexer:
                 self._problems(step.problems)
                 self.reader.health.undecoded += step.block.undecoded
                 self.writer.take(step.block, step.connections)
+            if self.reader.finished:
+                self._division.close()  # who looks at what is spooled may do so for hours
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
             self.writer.name_brokers()

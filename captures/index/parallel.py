@@ -334,6 +334,7 @@ class _Part:
         """What became of a batch; `known` connections had a number before."""
         reader = self._reader
         ranks = {id(connection): rank for connection, rank in reader.ranks}
+        begun_at = {id(exchange): at for at, exchange in reader.began}
         done = [(at, item) for at, item in reader.done if isinstance(item, Exchange) and item.number > 0]
         changed = self._changes.of(reader.started, [item for _, item in done])
         began = len(changed.began)
@@ -344,8 +345,7 @@ class _Part:
         def key(place: int) -> Key:
             if place < began:
                 exchange = changed.began[place]
-                at = next(at for at, one in reader.began if one is exchange)
-                return 0, at, ranks[id(exchange.connection)]
+                return 0, begun_at[id(exchange)], ranks[id(exchange.connection)]
             if place < began + len(done):
                 at, exchange = done[place - began]
                 return 1, at, ranks[id(exchange.connection)]

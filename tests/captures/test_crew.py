@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from captures.crew import Crew, Lost
+from tests.support.descriptors import many_open
 
 Made = Callable[..., Crew]
 LARGE = bytes(5 << 20)
@@ -92,3 +94,28 @@ def test_nobody_waits_for_one_who_is_slow(crew_of: Made) -> None:
     assert answers(crew_of(answer, 2, ahead=4), messages) == [message + b"\0" for message in messages]
     os.close(waiting)
     os.close(ready)
+
+
+def test_captures_may_be_many_open_files(crew_of: Made) -> None:
+    with many_open():
+        assert answers(crew_of(lambda message: message * 2, 2), [b"a", LARGE, b"b"]) == [b"aa", LARGE * 2, b"bb"]
+
+
+def test_where_no_process_can_be_begun_those_that_were_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    fork = os.fork
+
+    def forked() -> int:
+        if begun:
+            raise BlockingIOError
+        if pid := fork():
+            begun.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", forked)
+    before = len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(Lost):
+        Crew(lambda message: message, 2)
+    assert len(list(Path("/dev/fd").iterdir())) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(begun[0], os.WNOHANG)

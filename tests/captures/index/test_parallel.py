@@ -159,3 +159,31 @@ def test_what_is_unpacked_meanwhile_is_indexed_alike(tmp_path: Path, monkeypatch
     _, *rows = indexed([tmp_path / "plain.pcap"], tmp_path / "plain", 0)
     _, *others = indexed([BASE], tmp_path / "packed", 2)
     assert others == rows
+
+
+def test_the_processes_end_with_the_reading(tmp_path: Path) -> None:
+    """Whoever looks at what is spooled may keep the one that joins for hours."""
+    indexer = Indexer(capture("1.1", tmp_path), tmp_path / "index", jobs=2)
+    here = os.getpid()
+    divided = False
+    while not indexer.finished:
+        indexer.step()
+        divided = divided or _children(here) > 0
+    assert divided
+    assert not _children(here)
+    indexer.close()
+
+
+def _children(pid: int) -> int:
+    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def test_where_no_process_can_be_begun_this_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = capture("1.1", tmp_path)
+    alone = indexed(captures, tmp_path / "alone", 0)
+
+    def none_left() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", none_left)
+    assert indexed(captures, tmp_path / "refused", 2) == alone
