@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from captures.garbage import few_collections
 from tui.live import RunInfo
+from tui.outside import Exporter
 from tui.preferences import Preferences
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
-__all__ = ["HungUpError", "Preferences", "RunInfo", "run"]
+__all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 
 
 class HungUpError(BrokenPipeError):
@@ -45,6 +46,7 @@ def run(
     arrived: Event | None = None,
     ascii_only: bool | None = None,
     preferences: Preferences | None = None,
+    exporter: Exporter | None = None,
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
@@ -52,7 +54,8 @@ def run(
     then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
-    `preferences` are what the user has set up. SIGTERM is leaving. Raises HungUpError once the terminal is gone.
+    `preferences` are what the user has set up; without an `exporter` there is no export. SIGTERM is leaving. Raises
+    HungUpError once the terminal is gone.
     """
     with few_collections():
         from tui.app import KproxyApp
@@ -68,6 +71,7 @@ def run(
             arrived=arrived,
             ascii_only=ascii_only,
             preferences=preferences,
+            exporter=exporter,
         )
         before = signal.signal(signal.SIGTERM, lambda *_: app.end())
         try:

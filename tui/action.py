@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-EVERYWHERE = frozenset({"app", "exchanges", "filtering", "walking", "copying"})
+EVERYWHERE = frozenset({"app", "exchanges", "filtering", "walking", "copying", "exporting"})
 """Contexts that are no pane's."""
 
 
@@ -30,7 +30,12 @@ class Action:
     name: str = ""
     """What it is called on the command line, where that is not its id (see `command`)."""
     argument: str = ""
-    """What stands after the name on the command line ("EXPR"); the handler is called with it, as text."""
+    """What stands after the name on the command line ("EXPR"); the handler is called with it, as text. In brackets it
+    may be left out ("[FILE]")."""
+
+    @property
+    def must_have_argument(self) -> bool:
+        return bool(self.argument) and not self.argument.startswith("[")
 
     @property
     def command(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from textual.binding import Binding, BindingType
 
 from tui.action import Action
+from tui.export_actions import EXPORTING
 from tui.filter_actions import FILTERING
 from tui.walking_actions import WALKING
 
@@ -32,10 +33,13 @@ CONTEXTS = {
     "menu": "Menu",
     "forms": "Joining filters",
     "follow": "Follow",
+    "export": "Export",
+    "export-file": "Name of the export",
     "filtering": "Filtering",
     "walking": "Going",
     "exchanges": "Exchanges",
     "copying": "Copying",
+    "exporting": "Exporting",
     "app": "Everywhere",
 }
 """Contexts and how the help screen calls them."""
@@ -228,6 +232,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     *FILTERING,
     *WALKING,
+    *EXPORTING,
     *_moves("menu", "line"),
     _last("menu", "Last line."),
     Action("command.run", "Run", "Run what is marked.", ("enter",), "command", "submit", bar=True),
@@ -420,7 +425,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.interrupt", "Quit", "Twice in a row leaves at once.", ("ctrl+c",), "app", "interrupt"),
 )
 
-ALONE = ("filter", "find", "command", "follow", "help", "menu", "forms")
+ALONE = ("filter", "find", "command", "follow", "export", "export-file", "help", "menu", "forms")
 """Contexts of lines that are typed into and of screens over others: they take all keys first, and have no commands."""
 ABOVE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*ALONE, "app"), ()),
@@ -429,7 +434,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "stats": ("app",),
 }
 """Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
-SCREEN_CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying")
+SCREEN_CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying", "exporting")
 """Contexts that hold in all panes of the exchanges screen."""
 
 

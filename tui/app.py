@@ -21,6 +21,7 @@ from tui.in_turn import KeysInTurn
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
 from tui.live import RunInfo
+from tui.outside import Exporter
 from tui.preferences import SAVED_FILTERS, Preferences
 from tui.screens.exchanges import ExchangesScreen
 from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
@@ -57,6 +58,7 @@ class KproxyApp(KeysInTurn):
         arrived: Event | None = None,
         ascii_only: bool | None = None,
         preferences: Preferences | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         preferences = preferences or Preferences()
@@ -90,6 +92,7 @@ class KproxyApp(KeysInTurn):
             arrived=arrived,
             saved=self.saved,
             history=History(preferences.kept("filter-history")),
+            exporter=exporter,
         )
 
     def on_mount(self) -> None:

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
@@ -127,6 +128,7 @@ def _show(
                 viewers=viewers,
                 arrived=arrived,
                 preferences=preferences(),
+                exporter=exporter(release=release, given=given, viewing=viewing),
             )
         finally:
             indexer.stop()

@@ -12,6 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.terminal import can_paint
 
@@ -139,6 +140,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                 ),
                 viewers=Viewing().chooser(),
                 preferences=preferences(),
+                exporter=exporter(),
             )
     finally:
         traffic.stop_clients()

@@ -103,6 +103,7 @@ SMALL = 16 << 20
     is_flag=True,
     help="Write OUT.part until all is written, and go on where an earlier run of the same command was ended.",
 )
+@progress.telling
 @porting
 @releasing
 @defining
@@ -219,6 +220,8 @@ def command(
             settings.warn(f"there is no exchange {number}" + ("" if expression is None else " that matches"))
         if redact and redaction is not None:
             settings.warn(f"taken out: {redaction.removed}")
+        if not selection.everything:
+            progress.tell(exchanges=selection.taken)
         readings.conclude(reader, selection, health=form not in WITH_HEALTH)
     finally:
         source.close()

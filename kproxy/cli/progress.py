@@ -1,23 +1,74 @@
-"""Whether a command shows how far it has come."""
+"""Whether a command shows how far it has come, or tells the process that started it."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import click
 
 if TYPE_CHECKING:
     from captures.reader import Item, Reader
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 LEAST = 16 << 20
 """Bytes of captures below which nobody waits."""
+_TOLD = "kproxy.progress"
+_INTERVAL = 0.2
+"""Seconds between two lines that are told."""
+
+
+def telling(command: Command) -> Command:
+    """Add --tell DESCRIPTOR: JSON objects, one a line, of how far the reading is and what it came to (`tell`)."""
+
+    def keep(ctx: click.Context, param: click.Parameter, descriptor: int | None) -> None:
+        del param
+        ctx.meta[_TOLD] = descriptor
+
+    option = click.option("--tell", type=int, hidden=True, expose_value=False, callback=keep)
+    return option(command)
+
+
+def tell(**facts: Any) -> None:
+    """Tell what is known to whoever asked by --tell; one who has gone is told nothing."""
+    context = click.get_current_context(silent=True)
+    descriptor = None if context is None else context.meta.get(_TOLD)
+    if descriptor is not None:
+        try:
+            os.write(descriptor, json.dumps(facts).encode() + b"\n")
+        except OSError:
+            context.meta[_TOLD] = None  # type: ignore[union-attr]  # it had the descriptor
 
 
 def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[Item]]:
     """The batches of a reading, with a bar where standard error is a terminal and `out` is none."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_TOLD) is not None:
+        return _told(reader)
     seen = sys.stderr is not None and sys.stderr.isatty()
     if reader.source.streams or not seen or reader.source.written() < LEAST or (out is not None and out.isatty()):
         return reader.batches()
     from tui.progress import shown
 
     return shown(reader.batches(), "reading", reader.source.written(), lambda: reader.position)
+
+
+def _told(reader: Reader) -> Iterator[Sequence[Item]]:
+    from decoders.exchange import Exchange
+
+    total = reader.source.written()
+    said = 0.0
+    passed = 0
+    for batch in reader.batches():
+        passed += sum(isinstance(item, Exchange) for item in batch)
+        now = time.monotonic()
+        if now - said >= _INTERVAL:
+            tell(read=reader.position, total=total)
+            said = now
+        yield batch
+    tell(exchanges=passed)

@@ -19,6 +19,7 @@ import click
 from captures.errors import WARNING
 from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.options import (
     Selection,
@@ -134,6 +135,15 @@ def command(
                 viewers=viewers,
                 arrived=arrived,
                 preferences=preferences(),
+                exporter=exporter(
+                    captures,
+                    ports=ports,
+                    release=release,
+                    given=given,
+                    keylog=keylog,
+                    spooling=spooling,
+                    viewing=viewing,
+                ),
             )
         finally:
             for warning in warnings:

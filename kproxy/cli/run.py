@@ -15,6 +15,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
@@ -377,6 +378,7 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
+            exporter=exporter(release=release, given=given),
         )
     except tui.HungUpError:
         raise

@@ -12,6 +12,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.options import FILTER, PORTS, Viewing, defining, headless, releasing, revealing, viewing
@@ -211,6 +212,7 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
+            exporter=exporter(ports=ports, release=release, given=given),
         )
     finally:
         indexer.stop()

@@ -244,7 +244,7 @@ class CommandScreen(ModalScreen[Chosen | None]):
         if chosen is None:
             words = "nothing is called that" if self.input.value.strip() else "nothing is typed"
             self.query_one("#command-said", Bar).show(([(f" {words}", look.SEVERITY["E"])], []))
-        elif chosen.action.argument and not chosen.argument:
+        elif chosen.action.must_have_argument and not chosen.argument:
             self.input.value = f"{chosen.action.command} "
             self.input.cursor_position = len(self.input.value)
         else:

@@ -25,7 +25,7 @@ from tui.opened import Opener
 from tui.presenter import Presenter
 from tui.rows import RowText
 from tui.screens.copying import CopyingScreen
-from tui.screens.walking import WalkingScreen
+from tui.screens.exporting import ExportingScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.detail import Detail
 from tui.widgets.exchange_list import ExchangeList
@@ -36,6 +36,7 @@ from tui.widgets.lines import Lines
 if TYPE_CHECKING:
     from tui.cells import Cells
     from tui.many_records import ManyRecords
+    from tui.outside import Exporter
     from tui.screens.leave import Leave
     from tui.viewing import Viewers
 
@@ -49,8 +50,8 @@ WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
 
 
-class ExchangesScreen(WalkingScreen, CopyingScreen):
-    CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying")
+class ExchangesScreen(ExportingScreen, CopyingScreen):
+    CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying", "exporting")
     BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }
@@ -82,8 +83,9 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         arrived: Event | None = None,
         saved: SavedFilters | None = None,
         history: History | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
-        super().__init__(cells, captions, filter_text, saved, history)
+        super().__init__(cells, captions, filter_text, saved, history, exporter=exporter)
         self._viewers = viewers
         self._arrived = arrived or Event()
         self._directory = directory
@@ -120,6 +122,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         self.set_interval(TICK, self._tick)
 
     def on_unmount(self) -> None:
+        self.end_export()
         if self._index is not None:
             self._index.close()
             self._index = self._captions.index = None
@@ -145,6 +148,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
     # the index
 
     def _tick(self) -> None:
+        self.watch_export()
         if self._arrived.is_set():
             self._arrived.clear()
             self.detail.records.viewers_changed()
@@ -288,6 +292,7 @@ class ExchangesScreen(WalkingScreen, CopyingScreen):
         parts: list[Part] = []
         count = pane.count
         parts.append((f" {pane.cursor + 1 if count else 0:,}/{count:,}", look.BOLD))
+        parts += self.exporting()
         if self._index is not None and self._index.first:
             parts.append((f"  {self._index.first:,} older overwritten", look.DIM))
         if self._paused and self._index is not None and pane.view is not None:

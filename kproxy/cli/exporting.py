@@ -1,0 +1,45 @@
+"""How the terminal interface calls `kproxy export` for what it shows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from captures.ports import Ports
+    from captures.spool import Spooling
+    from kproxy.cli.options import Viewing
+    from tui.outside import Exporter
+
+
+def exporter(
+    captures: Sequence[Path] = (),
+    *,
+    ports: Ports | None = None,
+    release: str | None = None,
+    given: Sequence[str] = (),
+    keylog: Path | None = None,
+    spooling: Spooling | None = None,
+    viewing: Viewing | None = None,
+) -> Exporter:
+    """The call for captures that are read as these options say; the sources of the index for none, or for "-"."""
+    from captures.spool import MOST
+    from tui.outside import Exporter
+
+    options = ["--port", str(ports)] if ports else []
+    options += ["--release", release] if release else []
+    options += [f"--definitions={one}" for one in given]
+    options += [f"--keylog={keylog}"] if keylog else []
+    if spooling is not None:
+        options += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
+        options += [f"--spool-max={spooling.most}"] if spooling.most != MOST else []
+    if viewing is not None:
+        options += [f"--schemas={viewing.schemas}"] if viewing.schemas else []
+        options += [f"--registry={viewing.registry}"] if viewing.registry else []
+        parts = [(f"{rule.topic}.{rule.part}" if rule.part else rule.topic, rule.viewer) for rule in viewing.rules]
+        options += [f"--view={place}={viewer}" for place, viewer in parts]
+    program = (sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()", "export")
+    return Exporter(program, tuple(options), () if "-" in map(str, captures) else tuple(map(str, captures)))

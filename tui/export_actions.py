@@ -1,0 +1,33 @@
+"""Actions around exports: the dialog and its panes."""
+
+from __future__ import annotations
+
+from tui.action import Action
+
+EXPORTING: tuple[Action, ...] = (
+    Action("exporting.export", "Export",
+           "Export what is shown, what is marked or this exchange to a file: the list goes on meanwhile. Asked while "
+           "an export runs, offers to stop it.",
+           ("x",), "exporting", "export", bar=True, argument="[FORMAT] [FILE]",
+           enabled=lambda screen: screen.exports),
+    Action("exporting.stop", "Stop export", "Stop the export that runs, and remove what it has written.", (),
+           "exporting", "stop_export", name="export stop",
+           enabled=lambda screen: screen.export is not None),
+    Action("export.next", "Next choice", "The next choice of the line.", ("right", "l", "space"), "export",
+           "choose(1)", bar=True),
+    Action("export.previous", "Choice before", "The choice before.", ("left", "h"), "export", "choose(-1)"),
+    Action("export.down", "Down", "The next line; below the last is the name of the file.", ("j", "down", "tab"),
+           "export", "down", bar=True),
+    Action("export.up", "Up", "The line before.", ("k", "up"), "export", "move(-1)"),
+    Action("export.begin", "Export", "Export; where the file is there already, asks once more.", ("enter",), "export",
+           "screen.begin", bar=True),
+    Action("export.leave", "Back", "Export nothing.", ("escape", "q", "ctrl+c"), "export", "screen.close", bar=True),
+    Action("export-file.begin", "Export", "Export; where the file is there already, asks once more.", ("enter",),
+           "export-file", "submit", bar=True),
+    Action("export-file.complete", "Complete", "Complete the name of the file.", ("tab",), "export-file", "complete",
+           bar=True),
+    Action("export-file.up", "Up", "Back to the choices.", ("up", "shift+tab"), "export-file", "screen.choices",
+           bar=True),
+    Action("export-file.leave", "Back", "Export nothing.", ("escape", "ctrl+c"), "export-file", "screen.close",
+           bar=True),
+)  # fmt: skip

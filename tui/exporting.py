@@ -1,0 +1,283 @@
+"""Exports: what is written, in what form, without what, to where; and the process that does it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from captures.export.text import size_text
+
+if TYPE_CHECKING:
+    from tui.outside import Exporter
+
+FORMATS: Final[Mapping[str, tuple[str, str]]] = {
+    "jsonl": (".jsonl", "exchange JSON, one a line"),
+    "json": (".json", "exchange JSON, one array"),
+    "csv": (".csv", "a table, one exchange a line"),
+    "records": (".records.jsonl", "records as JSON, one a line"),
+    "html": (".html", "one exchange as a page"),
+    "parquet": ("", "tables for Spark and others, a folder"),
+    "pcapng": (".pcapng", "a capture of these exchanges alone"),
+}
+"""The forms of `kproxy export`, their suffixes and what they are."""
+TAKEN_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "secrets": (),
+    "payloads": ("payloads",),
+    "hosts": ("hosts",),
+    "payloads+hosts": ("payloads", "hosts"),
+}
+"""Choices of what is left out beside secrets, as the presets of --redact."""
+NOTHING: Final = "nothing"
+"""Where secrets are shown they may be exported as well."""
+SHOWN, MARKED, THIS, ALL = "shown", "marked", "this", "all"
+PART: Final = ".part"
+NEEDS_PYARROW: Final = "parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What may be exported: `tests` are display filters that all hold; `number` is that of the one exchange.
+
+    Without tests it is found by that number.
+    """
+
+    count: int
+    tests: tuple[str, ...] = ()
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An export that was asked for; `overwrite` says that what is there may be replaced."""
+
+    what: str
+    form: str
+    leave_out: str
+    target: Path
+    overwrite: bool = False
+
+    def trouble(self, what: Choice) -> str:
+        """Why this cannot be exported, "" where it can."""
+        if self.form == "html" and what.number is None:
+            return "html is of one exchange: choose this"
+        if self.form == "parquet" and find_spec("pyarrow") is None:
+            return NEEDS_PYARROW
+        if not self.target.name:
+            return "no file is named"
+        if self.target.is_dir() and self.form != "parquet":
+            return f"{self.target} is a folder"
+        if not self.target.parent.is_dir():
+            return f"there is no folder {self.target.parent}"
+        if not what.count:
+            return "there is nothing to export"
+        return ""
+
+    @property
+    def exists(self) -> bool:
+        return self.target.exists() or self.target.is_symlink()
+
+
+def default_target(captures: Sequence[str], form: str, what: str, number: int | None) -> Path:
+    """A name that is not taken, in the working directory: CAPTURE-shown.csv, CAPTURE-417.html."""
+    stem = Path(captures[0].removesuffix(".gz").removesuffix(".zst").removesuffix(".xz")).stem if captures else ""
+    label = str(number) if what == THIS and number is not None else what
+    name = f"{stem or 'kproxy'}-{label}"
+    suffix = FORMATS[form][0]
+    found = Path(f"{name}{suffix}")
+    more = 1
+    while found.exists():
+        more += 1
+        found = Path(f"{name}-{more}{suffix}")
+    return found
+
+
+def numbers_test(numbers: Iterable[int]) -> str:
+    """A filter of exchanges by their numbers, neighbours told as a range."""
+    ordered = sorted(set(numbers))
+    # numbers count from 1, so that -1 is nobody's neighbour
+    starts = [one for before, one in pairwise([-1, *ordered]) if one != before + 1]
+    ends = [one for one, after in pairwise([*ordered, -1]) if after != one + 1]
+    single = [str(start) for start, end in zip(starts, ends, strict=True) if start == end]
+    ranges = [f"exchange >= {start} and exchange <= {end}" for start, end in zip(starts, ends, strict=True)
+              if start != end]  # fmt: skip
+    tests = [f"exchange == {single[0]}"] if len(single) == 1 else [f"exchange in ({', '.join(single)})"] * bool(single)
+    tests += [f"({one})" for one in ranges] if len(ranges) + len(tests) > 1 else ranges
+    return " or ".join(tests)
+
+
+def arguments(exporter: Exporter, captures: Sequence[str], what: Choice, wanted: Wanted, target: Path) -> list[str]:
+    """What `kproxy export` is given."""
+    found = [*exporter.options, "--format", wanted.form]
+    if what.tests:
+        text = what.tests[0] if len(what.tests) == 1 else " and ".join(f"({test})" for test in what.tests)
+        found += ["--filter", text]
+        found += ["--count", "1"] if wanted.form == "html" else []
+    elif what.number is not None:
+        found += ["--exchange", str(what.number)]
+    for preset in TAKEN_OUT.get(wanted.leave_out, ()):
+        found += ["--redact", preset]
+    if wanted.leave_out == NOTHING:
+        found.append("--show-secrets")
+    return [*found, "--output", str(target), "--", *captures]
+
+
+class Export:
+    """One export in a process of its own, which writes to a part file that gets its name when it is whole.
+
+    Its session is its own, so that it and its helpers can be ended together. `poll` is to be called now and then.
+    """
+
+    def __init__(
+        self, exporter: Exporter, captures: Sequence[str], what: Choice, wanted: Wanted, notes: Sequence[str] = ()
+    ) -> None:
+        """Begins at once; `notes` are said at the end. Raises OSError."""
+        self.wanted = wanted
+        self._notes = list(notes)
+        self._told: dict[str, Any] = {}
+        self._unread = b""
+        self._replaces = wanted.target.is_dir()
+        target = wanted.target
+        self._part = target if self._replaces else target.with_name(f"{target.name}{PART}")
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `_end`)
+        read, write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*exporter.program, "--tell", str(write), *arguments(exporter, captures, what, wanted, self._part)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=(write,),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(read)
+            self._stderr.close()
+            raise
+        finally:
+            os.close(write)
+        self._progress = read
+        fcntl.fcntl(read, fcntl.F_SETFL, fcntl.fcntl(read, fcntl.F_GETFL) | os.O_NONBLOCK)
+        self.running = True
+        self.failed = False
+        self.closing = ""
+        """What there is to say once it is over."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def said(self) -> str:
+        """How far it is."""
+        read, total = self._told.get("read"), self._told.get("total")
+        percent = f" {min(100, 100 * read // total)} %" if read is not None and total else ""
+        return f"exporting{percent} to {self.wanted.target.name}"
+
+    def poll(self) -> bool:
+        """Take in what the process tells; True where it has ended by now."""
+        if not self.running:
+            return False
+        self._read()
+        code = self._process.poll()
+        if code is None:
+            return False
+        self._read()
+        self._end(code)
+        return True
+
+    def stop(self) -> None:
+        """End it and take away what it has written."""
+        if not self.running:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+                break
+        self._close()
+        self._remove()
+        self.failed = True
+        self.closing = f"export to {self.wanted.target} stopped; nothing is left of it"
+        if self._replaces:
+            self.closing = f"export to {self.wanted.target} stopped; some of its tables may be replaced"
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self._progress, 1 << 16):
+                *lines, self._unread = (self._unread + data).split(b"\n")
+                for line in lines:
+                    self._told |= json.loads(line)
+
+    def _close(self) -> None:
+        self.running = False
+        os.close(self._progress)
+        self._stderr.close()
+
+    def _end(self, code: int) -> None:
+        self._stderr.seek(0)
+        words = [line.removeprefix("kproxy: ") for line in self._stderr.read().decode("utf-8", "replace").splitlines()]
+        words = [line for line in words if line.strip()]
+        self._close()
+        # a capture that cannot be read to its end is exported as far as it goes
+        whole = code == 0 or (code == 3 and "exchanges" in self._told)
+        if whole:
+            try:
+                if not self._replaces:
+                    self._part.replace(self.wanted.target)
+            except OSError as error:
+                whole, words = False, [f"{self.wanted.target}: {error.strerror}"]
+        if not whole:
+            self._remove()
+            self.failed = True
+            self.closing = f"nothing exported: {words[-1] if words else f'the export ended with {code}'}"
+            return
+        self.failed = code != 0
+        count = self._told.get("exchanges", 0)
+        parts = [
+            f"{count:,} exchange{'' if count == 1 else 's'}",
+            f"{size_text(_bytes(self.wanted.target))}B in {self.wanted.target}",
+            "secrets shown" if self.wanted.leave_out == NOTHING else "secrets withheld",
+            *self._notes,
+            *words,
+        ]
+        self.closing = "; ".join(parts)
+
+    def _remove(self) -> None:
+        if self._replaces:
+            return
+        if self._part.is_dir():
+            shutil.rmtree(self._part, ignore_errors=True)
+        else:
+            self._part.unlink(missing_ok=True)
+
+
+def _bytes(path: Path) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+
+
+def of_line(text: str, default: Wanted) -> Wanted:
+    """What `:export FORMAT FILE` asks for, the rest as in `default`. Raises ValueError where it is no such line."""
+    words = shlex.split(text)
+    form = words[0] if words else default.form
+    if form not in FORMATS:
+        raise ValueError(f"no format {form}: {', '.join(FORMATS)}")
+    if len(words) > 2:
+        raise ValueError("one format and one file: quote a name with spaces")
+    found = replace(default, form=form)
+    return replace(found, target=Path(words[1]).expanduser()) if len(words) == 2 else found

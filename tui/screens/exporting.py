@@ -1,0 +1,194 @@
+"""Exporting from the exchanges screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from captures.index.format import Flag
+from decoders.filters.fields import Type
+from decoders.filters.values import LITERALS
+from tui import actions, look
+from tui.action import Action
+from tui.exporting import (
+    ALL,
+    FORMATS,
+    MARKED,
+    SHOWN,
+    THIS,
+    Choice,
+    Export,
+    Wanted,
+    default_target,
+    numbers_test,
+    of_line,
+)
+from tui.screens.walking import WalkingScreen
+
+if TYPE_CHECKING:
+    from tui.outside import Exporter
+    from tui.widgets.chrome import Part
+
+
+class ExportingScreen(WalkingScreen):
+    """Exports in a process of its own, one at a time."""
+
+    BINDINGS: ClassVar = actions.bindings("exporting")
+
+    _show_secrets: bool
+
+    def __init__(self, *arguments: Any, exporter: Exporter | None = None) -> None:
+        super().__init__(*arguments)
+        self._exporter = exporter
+        self.export: Export | None = None
+        """The export that runs."""
+        self._exported = ""
+        """What there was to say of the last one."""
+
+    @property
+    def exports(self) -> bool:
+        return self._exporter is not None
+
+    def exporting(self) -> list[Part]:
+        """What the status line says of it."""
+        if self.export is not None:
+            return [(f"  [{self.export.said()}; x stops it]", look.BOLD)]
+        return [(f"  [{self._exported}]", look.PLAIN)] if self._exported else []
+
+    def watch_export(self) -> None:
+        """Say what became of the export that ran."""
+        if self.export is not None and self.export.poll():
+            self._export_over(self.export)
+
+    def end_export(self) -> None:
+        """Nothing is exported once the interface is left."""
+        if self.export is not None:
+            self.export.stop()
+            self.export = None
+
+    def _export_over(self, export: Export) -> None:
+        self.export = None
+        self._exported = export.closing
+        self.app.notify(export.closing, severity="error" if export.failed else "information", timeout=10)
+        self._show_chrome()
+
+    # what may be exported
+
+    @property
+    def _captures(self) -> Sequence[str]:
+        exporter = self._exporter
+        if exporter is not None and exporter.captures:
+            return exporter.captures
+        return [] if self._index is None else list(self._index.meta.get("sources", []))
+
+    def _choices(self) -> dict[str, Choice]:
+        """What there is to export, by name."""
+        index, pane, view = self._index, self.pane, self.pane.view
+        if index is None or view is None:
+            return {}
+        filters = () if view.expression is None else (str(view.expression),)
+        hidden = [row for row in pane.hidden if index.first <= row < index.count]
+        shown = (*filters, *([f"not ({self._numbered(hidden)})"] if hidden else []))
+        found = {SHOWN: Choice(view.count - len(hidden), shown)}
+        notes = pane.notes
+        rows = [] if notes is None else [row for row in notes.numbers if index.first <= row < index.count]
+        marked = [row for row in rows if notes is not None and notes.is_marked(row, index.row(row))]
+        if pane.marked_only:
+            marked = [row for row in marked if pane.shows(row)]
+            found = {}
+        if marked:
+            found[MARKED] = Choice(len(marked), (self._numbered(marked),))
+        if pane.selected is not None:
+            tests = (self._numbered([pane.selected]),) if index.first else ()
+            found[THIS] = Choice(1, tests, pane.selected + 1)
+        found[ALL] = Choice(index.count - index.first)
+        return found
+
+    def _numbered(self, rows: Sequence[int]) -> str:
+        """A filter that finds index rows: by number, or, as a ring whose beginning is gone is counted anew, by time."""
+        index = self._index
+        if index is None or not index.first:
+            return numbers_test(row + 1 for row in rows)
+        tests = []
+        for number in rows:
+            row = index.row(number)
+            test = f"time == {LITERALS[Type.TIME].write(row.time)}"
+            if not row.flags & Flag.NO_CORRELATION:
+                test += f" and correlation == {row.correlation}"
+            tests.append(f"({test})")
+        return " or ".join(tests)
+
+    def _export_notes(self) -> list[str]:
+        index = self._index
+        return [f"{index.first:,} older exchanges were overwritten"] if index is not None and index.first else []
+
+    # actions
+
+    def action_export(self, line: str = "") -> None:
+        """Ask what to export; `line` ("csv FILE") says it already."""
+        exporter, choices = self._exporter, self._choices()
+        if self.export is not None:
+            self._ask_to_stop(self.export)
+            return
+        if exporter is None or not choices:
+            self.notify("there is nothing to export yet", timeout=3)
+            return
+        first = None
+        if line:
+            try:
+                first = self._of_line(line, choices)
+            except ValueError as error:
+                self.notify(str(error), severity="warning", timeout=4)
+                return
+            named = len(line.split()) > 1
+            if named and not first.exists and not first.trouble(choices[first.what]):
+                self._begin(choices, first)
+                return
+        from tui.screens.export import ExportScreen
+
+        screen = ExportScreen(
+            self._cells, exporter, self._captures, choices, first, secrets=self._show_secrets,
+            notes=self._export_notes(),
+        )  # fmt: skip
+        self.app.push_screen(screen, partial(self._begin, choices))
+
+    def _of_line(self, line: str, choices: dict[str, Choice]) -> Wanted:
+        form = line.split(maxsplit=1)[0]
+        what = THIS if form == "html" and THIS in choices else next(iter(choices))
+        number = choices[what].number
+        target = default_target(self._captures, form if form in FORMATS else "jsonl", what, number)
+        return of_line(line, Wanted(what, form, "secrets", target))
+
+    def _begin(self, choices: dict[str, Choice], wanted: Wanted | None) -> None:
+        exporter = self._exporter
+        if wanted is None or exporter is None:
+            return
+        try:
+            self.export = Export(exporter, self._captures, choices[wanted.what], wanted, self._export_notes())
+        except OSError as error:
+            self.notify(f"not exported: {error.strerror or error}", severity="error", timeout=6)
+        self._show_chrome()
+
+    def _ask_to_stop(self, export: Export) -> None:
+        from tui.screens.menu import Choice as MenuChoice
+        from tui.screens.menu import ChoiceMenu
+
+        choices = [MenuChoice("go on", "let it be written"), MenuChoice("stop", "stop it, and remove what is written")]
+        menu = ChoiceMenu(self._cells, f"An export runs: {export.wanted.target}", choices)
+        self.app.push_screen(menu, lambda index: self.action_stop_export() if index == 1 else None)
+
+    def action_stop_export(self) -> None:
+        if self.export is not None:
+            self.export.stop()
+            self._export_over(self.export)
+
+    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
+        if action.id == "exporting.export":
+            from tui.paths import completions, quoted
+
+            form, space, path = typed.partition(" ")
+            if not space:
+                return [(name, said) for name, (_, said) in FORMATS.items() if name.startswith(form)]
+            return [(f"{form} {quoted(name)}", said) for name, said in completions(path.strip("'\""))]
+        return super().arguments(action, typed)
