@@ -176,8 +176,9 @@ class _Reading:
         if not chosen:
             return
         at, base = packets.at, told.base
+        # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
         payload = [
-            view[start : start + stored]
+            bytes(view[start : start + stored])
             for start, stored in zip((at[chosen] - base).tolist(), packets.stored[chosen].tolist(), strict=True)
         ]
         comments = packets.comments

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark import local
+from captures.spark import local, reading
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES
@@ -39,3 +39,14 @@ def test_small_splits(capture: Path) -> None:
     for size in (1499, 9999):
         assert len(plan([capture], size).splits) > 10
         assert_same(made([capture], size), expected)
+
+
+def test_no_file_stays_open() -> None:
+    def opened() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    planned = plan([traffic.KAFKA_1_1], 1 << 14)
+    before = opened()
+    for split in planned.splits:
+        assert sum(batch.num_rows for batch in reading.read(split))
+    assert opened() == before
