@@ -326,7 +326,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "exchanges.tab-next",
         "Tab",
-        "Next tab of the detail: Overview, Request, Response, Records.",
+        "Next tab of the detail: Overview, Request, Response, Records, Timing.",
         ("right_curly_bracket",),
         "exchanges",
         "tab(1)",

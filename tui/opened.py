@@ -165,6 +165,18 @@ class Opener:
             return None, "no records"
         return RecordLines(found, self._view()), ""
 
+    def max_wait(self, row: Row, detail: Detail) -> int | None:
+        """For how many milliseconds a Fetch lets the broker wait for data; None for other exchanges."""
+        from captures.index.summary import FETCHES
+
+        if row.protocol or row.api_key not in FETCHES or detail.request is None:
+            return None
+        from decoders import message
+
+        asked = message.decode_request(self.bytes_of(detail.request)[0], self._definitions).body
+        wait = None if asked is None else asked.get("maxWaitMs")
+        return wait if isinstance(wait, int) else None
+
     def _view(self) -> View:
         return View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
 

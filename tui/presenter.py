@@ -10,7 +10,7 @@ from captures.export.text import size_text
 from captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
 from tui.opened import Opened, Opener
 from tui.rows import RowText
-from tui.widgets.detail import RECORDS, Detail
+from tui.widgets.detail import RECORDS, TIMING, Detail
 from tui.widgets.overview import Line, overview
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from decoders.conversation.stream import Side
     from decoders.schema import Definitions
     from tui.cells import Cells
+    from tui.timing import Timing
 
 DECODE_AT_ONCE = 128 * 1024
 """Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
@@ -49,6 +50,7 @@ class Presenter:
             self._detail.show_overview([])
             self._detail.show_frame(None)
             self._detail.records.show(None)
+            self._detail.show_timing(None)
             return
         row = index.row(row_number)
         detail = index.detail(row)
@@ -59,6 +61,9 @@ class Presenter:
         if self._detail.tab == RECORDS:
             size = max((frame.size for frame in (detail.request, detail.response) if frame is not None), default=0)
             self._detail.records.show(partial(self._opener.records, row, detail), size)
+        if self._detail.tab == TIMING:
+            self._show_timing(row_number, row, detail)
+            return
         side = self._detail.side
         lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
         frames = [frame for frame in (detail.request, detail.response) if frame is not None]
@@ -77,6 +82,21 @@ class Presenter:
         else:
             self._detail.show_frame(None, message=f"decoding {size_text(frame.size)} B{self._cells.glyph('…')}")
             self._aside(partial(self._decode_aside, row, detail, side, self._decoding))
+
+    def _show_timing(self, row_number: int, row: Row, detail: RowDetail) -> None:
+        from tui.timing import timing
+
+        told = partial(timing, row_number, row, detail, self._index, self._text)
+        if detail.request is not None and detail.request.size > DECODE_AT_ONCE:
+            self._detail.show_timing(told(None))
+            self._aside(partial(self._time_aside, row, detail, told, self._decoding))
+        else:
+            self._detail.show_timing(told(self._opener.max_wait(row, detail)))
+
+    def _time_aside(self, row: Row, detail: RowDetail, told: Callable[[int | None], Timing], ticket: int) -> None:
+        """Add how long a large Fetch may wait."""
+        if (wait := self._opener.max_wait(row, detail)) is not None:
+            self._detail.app.call_from_thread(self._if_wanted, ticket, lambda: self._detail.show_timing(told(wait)))
 
     def _about(self, row_number: int, row: Row) -> str:
         """An exchange in one line: number, API, client and broker, label, result, latency."""

@@ -23,12 +23,15 @@ from tui.widgets.field_tree import FieldTree
 from tui.widgets.hex_view import HexView
 from tui.widgets.overview import Line, Overview
 from tui.widgets.records_tab import RecordsTab
+from tui.widgets.timing import TimingPane
 
 if TYPE_CHECKING:
     from decoders.tree import Node
+    from tui.timing import Timing
 
 RECORDS = "Records"
-TABS = ("Overview", "Request", "Response", RECORDS)
+TIMING = "Timing"
+TABS = ("Overview", "Request", "Response", RECORDS, TIMING)
 SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
 SIDE_BY_SIDE = 100
 """Columns from which fields and bytes stand beside each other."""
@@ -39,7 +42,7 @@ FEW_LINES = 3
 
 
 class Detail(Vertical):
-    """Shows an overview, two frames and their records; `tab` says which. Fields and bytes follow each other."""
+    """Shows an overview, two frames, their records or times; `tab` says which. Fields and bytes follow each other."""
 
     DEFAULT_CSS = """
     Detail { width: 1fr; height: 1fr; }
@@ -58,6 +61,9 @@ class Detail(Vertical):
     Detail #overview { display: none; }
     Detail.-overview #overview { display: block; }
     Detail.-overview #panes { display: none; }
+    Detail #timing { display: none; }
+    Detail.-timing #timing { display: block; }
+    Detail.-timing #panes { display: none; }
     Detail RecordsTab { display: none; }
     Detail.-records RecordsTab { display: block; }
     Detail.-records #panes { display: none; }
@@ -87,6 +93,7 @@ class Detail(Vertical):
                 yield HexView(self._cells, id="hex")
                 yield Bar(self._cells, id="facts")
         yield RecordsTab(self._cells, self.choices)
+        yield TimingPane(self._cells, id="timing")
 
     def on_mount(self) -> None:
         self._show_tabs()
@@ -104,7 +111,9 @@ class Detail(Vertical):
         """What can have the focus in this tab."""
         if self.tab == RECORDS:
             return self.records.panes
-        return [self.query_one(Overview)] if self.tab == "Overview" else [self.fields, self.hex]
+        if self.tab == TIMING:
+            return [self.query_one(TimingPane)]
+        return [self.query_one("#overview")] if self.tab == "Overview" else [self.fields, self.hex]
 
     @property
     def records(self) -> RecordsTab:
@@ -126,12 +135,16 @@ class Detail(Vertical):
         self.tab = TABS[(TABS.index(self.tab) + by) % len(TABS)]
         self.set_class(self.tab == "Overview", "-overview")
         self.set_class(self.tab == RECORDS, "-records")
+        self.set_class(self.tab == TIMING, "-timing")
         self._show_tabs()
         if focused:
             self.panes[0].focus()
 
     def show_overview(self, lines: list[Line]) -> None:
-        self.query_one(Overview).show(lines)
+        self.query_one("#overview", Overview).show(lines)
+
+    def show_timing(self, timing: Timing | None) -> None:
+        self.query_one(TimingPane).draw(timing)
 
     def show_record_count(self, count: int | None) -> None:
         """How many records the exchange carries, None where it carries none."""
