@@ -176,8 +176,11 @@ others. Control records are no records to `record.` fields. Bytes that are no UT
 
 - durations: {durations}; a bare number is milliseconds
 - sizes: {sizes}; a bare number is bytes
-- times: RFC 3339, UTC unless they say otherwise, seconds since the epoch, or a time of day in UTC (`12:01:30.5`)
-  of any day
+- times: RFC 3339, UTC unless they say otherwise, seconds since the epoch, a time of day in UTC (`12:01:30.5`)
+  of any day, or how long before the end of the capture (`-60s`, `-1.5m`, `-2h`): `api == Produce and time >= -60s` are
+  the Produce requests of the last minute. The end is the newest request that had been read when the filter was applied;
+  it does not move with the traffic until the filter is applied again. Only the terminal UI knows the end: commands that
+  read captures refuse such times, and of traffic that is printed as it passes they tell nothing
 - brokers: a number is the node id that Metadata gave the address; where none did, the exchange cannot tell
 - APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case
 - regular expressions are RE2's (no look-around, no references to groups) and match anywhere in the text; how long that

@@ -37,6 +37,7 @@ class View:
         self.text = text
         self.first = self.scanned = index.first
         self.unknown = 0
+        self._growing = index.meta.get("state") == "indexing"
         self._bodies = FIRST_BODIES
         self._rows: Numbers | None = None
         self._unsettled: list[int] = []
@@ -66,6 +67,13 @@ class View:
         if self._rows is None:
             return max(0, row - self.first)
         return bisect_left(self._rows, row)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether times count back from what was the end only as long as the capture had not been read."""
+        if not self._growing or self._index.meta.get("state") == "indexing":
+            return False
+        return self.expression is not None and self.expression.relative
 
     def let_go(self) -> int:
         """Leave out the rows that the index has let go; how many lines at the beginning those were."""

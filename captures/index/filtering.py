@@ -38,6 +38,8 @@ HALF_READ: Final = frozenset({State.UNDECODABLE, State.CUT, State.ORPHAN_RESPONS
 _MILLISECOND: Final = 1_000_000
 
 
+NEARLY: Final = 1_024
+"""Rows at the end, among which the newest is."""
 NUMBER: Final = "number"
 """The column of the exchanges' numbers, which no row holds."""
 SIZE: Final = "size"
@@ -343,6 +345,11 @@ def _joined(expression: And | Or, items: Sequence[Codes]) -> Codes:
     return codes
 
 
+def newest(index: IndexReader) -> int:
+    """When the newest request passed (ns since the epoch), 0 where there is none: rows are nearly in order of time."""
+    return max(Columns(index, max(index.first, index.count - NEARLY), index.count)["time"], default=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """What a scan found in the rows up to `stop`: numbers of rows that match, numbers of those that are not over, and
@@ -356,11 +363,15 @@ class Scan:
 
 
 class IndexFilter:
-    """A filter over an index. Row numbers count from 0. Never raises on bad bytes, nor where captures are gone."""
+    """A filter over an index. Row numbers count from 0. Never raises on bad bytes, nor where captures are gone.
+
+    Times that count back from the end do so from the newest request that the index holds now.
+    """
 
     def __init__(self, index: IndexReader, expression: Expression, definitions: Definitions) -> None:
         self._index = index
         self._values = RowValues(index, definitions)
+        expression = expression.anchored(newest(index))
         self._codes = _compile(expression, self._values)
         self._exchanges = Exchanges(index, definitions)
         self._asks = expression.compile(self._getter)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from decoders.filters.fields import Cost, Field, Type
 from decoders.filters.rows import DECODED_STATUSES, Unavailable
-from decoders.filters.values import LITERALS, Value, api_keys, choices, error_meanings, of_day, quote
+from decoders.filters.values import LITERALS, Value, api_keys, before_end, choices, error_meanings, of_day, quote
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
@@ -39,6 +39,16 @@ class Expression:
     def fields(self) -> Iterator[Field]:
         """The fields that the expression names."""
         raise NotImplementedError
+
+    def anchored(self, end: int) -> Expression:
+        """The expression with times that count back from the end of the capture as times, the end being `end` (ns)."""
+        del end
+        return self
+
+    @property
+    def relative(self) -> bool:
+        """Whether a time counts back from the end of the capture; as long as it does, nobody can tell."""
+        return self.anchored(0) != self
 
     def attributes(self) -> Iterator[str]:
         """The attributes of `Row` that it may ask for."""
@@ -99,6 +109,12 @@ class Compare(Expression):
             return lambda row: _each(value(row), fits)
         return lambda row: any(fits(found) for found in value(row))
 
+    def anchored(self, end: int) -> Expression:
+        if self.field.type is not Type.TIME:
+            return self
+        backs = [(value, before_end(value)) for value in self.values]
+        return replace(self, values=tuple(value if back is None else end - back for value, back in backs))
+
     def fits(self) -> Fits:
         """Whether one value of the field fits; not for errors and brokers, of which the row decides."""
         return _fits(self)
@@ -139,6 +155,9 @@ class Not(Expression):
         item = self.item.compile(get)
         return lambda row: not item(row)
 
+    def anchored(self, end: int) -> Expression:
+        return Not(self.item.anchored(end))
+
     def fields(self) -> Iterator[Field]:
         yield from self.item.fields()
 
@@ -157,6 +176,9 @@ class And(Expression):
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
         return _decided_by(False, [item.compile(get) for item in self.items])
+
+    def anchored(self, end: int) -> Expression:
+        return And(tuple(item.anchored(end) for item in self.items))
 
     def fields(self) -> Iterator[Field]:
         for item in self.items:
@@ -178,6 +200,9 @@ class Or(Expression):
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
         return _decided_by(True, [item.compile(get) for item in self.items])
+
+    def anchored(self, end: int) -> Expression:
+        return Or(tuple(item.anchored(end) for item in self.items))
 
     def fields(self) -> Iterator[Field]:
         for item in self.items:
@@ -297,6 +322,8 @@ def _fits(test: Compare) -> Fits:
         return _address_fits(test)
     if kind is Type.ANY:
         return _scalar_fits(test)
+    if kind is Type.TIME and test.relative:
+        return _end_not_known
     if kind is Type.TIME and any(isinstance(value, str) for value in test.values):
         return _clock_fits(test)
     if kind is Type.API:
@@ -317,6 +344,10 @@ def _ordered(operator: str, values: Sequence[Value]) -> Fits:
         "in": frozenset(values).__contains__,
     }
     return table[operator]
+
+
+def _end_not_known(_: Any) -> bool:
+    raise Unavailable("where the capture ends is not known")
 
 
 _DAY = 86_400_000_000_000

@@ -112,7 +112,8 @@ FIELDS: tuple[Field, ...] = (
     Field("request.size", Type.SIZE, "bytes of the request", ("request_size",)),
     Field("response.size", Type.SIZE, "bytes of the response", ("response_size",)),
     Field("records", Type.NUMBER, "number of records that a Produce, Fetch or ShareFetch carries", ("records",)),
-    Field("time", Type.TIME, "when the request passed; a time of day is of any day", ("time",)),
+    Field("time", Type.TIME, "when the request passed; a time of day is of any day, -60s counts back from the end of "
+          "the capture", ("time",)),
     Field("correlation", Type.NUMBER, "correlation id", ("correlation_id",)),
     Field("exchange", Type.NUMBER, "number of the exchange, counted from 1", ("number",)),
     Field("problem", Type.FLAG, "something could not be decoded, paired or reassembled", ("problem",)),

@@ -134,7 +134,9 @@ def _values(field: Field) -> Iterator[Expected]:
     for name in names:
         yield Expected("value", name, meaning(field.type, name), field.name)
     if not names and field.type is not Type.STRUCT:
-        yield Expected("example", LITERALS[field.type].example, field=field.name)
+        literal = LITERALS[field.type]
+        for example in (literal.example, *literal.more):
+            yield Expected("example", example, field=field.name)
 
 
 def _longer(path: str, field: Field) -> list[Expected]:

@@ -45,6 +45,7 @@ _EPOCH_NUMBER = re.compile(r"(\d{9,11})(?:\.(\d{1,9}))?", re.ASCII)
 _RFC3339 = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
+_BACK = re.compile(r"-\d+(?:\.\d+)?[A-Za-z\u00b5\u03bc]+", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = 1_000_000_000
 _WORD = re.compile(r"""[^\s()!=<>~&|,"']+""")
@@ -268,7 +269,7 @@ def time(text: str) -> int:
     if match is None:
         partial = bool(re.fullmatch(r"[\d:T.+-]*", text))
         raise BadLiteral(
-            f"{text!r} is not a time such as 2026-11-21T05:48:24Z, 12:01 or epoch seconds", partial=partial
+            f"{text!r} is not a time such as 2026-11-21T05:48:24Z, 12:01, -60s or epoch seconds", partial=partial
         )
     day, hour, minute, second, fraction, zone = match.groups()
     try:
@@ -286,7 +287,11 @@ def time(text: str) -> int:
 
 
 def moment(text: str) -> Value:
-    """A time as `time` has it, or a time of day ("12:01", "12:01:30.5") as "12:01:30.5". Raises BadLiteral."""
+    """A time as `time` has it, a time of day ("12:01", "12:01:30.5") as "12:01:30.5", or how long before the end of
+    the capture ("-60s", "-1.5m") as "-1m", "-90s". Raises BadLiteral.
+    """
+    if _BACK.fullmatch(text):
+        return "-" + _scaled(duration(text[1:]), DURATIONS)
     match = _CLOCK.fullmatch(text)
     if match is None:
         return time(text)
@@ -295,6 +300,11 @@ def moment(text: str) -> Value:
         raise BadLiteral(f"{text!r} is no time of day; write one such as 12:01 or 23:59:30.5")
     nanoseconds = int((fraction or "").ljust(9, "0"))
     return f"{hour}:{minute}:{second or '00'}" + (f".{nanoseconds:09}".rstrip("0") if nanoseconds else "")
+
+
+def before_end(value: Value) -> int | None:
+    """Nanoseconds before the end of the capture of such a time that `moment` gave; None of others."""
+    return duration(value[1:]) if isinstance(value, str) and value.startswith("-") else None
 
 
 def of_day(clock: str) -> int:
@@ -361,6 +371,8 @@ class Literal:
     read: Callable[[str], Value]
     write: Callable[[Value], str]
     example: str
+    more: tuple[str, ...] = ()
+    """Further examples, of other forms."""
 
 
 def _closed(kind: Type, example: str) -> Literal:
@@ -386,7 +398,7 @@ LITERALS: dict[Type, Literal] = {
     Type.BROKER: Literal(_broker, _quoted, "2"),
     Type.DURATION: Literal(duration, lambda value: _scaled(int(value), DURATIONS, 1_000_000), "50ms"),
     Type.SIZE: Literal(size, lambda value: _scaled(int(value), SIZES), "64KiB"),
-    Type.TIME: Literal(moment, _time_text, "2026-11-21T05:48:24Z"),
+    Type.TIME: Literal(moment, _time_text, "2026-11-21T05:48:24Z", ("12:01:30", "-60s")),
 }
 
 

@@ -423,7 +423,10 @@ def viewing(command: Command) -> Command:
 
 @dataclass(slots=True)
 class Selection:
-    """The exchanges that -Y, -c, --since and --until leave, of one reading."""
+    """The exchanges that -Y, -c, --since and --until leave, of one reading.
+
+    Raises Failure (exit 2) for a filter that counts back from the end, which is not known before all is read.
+    """
 
     expression: Expression | None = None
     count: int | None = None
@@ -436,6 +439,15 @@ class Selection:
     taken: int = 0
     """Exchanges that were selected so far."""
     _matcher: Matcher | None = None
+
+    def __post_init__(self) -> None:
+        if self.expression is not None and self.expression.relative:
+            from kproxy.cli.exits import Exit, Failure
+
+            raise Failure(
+                f"{self.expression}: the end of the capture is not known before all is read; give a time, or --since",
+                Exit.USAGE,
+            )
 
     def of(
         self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None

@@ -123,3 +123,9 @@ def test_table() -> None:
 
 def test_milliseconds() -> None:
     assert [milliseconds(value) for value in (None, 0.04, 55.1, 1234.5)] == ["-", "0.0", "55.1", "1234"]
+
+
+def test_a_time_before_the_end_is_refused() -> None:
+    refused = run("stats", "-Y", "api == Fetch and time >= -60s", CAPTURE)
+    assert refused.exit_code == 2
+    assert "the end of the capture is not known" in refused.stderr

@@ -14,14 +14,13 @@ from decoders import schema
 from decoders.exchange import Exchange, Status
 from tests.support.indexes import START, STEP, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid
-from tests.tui.test_views import CAPTURE, SIZES, captured
+from tests.tui.test_views import SIZES, captured, until
 from tui.app import KproxyApp
 from tui.rows import RowText
 from tui.timing import Timing, duration_text, timing
 from tui.widgets.timing import place
 
 __all__ = ["captured"]
-assert CAPTURE
 
 
 def told(path: Path, number: int, max_wait: int | None = None) -> Timing:
@@ -123,3 +122,19 @@ def test_durations() -> None:
     assert [duration_text(value) for value in (0, 1_500, 999_000_000, 2_400_000_000)] == [
         "0.000 ms", "0.002 ms", "999.000 ms", "2.400 s",
     ]  # fmt: skip
+
+
+async def test_the_end_is_that_of_the_whole_capture_once_it_is_read(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    for _ in range(5):
+        heartbeat(builder)  # 20 ms apart
+    builder.flush()
+    app = KproxyApp(builder.path, filter_text="time >= -20ms", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: app.main.pane.count == 2, pilot)
+        for _ in range(5):
+            heartbeat(builder)
+        builder.finish()
+        await until(lambda: app.main.pane.rows_shown is not None and app.main.pane.selected in {8, 9}, pilot)
+        assert app.main.pane.count == 2
+        assert app.main.bar.applied == "time >= -20ms"

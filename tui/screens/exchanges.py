@@ -163,7 +163,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         except IndexUnreadableError as error:
             self._captions.error = str(error)
             fresh = False
-        if index.generation != self._generation:
+        outdated = pane.view is not None and pane.view.outdated and not self._paused
+        if index.generation != self._generation or outdated:
             self._begin_again(index)
         view = pane.view
         if view is not None and view.first != index.first and (gone := view.let_go()):
@@ -192,7 +193,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
-        """The indexer was started again: its rows are the same exchanges, written anew."""
+        """The indexer was started again, with the same exchanges in rows written anew; or the filter's end has come."""
         self._generation = index.generation
         self._paused = False
         self._return_to = self.pane.selected

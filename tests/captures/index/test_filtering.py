@@ -275,3 +275,35 @@ def test_secrets_answer_no_filter(tmp_path: Path) -> None:
             with closing(IndexFilter(index, expression(text), builder.definitions)) as wanted:
                 scan = wanted.scan(0, index.count)
                 assert (scan.matched, scan.unknown) == (matched, unknown)
+
+
+def test_times_count_back_from_the_newest_request_at_the_moment_of_applying(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    for _ in range(5):
+        heartbeat(builder)  # requests 20 ms apart
+    builder.flush()
+    with (
+        IndexReader(builder.path) as index,
+        closing(IndexFilter(index, expression("time >= -20ms"), builder.definitions)) as wanted,
+    ):
+        assert wanted.scan(0, index.count).matched == [3, 4]
+        heartbeat(builder)
+        builder.flush()
+        index.refresh()
+        assert wanted.scan(0, index.count).matched == [3, 4, 5]
+        for text, found in (("time >= -20ms", [4, 5]), ("not time < -0s", [5]), ("time in (-20ms, -100ms)", [0, 4])):
+            with closing(IndexFilter(index, expression(text), builder.definitions)) as again:
+                assert again.scan(0, index.count).matched == found
+
+
+def test_all_of_what_is_read_into_an_empty_index_is_after_its_end(tmp_path: Path) -> None:
+    builder = IndexBuilder(tmp_path)
+    builder.flush()
+    with (
+        IndexReader(builder.path) as index,
+        closing(IndexFilter(index, expression("time >= -20ms"), builder.definitions)) as wanted,
+    ):
+        heartbeat(builder)
+        builder.flush()
+        index.refresh()
+        assert wanted.scan(0, index.count).matched == [0]

@@ -222,3 +222,14 @@ def test_every_field_names_attributes_of_the_row() -> None:
     assert offered >= REQUEST_ATTRIBUTES
     named = {name for field in REQUEST for name in BY_NAME[field].attributes}
     assert named == REQUEST_ATTRIBUTES
+
+
+def test_a_time_before_an_end_that_is_not_known_cannot_be_told() -> None:
+    expression = parse("time >= -1h").expression
+    assert expression is not None
+    with pytest.raises(Unavailable):
+        expression.compile()(Exchange(time=5))
+    decided = parse("time >= -1h and api == Fetch").expression
+    assert decided is not None
+    assert not decided.compile()(Exchange(time=5, api_key=0))
+    assert decided.anchored(7).compile()(Exchange(time=5, api_key=1))

@@ -8,12 +8,13 @@ from decoders.exchange import Status as ExchangeStatus
 from decoders.filters import Status, bodies, complete, habits, parse
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
 from decoders.filters.fields import BY_NAME, FIELDS, KEYWORDS, OPERATORS, PREFIXES, Field, Type
-from decoders.filters.values import BadLiteral, Value, choices, duration, moment, size, time
+from decoders.filters.values import BadLiteral, Value, before_end, choices, duration, moment, size, time
 
 TEXTS = st.text(max_size=12)
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
 TIMES = st.integers(min_value=0, max_value=250_000_000_000 * 10**9)
 CLOCKS = st.times().map(lambda clock: str(moment(clock.isoformat())))
+BACKS = NUMBERS.map(lambda nanoseconds: str(moment(f"-{nanoseconds}ns")))
 PATHS = [
     "request.body", "request.body.acks", "response.body.throttleTimeMs", "response.body.topics[].errorCode",
     "response.body.topics[].topicId", "response.body.topics[0].isInternal", "request.body.topics",
@@ -37,7 +38,7 @@ def values(kind: Type) -> st.SearchStrategy[Value]:
         Type.BROKER: st.one_of(st.integers(0, 10**9 - 1), TEXTS.filter(lambda text: not text.isdigit())),
         Type.DURATION: st.one_of(NUMBERS, st.integers(1, 2**31).map(lambda ms: -1_000_000 * ms)),
         Type.SIZE: st.one_of(NUMBERS, st.integers(-(2**31), 0)),
-        Type.TIME: st.one_of(TIMES, CLOCKS),
+        Type.TIME: st.one_of(TIMES, CLOCKS, BACKS),
         Type.CLASS: st.sampled_from(known) if known else TEXTS,
         Type.ROLE: st.sampled_from(known) if known else TEXTS,
         Type.FLAG: st.sampled_from([0, 1]),
@@ -86,7 +87,7 @@ WORDS = [
     *KEYWORDS,
     *PREFIXES,
     *PATHS,
-    *("request.body.", "response.body.topics[", "response.body.nothing", "12:01", "-1"),
+    *("request.body.", "response.body.topics[", "response.body.nothing", "12:01", "-1", "-60s", "-1.5m"),
     *("(", ")", ",", "3", "Fetch", '"', "'", "&&", "!", "=", "50ms", "\\", " "),
 ]
 
@@ -154,7 +155,7 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ("fetch.role == leader", Status.ERROR, "unknown role 'leader'; it is one of consumer, follower", "leader"),
         ("partial == yes or api", Status.ERROR, "unknown flag 'yes'; it is one of true, false", "yes"),
         ("partial > 3", Status.ERROR, "partial takes == !=, not >", ">"),
-        ("time > noon", Status.ERROR, "is not a time such as 2026-11-21T05:48:24Z, 12:01 or epoch seconds", "noon"),
+        ("time > noon", Status.ERROR, "2026-11-21T05:48:24Z, 12:01, -60s or epoch seconds", "noon"),
         ("time > 25:00", Status.ERROR, "no time of day; write one such as 12:01 or 23:59:30.5", "25:00"),
         ("has latency > 3", Status.ERROR, "has asks whether latency is there; leave it out to compare", ">"),
         ("has", Status.UNFINISHED, "expected a field", ""),
@@ -405,3 +406,34 @@ def test_saved_filters_are_completed() -> None:
     found = complete("error and $sl", saved=SAVED)
     assert [(one.text, one.doc) for one in found.candidates] == [("$slow", SAVED["slow"]), ("$slower", SAVED["slower"])]
     assert found.accept("error and $sl", found.candidates[0])[0] == "error and $slow"
+
+
+@given(st.integers(0, 10**15), st.sampled_from(["ns", "us", "ms", "s", "m", "min", "h"]))
+def test_a_time_before_the_end_reads_back(number: int, unit: str) -> None:
+    back = moment(f"-{number}{unit}")
+    assert moment(str(back)) == back
+    assert before_end(back) == duration(f"{number}{unit}")
+
+
+def test_times_before_the_end() -> None:
+    assert moment("-60s") == "-1m"
+    assert moment("-1.5m") == "-90s"
+    assert time("-60") == -60_000_000  # a body's number, as before
+    for text in ("12:01", "2026-11-21", "-60", "-1"):
+        assert before_end(moment(text)) is None
+    for text in ("-60x", "--60s", "-s", "-1.5"):
+        with pytest.raises(BadLiteral):
+            moment(text)
+    offered = [one.text for one in complete("time >= ").candidates if one.kind == "example"]
+    assert "-60s" in offered
+    assert parse("time >= -60").status is Status.OK
+    assert parse("record.timestamp in (-60s, 12:01)").status is Status.OK
+
+
+@given(EXPRESSIONS, st.integers(0, 2**62))
+@settings(max_examples=100, deadline=None)
+def test_an_anchored_expression_is_relative_no_more(expression: Expression, end: int) -> None:
+    anchored = expression.anchored(end)
+    assert not anchored.relative
+    assert anchored.anchored(end + 1) == anchored
+    assert (anchored == expression) == (not expression.relative)
