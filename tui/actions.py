@@ -273,7 +273,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "stats.filter",
         "Exchanges",
-        "Show the exchanges of the line, long polls and others.",
+        "Show the exchanges of the line that were asked for within the window, long polls and others.",
         ("enter", "equals_sign"),
         "stats",
         "filter_by",

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 GROUPINGS: Final = ("api", "client", "broker", "topic")
 """What exchanges may be counted by, as captures.analysis.stats has it."""
-WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", "all": "all"}
+ALL: Final = "all"
+WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", ALL: "all"}
 """The windows by their names in the figures."""
 ORDERS: Final[dict[str, str]] = {
     "count": "count", "failed": "errors", "p50": "p50", "p90": "p90", "p99": "p99", "max": "max",
@@ -42,6 +43,14 @@ class Window:
     start: int
     slice: int
     seconds: float
+
+    def tests(self, slices: int) -> list[str]:
+        """What finds the exchanges of that many slices of it, in the display filter's words."""
+        from decoders.filters.fields import Type
+        from decoders.filters.values import LITERALS
+
+        write = LITERALS[Type.TIME].write
+        return [f"time >= {write(self.start)}", f"time < {write(self.start + self.slice * slices)}"]
 
 
 NOWHEN: Final = Window(0, 1_000_000_000, 0.0)

@@ -76,6 +76,34 @@ async def test_a_line_leads_to_its_exchanges_and_back(captured: Path) -> None:
         assert app.screen is screen
 
 
+async def test_a_line_leads_to_its_exchanges_of_the_window(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane = (await go(app, pilot)).pane
+        await pilot.press("left", "left", "left")
+        await until(lambda: pane.window == "10", pilot)
+        await pilot.pause()
+        line, span = pane.line, pane.span
+        assert line is not None
+        assert line.name == "Fetch"
+        # both lines of Fetch; each of these is asked for and answered within the window, or before it
+        counted = sum(one.figures["count"] for one in pane._lines if one.name == "Fetch")
+        await pilot.press("enter")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        assert "api == Fetch and time >= 20" in app.main.bar.applied
+        index, view = app.main._index, app.main.pane.view
+        assert index is not None
+        assert view is not None
+        rows = [index.row(view.row_number(at)) for at in range(view.count)]
+        assert 0 < len(rows) < 36
+        assert abs(len(rows) - counted) <= 1  # one is asked for before the window and answered in it
+        assert all(span.start <= row.time < span.start + 10 * span.slice for row in rows)
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, StatsScreen)
+        assert app.screen.pane.window == "10"
+
+
 async def test_grouping_window_and_order(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -9,7 +9,7 @@ from textual import on
 from textual.widget import Widget
 
 from tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
-from tui.stats import lines_of, window_of
+from tui.stats import ALL, lines_of, window_of
 from tui.widgets.stats import StatsPlot, StatsTable
 
 if TYPE_CHECKING:
@@ -87,5 +87,8 @@ class StatsScreen(TabbedScreen):
     @on(StatsTable.FilterBy)
     def _filter_by(self, event: StatsTable.FilterBy) -> None:
         event.stop()
-        if self.pane.line is not None:
-            self.filter_by(self.pane.line.filters)
+        pane, line = self.pane, self.pane.line
+        if line is not None:
+            # the same exchanges are found while the window goes on
+            within = [] if pane.window == ALL else pane.span.tests(len(line.figures["counts"]))
+            self.filter_by([*line.filters, *within] if line.filters else [])
