@@ -76,6 +76,27 @@ async def test_a_line_leads_to_its_exchanges_and_back(captured: Path) -> None:
         assert app.screen is screen
 
 
+async def test_versions_and_clients_of_a_line_s_exchanges_are_told_on_a_narrow_screen(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "client " not in grid(app)[-3]
+        await go(app, pilot)
+        await pilot.press("enter")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await pilot.press("g")
+        await pilot.pause()
+        assert "Fetch v" in grid(app)[3]
+        first = grid(app)[-3]
+        assert "client shop-" in first
+        await pilot.press("G")
+        await pilot.pause()
+        assert grid(app)[-3].partition("client")[2] != first.partition("client")[2]
+    app = KproxyApp(captured, filter_text="api == Fetch", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "client shop-" not in grid(app)[-3]  # a column has them
+
+
 async def test_a_line_leads_to_its_exchanges_of_the_window(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -315,9 +315,20 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         elif self._live is not None and self._live.recording is not None:
             parts.append((f"  [W: {self._live.recording}]", look.PLAIN))
         right: list[Part] = []
+        if client := self._client_without_column():
+            right.append((f"client {client} ", look.PLAIN))
         if self._show_secrets:
             right.append(("secrets shown ", look.SEVERITY["W"]))
         return parts, right
+
+    def _client_without_column(self) -> str:
+        """The client of the selected one of filtered rows, where the terminal is too narrow for a column of clients."""
+        pane, here = self.pane, self._selected_row()
+        if here is None or pane.text is None or self.reading or not self.filtered:
+            return ""
+        if any(column.name == "client" for column, _ in pane.columns(pane.size.width - 1)):
+            return ""
+        return pane.text.cell("client", here[0] + 1, here[1])
 
     def _shown_of(self) -> str:
         view = self.pane.view
