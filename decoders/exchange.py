@@ -27,7 +27,7 @@ class Status(StrEnum):
     TLS = "tls"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Connection:
     """A TCP connection that carried Kafka (or TLS); `number` counts from 1, addresses are "host:port".
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.definitions import definitions
-from captures.spark.flows import MADE, NODE, Held, Open, Options, nested, records_of
+from captures.spark.flows import COUNTED, ITEMS, MADE, NODE, Held, Open, Options, nested, records_of
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
@@ -30,8 +30,6 @@ Told = tuple[str, str, str, Position]
 
 NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
 """Kinds of items that are counted, and the column that has their number."""
-COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
-"""What each kind of item counts as."""
 
 
 class Facts:
@@ -82,6 +80,9 @@ class Then(Knowledge):
         return self._facts.known(Fact.TOPIC.value, bytes(topic_id).hex(), self._position)
 
 
+_NONE: Final[Mapping[str, int]] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """How many exchanges and flows begin in the ranges before each range (captures.spark.flows.ITEMS)."""
@@ -89,8 +90,8 @@ class Numbers:
     before: Mapping[str, Mapping[int, int]]
 
     @classmethod
-    def of(cls, counts: Iterable[tuple[str, int, int]]) -> Numbers:
-        """From how many items of each kind are in each range."""
+    def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
+        """From how many items of each kind are in each range, and how many were numbered `already`."""
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:
@@ -99,7 +100,7 @@ class Numbers:
         before = {}
         for kind, ranges in found.items():
             spans = sorted(ranges)
-            sums = accumulate((ranges[span] for span in spans), initial=0)
+            sums = accumulate((ranges[span] for span in spans), initial=already.get(kind, 0))
             before[kind] = dict(zip(spans, sums, strict=False))
         return cls(before)
 
@@ -124,7 +125,7 @@ class Closer:
     def _closed(self, batch: Any) -> Any:
         kinds = batch.column("kind").to_pylist()
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
-        numbers = self._count(kinds, batch.column("range").to_pylist())
+        numbers = self._count(kinds, batch.column("range").to_pylist(), batch.column("number").to_pylist())
         opened = {
             index: self._rows(pickle.loads(data), positions[index])  # noqa: S301  # of our own stage 2
             for index, data in enumerate(batch.column("open").to_pylist())
@@ -135,20 +136,21 @@ class Closer:
             columns[MADE.index(table)] = _replaced(columns[MADE.index(table)], {column: numbers})
         at = MADE.index(EXCHANGES.name)
         columns[at] = self._with_nodes(columns[at], positions)
-        return pa.record_batch(columns, schema=CLOSED)
+        places = (batch.column(name) for name in PLACE)
+        return pa.record_batch([*places, pa.array(numbers, pa.int64()), *columns], schema=CLOSED)
 
-    def _count(self, kinds: Sequence[str], ranges: Sequence[int]) -> list[int]:
+    def _count(self, kinds: Sequence[str], ranges: Sequence[int], given: Sequence[int | None]) -> list[int]:
         """The number of each item among those of its kind; 0 where it has none."""
         found = []
         counted = self._counted
-        for kind, span in zip(kinds, ranges, strict=True):
+        for kind, span, number in zip(kinds, ranges, given, strict=True):
             if span != self._range:
                 self._range = span
                 for each, before in self._numbers.before.items():
                     counted[each] = before.get(span, 0)
             counts_as = COUNTED.get(kind)
-            if counts_as is None:
-                found.append(0)
+            if counts_as is None or number is not None:
+                found.append(number or 0)
             else:
                 counted[counts_as] += 1
                 found.append(counted[counts_as])
@@ -192,10 +194,12 @@ class Closer:
         return _set(column, rows, "broker_id", pa.array(found, pa.int32()))
 
 
+PLACE: Final = ("standing", "kind", "started", "born", "rank")
 CLOSED: Final = pa.schema([
-    (name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE
+    *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
+    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
-"""Rows of each table, an item a row."""
+"""Rows of each table, an item a row, with what the item is and its number."""
 
 
 def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import pickle
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from captures.tables.keys import Key
 from captures.tables.records import record_rows
 from captures.tables.rows import Draft, Drafter, Row, nodes
 from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
+from captures.tcp.direction import Direction
 from captures.tcp.packets import Packets
 from captures.tcp.reassembly import Share
 from decoders.exchange import Connection, Exchange, StreamProblem
@@ -35,6 +37,7 @@ from decoders.filters import Expression, Matcher
 from decoders.filters.matcher import learns
 from decoders.knowledge import Fact, Knowledge
 from decoders.learning import learn, learn_both
+from decoders.schema import Definitions
 from decoders.view import View
 
 GRANULE: Final = 26
@@ -58,8 +61,12 @@ ITEMS: Final = pa.schema([
     ("born", pa.int64()),
     ("nth", pa.int64()),
     ("rank", pa.int64()),
+    ("number", pa.int64()),
+    ("standing", pa.string()),
     ("learned", _LEARNED),
     ("open", pa.binary()),
+    ("flow_id", pa.int64()),
+    ("state", pa.binary()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
 """An item a row, with its rows of each table.
@@ -70,8 +77,21 @@ addresses at which an exchange's header was readable and at which the item was c
 first packet; `rank` is its place within the flow by when it began, `nth` by when it was complete: numbers go by
 (started, born, rank), and who knew what by (done, born, nth). `range` is started >> GRANULE. Of a flow `started` is its
 first exchange's. `learned` is what it tells others.
-`open`, where given, is a pickled Open, and the item has no rows yet.
+`open`, where given, is a pickled Open, and the item has no rows yet. `number` is given where the item was numbered in
+an earlier batch of a stream. `standing` is FINAL, or what the item is until the next batch of a stream (OPEN,
+PRESUMED), for which the rows of kind "state" hold the `state` of the flow `flow_id` (captures.spark.carrying).
 """
+Place = tuple[str, int, int, int]
+"""What an item counts as, and where it began: (counted, started, born, rank)."""
+STATE: Final = -1
+"""Position of the row of a flow's state, its payload, before its segments."""
+FINAL: Final = "final"
+OPEN: Final = "open"
+"""It has begun, and its rows are those that it has if the capture ends here."""
+PRESUMED: Final = "presumed"
+"""It is nothing unless the capture ends here."""
+COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
+"""What each kind of item counts as."""
 SORTED: Final = ("range", "started", "born", "rank")
 """How items are sorted before they are numbered."""
 
@@ -87,6 +107,10 @@ class Options:
     release: str | None = None
     given: tuple[str, ...] = ()
     filter: Expression | None = None
+
+    @property
+    def definitions(self) -> Definitions:
+        return definitions(self.release, self.given)
 
     def __post_init__(self) -> None:
         if self.filter is not None and (learns(self.filter) or not _NUMBERS.isdisjoint(self.filter.attributes())):
@@ -129,6 +153,16 @@ class Held(FileSource):
             self._starts.insert(i, at)
             self._payloads.insert(i, payload)
 
+    def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
+        """The bytes of some spans, each segment's from the first to the last of them, in order."""
+        ranges: dict[int, tuple[int, int]] = {}
+        for at, length in spans:
+            i = bisect_right(self._starts, at) - 1
+            if length > 0 and i >= 0:
+                first, last = ranges.get(i, (at, at))
+                ranges[i] = min(first, at), max(last, at + length)
+        return [(first, bytes(self.read(first, last))) for _, (first, last) in sorted(ranges.items())]
+
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._starts, start) - 1
         if i < 0:
@@ -156,22 +190,40 @@ class FlowReader(Reader):
     """Reads the segments of one flow, which somebody gives it."""
 
     def __init__(self, source: Held, options: Options, order: Order, counter: FlowCounter) -> None:
-        known = definitions(options.release, options.given)
-        super().__init__(source, known, began=counter.began)
+        super().__init__(source, options.definitions, began=counter.began)
         self._counter = counter
         self._order = order
         self._silences = order.silences
-        self._born: dict[int, int] = {}
+        self._ends = order.end
+        self._born: dict[Connection, int] = {}
 
     def _orient(self, talk: Any, events: list[Any]) -> list[Any]:
         taken = super()._orient(talk, events)
         if talk.conversation is not None:
-            self._born[id(talk.conversation.connection)] = talk.connection.first_at
+            self._born[talk.conversation.connection] = talk.connection.first_at
         return taken
+
+    def resume(self, order: Order) -> None:
+        """Go on with what comes behind all that there was until now."""
+        self._silences = [*self._silences, *(each for each in order.silences if each[0] > self._ends)]
+        self._ends = order.end
+
+    @property
+    def directions(self) -> Iterator[Direction]:
+        """Those of connections that are not over."""
+        for talk in self._talks:
+            yield from talk.sides
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **{name: [] for name in ("started", "began", "done", "ranks", "ended")}}
+
+    @property
+    def over(self) -> bool:
+        return self._reassembler.forgets_all(self._order.clock)
 
     def born(self, connection: Connection) -> int:
         """The address of a connection's first packet."""
-        return self._born[id(connection)]
+        return self._born[connection]
 
     def of(self, share: Share) -> Iterator[Told]:
         """What began and what was completed by some segments, with addresses."""
@@ -204,43 +256,75 @@ class FlowReader(Reader):
 
 
 class Flow:
-    """One flow on its way to items."""
+    """One flow on its way to items; `numbers` are those of items that were numbered in batches before."""
 
-    def __init__(self, options: Options, order: Order) -> None:
-        self._source = Held()
+    def __init__(self, options: Options, order: Order, epochs: Mapping[int, int] = MappingProxyType({})) -> None:
+        """`epochs` are of connections before (captures.tables.keys.Flows)."""
+        self.source = Held()
+        self.numbers: Mapping[Place, int] = {}
         self._order = order
         self._options = options
         self._counter = FlowCounter(order.capture, ())
-        self._reader = FlowReader(self._source, options, order, self._counter)
+        self._reader = FlowReader(self.source, options, order, self._counter)
         known = self._reader.definitions
-        self._matcher = None if options.filter is None else Matcher(options.filter, self._source, known)
-        self._drafter = Drafter(order.capture, self._source, known, order.where, options.tables, self._reader.health)
-        self._started: dict[int, tuple[int, int, Exchange]] = {}
+        self._matcher = None if options.filter is None else Matcher(options.filter, self.source, known)
+        self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
+        self._drafter.flows.epochs |= epochs
+        self._started: dict[Exchange, tuple[int, int]] = {}
         """Where the exchanges began that are not complete, and their rank."""
-        self._first: dict[int, tuple[int, Connection]] = {}
+        self._first: dict[Connection, int] = {}
         """Where each connection's first exchange began."""
         self._nth = 0
         self._rank = 0
+        self._begun: tuple[int, frozenset[Connection]] | None = None
+        """The last rank, and which connections had exchanges, before it was presumed that the capture ends."""
 
     def take(self, batch: Any) -> Iterator[Any]:
         """Items of some segments of the flow, behind those before."""
         for began, done in self._reader.of(self._share(batch)):
             yield from self._items(began, done)
 
+    def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
+        """Go on with what comes behind all that there was until now, which has these numbers."""
+        self.numbers = numbers
+        self._reader.resume(order)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "numbers": {}}
+
+    @property
+    def directions(self) -> Iterator[Direction]:
+        """Those of connections that are not over."""
+        return self._reader.directions
+
+    @property
+    def epochs(self) -> Mapping[int, int]:
+        return self._drafter.flows.epochs
+
+    @property
+    def over(self) -> bool:
+        """Whether its connections have ended so long ago that all that can still come is another one."""
+        return not self._started and self._reader.over
+
+    def presume(self) -> None:
+        """From now on items are told as they are if the capture ends here."""
+        self._begun = self._rank, frozenset(self._first)
+
     def end(self) -> Iterator[Any]:
         for began, done in self._reader.at_end():
             yield from self._items(began, done)
-        for started, rank, exchange in self._started.values():
+        for exchange, (started, rank) in self._started.items():
             yield self._item("begun", started, None, self._reader.born(exchange.connection), rank=rank)
         seen = list(self._drafter.flows)
         rows = {
-            id(connection): row
+            connection: row
             for (connection, _), row in zip(seen, self._counter.flows(iter(seen)), strict=True)
         }  # fmt: skip
-        for started, connection in self._first.values():
-            row = rows.pop(id(connection), None)
+        for connection, started in self._first.items():
+            row = rows.pop(connection, None)
             made = {FLOWS.name: [] if row is None else [row]}
-            yield self._item("flow", started, None, self._reader.born(connection), made)
+            had = self._begun is None or connection in self._begun[1]
+            yield self._item("flow", started, None, self._reader.born(connection), made, had=had)
         for row in rows.values():
             yield self._item("silent", None, None, 0, {FLOWS.name: [row]})
 
@@ -256,7 +340,7 @@ class Flow:
         held = memoryview(data) if data is not None else memoryview(b"")
         at = numbers["address"]
         for i in np.flatnonzero(stored).tolist():
-            self._source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
+            self.source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
         comments = batch.column("comment")
         said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
         clocks = self._order.clocks
@@ -271,14 +355,14 @@ class Flow:
     def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
         for at, exchange in began:
             self._rank += 1
-            self._started[id(exchange)] = at, self._rank, exchange
-            self._first.setdefault(id(exchange.connection), (at, exchange.connection))
+            self._started[exchange] = at, self._rank
+            self._first.setdefault(exchange.connection, at)
         for at, item in done:
             born = self._reader.born(item.connection)
             if self._matcher is not None and isinstance(item, Exchange) and not self._matcher.matches(item):
                 heard = Listening()
-                learn(item, self._source, self._reader.definitions, heard)
-                started, rank, _ = self._started.pop(id(item))
+                learn(item, self.source, self._reader.definitions, heard)
+                started, rank = self._started.pop(item)
                 yield self._item("begun", started, at, born, None, heard.told, rank=rank)
                 continue
             self._counter.add(item)
@@ -288,7 +372,7 @@ class Flow:
                 yield self._exchange(item, at, born)
 
     def _exchange(self, item: Exchange, at: int, born: int) -> Any:
-        started, rank, _ = self._started.pop(id(item))
+        started, rank = self._started.pop(item)
         draft, bodies = self._drafter.draft(item)
         heard = Listening()
         learned: list[tuple[str, str, str]] = heard.told
@@ -306,7 +390,7 @@ class Flow:
 
     def _open_records(self, item: Exchange) -> OpenRecords:
         spans = [
-            (at, bytes(self._source.read(at, at + length)))
+            (at, bytes(self.source.read(at, at + length)))
             for frame in (item.request, item.response)
             if frame is not None
             for at, length in frame.spans
@@ -323,12 +407,21 @@ class Flow:
         learned: Sequence[tuple[str, str, str]] = (),
         open_: bytes | None = None,
         rank: int = 0,
+        *,
+        had: bool = True,
     ) -> tuple[Any, ...]:
         self._nth += 1
+        number = None
+        if self.numbers and started is not None:
+            number = self.numbers.get((COUNTED[kind], started, born, rank))
+        standing = FINAL if self._begun is None else OPEN if had and rank <= self._begun[0] else PRESUMED
         wanted = self._options.tables
         made = [(rows or {}).get(name) if name in wanted else None for name in MADE]
         span = (done if started is None else started) or 0
-        return kind, span >> GRANULE, started, done, born, self._nth, rank, learned, open_, *made
+        return (
+            kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_, None, None,
+            *made,
+        )  # fmt: skip
 
 
 def _unknown(_: bytes) -> None:
@@ -340,34 +433,62 @@ def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> l
     return list(record_rows(key, item, RecordLines(reader, View(knowledge=knowledge))))
 
 
-def items(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+Restore = Callable[[bytes], Flow]
+"""Makes a flow of its state (captures.spark.carrying)."""
+
+
+def items(
+    batches: Iterable[Any],
+    options: Options,
+    order: Order,
+    restore: Restore | None = None,
+    end: Callable[[int, Flow], Iterator[Any]] | None = None,
+) -> Iterator[Any]:
     """The items of flows, from their segments (captures.spark.reading.SEGMENTS): batches of ITEMS.
 
-    The segments of a flow are adjacent, in the order of their position; batches may be cut anywhere.
+    The segments of a flow are adjacent, in the order of their position, behind its state where it has one; batches may
+    be cut anywhere. `end` gives the items that the last segment of a flow is followed by, unless those of the capture's
+    end.
     """
-    return packed(_items(batches, options, order))
+    return packed(_items(batches, options, order, restore, end or _end))
 
 
-def _items(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+def _end(_: int, flow: Flow) -> Iterator[Any]:
+    return flow.end()
+
+
+def _items(
+    batches: Iterable[Any],
+    options: Options,
+    order: Order,
+    restore: Restore | None,
+    end: Callable[[int, Flow], Iterator[Any]],
+) -> Iterator[Any]:
     flow: Flow | None = None
-    number = None
+    number = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         flows = batch.column("flow_id")
         numbers = flows.fill_null(0).to_numpy()
         borders = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(borders):
+        for start, until in pairwise(borders):
             here = flows[start].as_py()
             if here is None:
                 continue  # a summary
             if flow is None or here != number:
                 if flow is not None:
-                    yield from flow.end()
-                flow, number = Flow(options, order), here
-            yield from flow.take(batch.slice(start, end - start))
+                    yield from end(number, flow)
+                flow, number = None, here
+            first = start
+            if flow is None and restore is not None and batch.column("position")[start].as_py() == STATE:
+                flow = restore(batch.column("payload")[start].as_py())
+                first += 1
+            flow = flow or Flow(options, order)
+            if first < until:
+                yield from flow.take(batch.slice(first, until - first))
     if flow is not None:
-        yield from flow.end()
+        yield from end(number, flow)
 
 
 def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:

@@ -79,10 +79,10 @@ def make(
     ports: Ports | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
-    segments, order, whole = _segments(spark, plan(paths, size), size, ports)
-    parts = _parallelism(spark, len(order.summaries))
-    drafted = _kept(
-        segments.where("summary is null")
+    given, order, whole = segments(spark, plan(paths, size), size, ports)
+    parts = parallelism(spark, len(order.summaries))
+    drafted = kept(
+        given.where("summary is null")
         .repartition(parts, "flow_id")
         .sortWithinPartitions("flow_id", "position")
         .mapInArrow(_items(options, order), from_arrow_schema(ITEMS))
@@ -90,16 +90,16 @@ def make(
     counts = [
         (row["kind"], row["range"], row["count"]) for row in drafted.groupBy("kind", "range").count().toLocalIterator()
     ]
-    closed = _kept(
+    made = kept(
         drafted.repartition(parts, "range")
         .sortWithinPartitions(*SORTED)
-        .mapInArrow(_closed(options, Facts(_told(drafted)), Numbers.of(counts)), from_arrow_schema(CLOSED))
+        .mapInArrow(closed(options, Facts(told(drafted)), Numbers.of(counts)), from_arrow_schema(CLOSED))
     )
-    frames = {name: closed.select(f.inline(name)) for name in MADE if name in options.tables}
+    frames = {name: made.select(f.inline(name)) for name in MADE if name in options.tables}
     if CAPTURES.name in options.tables:
         batch = arrow.batch(CAPTURES, list(order.captures()))
         frames[CAPTURES.name] = spark.createDataFrame(pa.Table.from_batches([batch]))
-    return Tables({name: frames[name] for name in TABLES if name in frames}, order, whole, (segments, drafted, closed))
+    return Tables({name: frames[name] for name in TABLES if name in frames}, order, whole, (given, drafted, made))
 
 
 def lost(made: Tables) -> int:
@@ -119,33 +119,33 @@ def shuffled(spark: SparkSession) -> int:
     return sum(int(stages.apply(index).shuffleWriteBytes()) for index in range(stages.size()))
 
 
-def _segments(
+def segments(
     spark: SparkSession, planned: Plan, size: int, ports: Ports | None
 ) -> tuple[DataFrame, Order, list[tuple[str, str]]]:
     """The segments of a plan, which is mended where its splits say that it must be; what one task reads, and why."""
     whole: list[tuple[str, str]] = []
     while True:
         count = len(planned.splits)
-        segments = _kept(
+        read = kept(
             spark.range(0, count, 1, count).mapInArrow(_read(planned.splits, ports), from_arrow_schema(SEGMENTS))
         )
-        told = segments.where("summary is not null").select("summary").collect()
-        order = Order.of(planned, [Summary.of(row["summary"]) for row in told])
+        summaries = read.where("summary is not null").select("summary").collect()
+        order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
         if mended is None:
-            return segments, order, whole
-        segments.unpersist()
+            return read, order, whole
+        read.unpersist()
         whole += order.whole(mended[0])
-        planned = of_groups(mended[0], size, mended[1])
+        planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
-def _parallelism(spark: SparkSession, splits: int) -> int:
+def parallelism(spark: SparkSession, splits: int) -> int:
     """Partitions of a shuffle: as many as there were splits, but some for each core, and no more than is usual."""
     usual = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     return max(1, min(usual, max(splits, 2 * spark.sparkContext.defaultParallelism)))
 
 
-def _kept(frame: DataFrame) -> DataFrame:
+def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
 
 
@@ -165,14 +165,14 @@ def _items(options: Options, order: Order) -> Stage:
     return stage
 
 
-def _closed(options: Options, facts: Facts, numbers: Numbers) -> Stage:
+def closed(options: Options, facts: Facts, numbers: Numbers) -> Stage:
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         yield from Closer(options, facts, numbers).close(batches)
 
     return stage
 
 
-def _told(drafted: DataFrame) -> Iterator[Told]:
+def told(drafted: DataFrame) -> Iterator[Told]:
     """What items tell: each fact from when on it was first told; where several were told of one thing, each time."""
     position = f.struct("done", "born", "nth").alias("position")
     every = drafted.select(position, f.inline("learned"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from captures.ports import Ports
 from captures.spark import reading
+from captures.spark.carry import NUMBERED_AS, Carry
+from captures.spark.carrying import carried, state_rows
 from captures.spark.closing import CLOSED, Closer, Facts, Numbers, told
-from captures.spark.flows import ITEMS, MADE, SORTED, Options, items
+from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options, items
 from captures.spark.order import Order
 from captures.spark.planning import SPLIT_SIZE, Plan, of_groups, plan
 from captures.tables import arrow
@@ -28,17 +32,64 @@ def tables(
 def finished(segments: Iterable[Any], order: Order, options: Options) -> dict[str, Any]:
     """The tables of all segments of a reading as pyarrow tables."""
     made = shuffled(items(shuffled(segments, reading.SEGMENTS, ("flow_id", "position")), options, order), ITEMS, SORTED)
-    facts = Facts(one for batch in made for one in told(batch))
+    closed = _closed(made, options, Carry())
+    return _tables(closed, options) | _captures(order, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a batch of a stream comes to: rows for good, rows that stand until the next batch, and what is carried."""
+
+    final: dict[str, Any]
+    open: dict[str, Any]
+    carry: Carry
+    states: dict[int, bytes]
+
+
+def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
+    """A batch of a stream: its segments, their order, and what the batch before it left."""
+    order = carry.order(order)
+    given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, ("flow_id", "position"))
+    made = list(carried(given, options, order, carry.numbers))
+    left = {
+        number: state
+        for each in made
+        for number, state in zip(each.column("flow_id").to_pylist(), each.column("state").to_pylist(), strict=True)
+        if state is not None
+    }
+    rows = shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
+    closed = _closed(rows, options, carry)
+    final = pc.equal(closed.column("standing"), FINAL)
+    told_for_good = (one for each in rows for one in told(each.filter(pc.equal(each.column("standing"), FINAL))))
+    return Batch(
+        _tables(closed.filter(final), options),
+        _tables(closed.filter(pc.invert(final)), options) | _captures(order, options),
+        carry.after(order, told_for_good, closed.select(NUMBERED_AS).to_pylist()),
+        left,
+    )
+
+
+def _closed(made: Sequence[Any], options: Options, carry: Carry) -> Any:
+    """Items with all their rows."""
+    facts = Facts([*carry.told, *(one for batch in made for one in told(batch))])
+    columns = ("kind", "range", "number")
     counts = (
         (kind, span, 1)
         for batch in made
-        for kind, span in zip(batch.column("kind").to_pylist(), batch.column("range").to_pylist(), strict=True)
+        for kind, span, number in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        if number is None
     )
-    closed = pa.Table.from_batches(Closer(options, facts, Numbers.of(counts)).close(made), CLOSED)
-    found = {name: unfolded(closed.column(name), name) for name in MADE if name in options.tables}
-    if CAPTURES.name in options.tables:
-        found[CAPTURES.name] = pa.Table.from_batches([arrow.batch(CAPTURES, list(order.captures()))])
-    return found
+    return pa.Table.from_batches(Closer(options, facts, Numbers.of(counts, carry.counts)).close(made), CLOSED)
+
+
+def _tables(closed: Any, options: Options) -> dict[str, Any]:
+    return {name: unfolded(closed.column(name), name) for name in MADE if name in options.tables}
+
+
+def _captures(order: Order, options: Options) -> dict[str, Any]:
+    if CAPTURES.name not in options.tables:
+        return {}
+    return {CAPTURES.name: pa.Table.from_batches([arrow.batch(CAPTURES, list(order.captures()))])}
 
 
 def ordered(planned: Plan, size: int, ports: Ports | None = None) -> tuple[list[Any], Order]:
@@ -49,7 +100,7 @@ def ordered(planned: Plan, size: int, ports: Ports | None = None) -> tuple[list[
         mended = order.mended(planned)
         if mended is None:
             return segments, order
-        planned = of_groups(mended[0], size, mended[1])
+        planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
 def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any]:

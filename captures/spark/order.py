@@ -134,11 +134,11 @@ class Order:
 
         A file whose splits do not meet is read as a whole; files that overlap in time are read together.
         """
-        whole = {one.group for one in self.summaries if one.trouble is not None}
+        whole = {one.group - plan.before for one in self.summaries if one.trouble is not None}
         spans: dict[int, Span] = {}
         for one in self.files:
             if one.first is not None and one.last is not None:
-                group = one.base // WIDE
+                group = one.base // WIDE - plan.before
                 before = spans.get(group)
                 first = one.first if before is None else before.first
                 spans[group] = Span(first, max(one.last, 0 if before is None else before.last), group)

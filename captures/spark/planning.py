@@ -55,11 +55,15 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`capture` names the reading (captures.tables.keys); `groups` are its files, those read as one together."""
+    """`capture` names the reading (captures.tables.keys); `groups` are its files, those read as one together.
+
+    `before` groups have been read before.
+    """
 
     capture: str
     groups: tuple[tuple[str, ...], ...]
     splits: tuple[Split, ...]
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +99,31 @@ def _of_folder(folder: Path) -> list[str]:
     return found
 
 
-def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE) -> Plan:
-    """The plan of reading these captures, of which no split is much longer than `size` bytes.
+def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0) -> Plan:
+    """The plan of reading these captures, of which no split is much longer than `size` bytes, `before` groups behind.
 
     Raises CaptureError where one of them cannot be opened.
     """
     given = expand(paths)
     if len(given) == 1 and Path(given[0]).is_dir():
-        return of_groups([tuple(given)], size)
+        return of_groups([tuple(given)], size, before=before)
     files = [_look(path) for path in given]
     if any(map(_has_secrets, given)):
-        return of_groups([tuple(given)], size)
+        return of_groups([tuple(given)], size, before=before)
     with_time = sorted((one for one in files if one.first is not None), key=lambda one: one.first or 0)
     ordered = [*with_time, *(one for one in files if one.first is None)]
-    return of_groups([(one.path,) for one in ordered], size)
+    return of_groups([(one.path,) for one in ordered], size, before=before)
 
 
-def of_groups(groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset()) -> Plan:
+def of_groups(
+    groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset(), before: int = 0
+) -> Plan:
     """The plan of files in this order, those of one group read as one, and those of the groups `serial` not cut."""
     splits: list[Split] = []
     for index, group in enumerate(groups):
         for split in _splits(group, size, cut=index not in serial):
-            splits.append(replace(split, number=len(splits), base=index * WIDE))
-    return Plan(_capture(groups[0]), tuple(groups), tuple(splits))
+            splits.append(replace(split, number=len(splits), base=(before + index) * WIDE))
+    return Plan(_capture(groups[0]), tuple(groups), tuple(splits), before)
 
 
 def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
@@ -186,10 +192,9 @@ def _mapped(path: str) -> Iterator[memoryview | None]:
 
 def _look(path: str) -> _File:
     """When a file begins."""
-    head = b""
     for size in (1 << 16, 1 << 20, 1 << 24):
-        head = _head(path, size)
-        view = memoryview(head)
+        first = head(path, size)
+        view = memoryview(first)
         try:
             walker = detect.walker(view, whole=True)
             records = None if walker is None else walker.walk(view, 1)
@@ -197,36 +202,41 @@ def _look(path: str) -> _File:
             break
         if records is not None:
             return _File(path, int(records.time[0]), whole=False)
-        if len(head) < size:
+        if len(first) < size:
             break
     return _File(path, None, whole=True)
 
 
-def _head(path: str, size: int) -> bytes:
-    """The first `size` bytes of a file, decompressed."""
+def began(path: str) -> int | None:
+    """When a file's first packet was captured; None where it has none. Raises CaptureError as `plan`."""
+    return _look(path).first
+
+
+def head(path: str, size: int) -> bytes:
+    """The first `size` bytes of a file, decompressed. Raises CaptureError where it cannot be opened."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise CaptureError(error.strerror or str(error), path) from None
-    head = bytearray()
+    found = bytearray()
     try:
         if not is_compressed(os.pread(file, MAGIC_SIZE, 0)):
             return os.pread(file, size, 0)
         for piece in pieces(file):
-            head += piece
-            if len(head) >= size:
+            found += piece
+            if len(found) >= size:
                 break
     except ValueError:
         pass  # the reading says what is wrong with it
     finally:
         os.close(file)
-    return bytes(head[:size])
+    return bytes(found[:size])
 
 
 def _has_secrets(path: str) -> bool:
     """Whether a capture holds secrets of TLS, so that it is decrypted while it is read."""
     with _mapped(path) as view:
-        return bool(keylog.embedded([memoryview(_head(path, HEAD)) if view is None else view]))
+        return bool(keylog.embedded([memoryview(head(path, HEAD)) if view is None else view]))
 
 
 def _capture(group: tuple[str, ...]) -> str:

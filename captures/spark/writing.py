@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from captures.spark.job import Tables
@@ -30,16 +30,20 @@ def write(made: Tables, directory: Path) -> dict[str, int]:
     Files are written aside, and take their places when all are there; those of an earlier writing of the same capture
     go then, and no others. Raises OSError where the folder cannot be written.
     """
-    capture = made.order.capture
-    aside = directory / f".{capture}.partial"
+    return put(made.frames, directory, made.order.capture)
+
+
+def put(frames: Mapping[str, DataFrame], directory: Path, name: str) -> dict[str, int]:
+    """Write tables as `write` does, in files that are named so, in place of those that were."""
+    aside = directory / f".{name}.partial"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        for name, frame in made.frames.items():
+        for table, frame in frames.items():
             with _settings(frame.sparkSession):
-                _write(frame, name, aside)
-        rows = {name: _named(aside / name, capture) for name in made.frames}
-        place(aside, directory, capture)
+                _write(frame, table, aside)
+        rows = {table: _named(aside / table, name) for table in frames}
+        place(aside, directory, name)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return rows

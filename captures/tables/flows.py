@@ -53,7 +53,7 @@ class FlowCounter:
         self._parts = parts
         self._files: dict[int, _File] = {}
         self._directions: dict[bytes, list[_Direction]] = {}
-        self._talks: dict[int, _Talk] = {}
+        self._talks: dict[Connection, _Talk] = {}
         self._disorders: list[tuple[Connection, Disorder]] = []
 
     def began(self, connection: Connection, tcp: TcpConnection) -> None:
@@ -87,7 +87,7 @@ class FlowCounter:
 
     def add(self, item: Exchange | StreamProblem) -> None:
         """Take an item of the reading."""
-        talk = self._talks.setdefault(id(item.connection), _Talk())
+        talk = self._talks.setdefault(item.connection, _Talk())
         if isinstance(item, Exchange):
             talk.exchanges += 1
             talk.tls |= item.status == "tls"
@@ -120,7 +120,7 @@ class FlowCounter:
                 yield self._flow(connection, flow, mine, disorder)
 
     def _flow(self, connection: Connection, flow: Flow, mine: Sequence[_Direction], disorder: Disorder) -> Row:
-        talk = self._talks.get(id(connection), _Talk())
+        talk = self._talks.get(connection, _Talk())
         total = [sum(one.counts[i] for one in mine) for i in range(5)]
         sent = sum(one.counts[1] for one in mine if one.sender == connection.client)
         return (

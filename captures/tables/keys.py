@@ -69,20 +69,21 @@ class Flows:
     """Flows of a reading; an epoch is given when a connection is first seen, which is in the order of connections."""
 
     def __init__(self) -> None:
-        self._flows: dict[int, tuple[Connection, Flow]] = {}
-        self._epochs: dict[int, int] = {}
+        self._flows: dict[Connection, Flow] = {}
+        self.epochs: dict[int, int] = {}
+        """How many connections of each flow there were."""
 
     def of(self, connection: Connection) -> Flow:
-        held = self._flows.get(id(connection))
+        held = self._flows.get(connection)
         if held is not None:
-            return held[1]
+            return held
         number = flow_id(connection.client, connection.broker)
-        epoch = self._epochs.get(number, 0)
-        self._epochs[number] = epoch + 1
+        epoch = self.epochs.get(number, 0)
+        self.epochs[number] = epoch + 1
         flow = Flow(number, epoch, split_address(connection.client), split_address(connection.broker))
-        self._flows[id(connection)] = connection, flow
+        self._flows[connection] = flow
         return flow
 
     def __iter__(self) -> Iterator[tuple[Connection, Flow]]:
         """All that were seen, in order."""
-        return iter(self._flows.values())
+        return iter(self._flows.items())

@@ -266,7 +266,7 @@ ANOMALIES: Final = Table(
     _columns(
         _CAPTURE,
         ("ts_ns", "time", "when it was found; of an exchange its time"),
-        ("kind", "string", "the problem's code, as in the exchange JSON"),
+        ("kind", "string", "the problem's code, as in the exchange JSON; of followed files lost_file, late_file"),
         ("flow_id", "bigint", ""),
         ("conn_epoch", "int", ""),
         ("exchange_id", "string", "null where it belongs to none"),

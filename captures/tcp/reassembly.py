@@ -276,6 +276,11 @@ class Reassembler:
         """Packets are missing from the capture between those of the last batch and those of the next."""
         self.clock.missed()
 
+    def forgets_all(self, clock: int) -> bool:
+        """Whether at a time nothing is left that what comes could belong to: all has ended, long ago."""
+        held = (flow.connection for flow in self._flows.values())
+        return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
+
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
         # The order of the flows' numbers would depend on how packets were divided into batches.

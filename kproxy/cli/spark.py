@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from captures.errors import CaptureError
     from captures.ports import Ports
+    from captures.spark.flows import Options
     from decoders.filters import Expression
 
 COMMANDS: Final = {"report": "kproxy.cli.spark_report"}
@@ -79,6 +80,16 @@ class Command(click.Command):
     metavar="SIZE",
     help="What a task reads at most, where a capture can be cut.",
 )
+@click.option("--follow", is_flag=True, help="Go on with what comes: the CAPTURE is a folder in which captures rotate.")
+@click.option("--once", is_flag=True, help="With --follow: end with what is there, and go on from there the next time.")
+@click.option(
+    "--quiet-time",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: read the newest file too once it has not changed for so long.",
+)
 @porting
 @releasing
 @defining
@@ -91,6 +102,9 @@ def command(
     tables: str | None,
     engine: str,
     split_size: int,
+    follow: bool,
+    once: bool,
+    quiet_time: float,
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
@@ -105,6 +119,7 @@ def command(
     kproxy spark capture.pcap --out tables
     kproxy spark 'captures/*.pcapng' --out tables --master local[4]
     kproxy spark day/ --out /shared/tables --master spark://spark:7077 -Y 'api == Produce'
+    kproxy spark /captures --out tables --follow
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.spark.planning import expand
@@ -112,6 +127,13 @@ def command(
     from kproxy.cli.export import named
 
     wanted = USUAL if tables is None else named(tables, tuple(TABLES), "table")
+    if once and not follow:
+        raise Failure("--once says how --follow ends: give both", Exit.USAGE)
+    if follow:
+        folder = _followed(captures, engine)
+        options = _options(wanted, release, given, expression)
+        _follow(master, folder, target, options, once=once, quiet=quiet_time, size=split_size, ports=ports)
+        return
     paths = expand(captures)
     if engine == "auto":
         large = sum(path.stat().st_size for name in paths for path in _files(Path(name))) >= SMALL
@@ -119,14 +141,7 @@ def command(
     if engine == "local":
         _alone(paths, target, wanted, expression, ports, release, given)
         return
-    if lacking():
-        raise Failure(NO_SPARK, Exit.USAGE)
-    from captures.spark.flows import Options
-
-    try:
-        options = Options(wanted, release, given, expression)
-    except ValueError as error:
-        raise Failure(f"{error}: --engine local", Exit.USAGE) from None
+    options = _options(wanted, release, given, expression)
     with opened(master) as spark:
         from captures.spark.job import lost, make, shuffled
         from captures.spark.writing import write
@@ -136,6 +151,61 @@ def command(
             made = make(spark, paths, options, size=split_size, ports=ports)
             rows = write(made, target)
         _tell("spark", monotonic() - begin, rows, made.whole, lost(made), shuffled(spark), made.order.error)
+
+
+def _options(
+    wanted: tuple[str, ...], release: str | None, given: tuple[str, ...], expression: Expression | None
+) -> Options:
+    if lacking():
+        raise Failure(NO_SPARK, Exit.USAGE)
+    from captures.spark.flows import Options
+
+    try:
+        return Options(wanted, release, given, expression)
+    except ValueError as error:
+        raise Failure(f"{error}: --engine local", Exit.USAGE) from None
+
+
+def _followed(captures: tuple[Path, ...], engine: str) -> Path:
+    """The folder that is followed."""
+    if engine == "local":
+        raise Failure("--follow takes Spark, not --engine local", Exit.USAGE)
+    if len(captures) > 1 or not captures[0].is_dir():
+        raise Failure(f"{captures[0]}: --follow takes one folder, in which captures rotate", Exit.USAGE)
+    return captures[0]
+
+
+def _follow(
+    master: str | None,
+    folder: Path,
+    target: Path,
+    options: Options,
+    *,
+    once: bool,
+    quiet: float,
+    size: int,
+    ports: Ports | None,
+) -> None:
+    """Until it is interrupted, unless `once`; what was being made then is made again the next time."""
+
+    def told(number: int, what: str) -> None:
+        if what == "carry":
+            click.echo(f"batch {number} is in the tables")
+
+    with opened(master) as spark:
+        from captures.spark.following import follow
+
+        try:
+            with _writable(target):
+                query = follow(
+                    spark, folder, target, options, once=once, quiet=quiet, size=size, ports=ports, step=told
+                )
+        except ValueError as error:
+            raise Failure(str(error), Exit.USAGE) from None
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
 
 
 def _files(path: Path) -> Iterator[Path]:

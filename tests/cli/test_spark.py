@@ -46,6 +46,9 @@ def test_it_says_what_it_wrote_and_what_is_wrong(tmp_path: Path) -> None:
         (["a"], "Missing option", Exit.USAGE),
         (["a", "--out", "a"], "a", Exit.USAGE),
         (["a", "--out", "o", "--engine", "spark", "-Y", "topic == x"], "--engine local", Exit.USAGE),
+        (["a", "--out", "o", "--once"], "--follow", Exit.USAGE),
+        (["a", "--out", "o", "--follow"], "a: --follow takes one folder", Exit.USAGE),
+        ([".", "--out", "o", "--follow", "--engine", "local"], "--engine local", Exit.USAGE),
     ],
 )
 def test_what_it_refuses(

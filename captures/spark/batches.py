@@ -1,0 +1,160 @@
+"""A batch of a stream on Spark: some files, and what the batch before left, to rows and what is left then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from captures.ports import Ports
+from captures.spark import job
+from captures.spark.carry import NUMBERED_AS, Carry
+from captures.spark.carrying import carried
+from captures.spark.closing import CLOSED, Facts, Numbers
+from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, STATE, Options
+from captures.spark.order import Order, Summary
+from captures.spark.planning import WIDE, plan
+from captures.spark.reading import SEGMENTS
+from captures.tables import arrow
+from captures.tables.rows import Row
+from captures.tables.schema import ANOMALIES, CAPTURES, Table
+
+LOST = "lost_file"
+LATE = "late_file"
+"""Kinds of anomalies of files."""
+GONE = "it was gone before it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows for good, rows that stand until the next batch, and what is carried: `carry` and the frame of `states`."""
+
+    final: Mapping[str, DataFrame]
+    open: Mapping[str, DataFrame]
+    carry: Carry
+    states: DataFrame
+    kept: Sequence[DataFrame]
+
+    def release(self) -> None:
+        """Give back what Spark keeps of it."""
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def make(
+    spark: SparkSession,
+    files: Sequence[File],
+    options: Options,
+    carry: Carry,
+    states: DataFrame | None,
+    *,
+    size: int,
+    ports: Ports | None,
+) -> Batch:
+    """The batch of these files, behind what `carry` and `states` (flow_id, state) are of.
+
+    Files that are gone are left out, and said to be. Raises CaptureError where another cannot be opened.
+    """
+    there = [one for one in files if Path(one.path).exists()]
+    gone = [_lost(one, carry.groups + number) for number, one in enumerate(one for one in files if one not in there)]
+    before = carry.groups + len(gone)
+    if there:
+        planned = plan([one.path for one in there], size, before)
+        segments, order, _ = job.segments(spark, planned, size, ports)
+    else:
+        segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
+    order = carry.order(Order(order.capture, (*gone, *order.summaries)))
+    rows = segments.where("summary is null")
+    if states is not None:
+        rows = rows.unionByName(_as_segments(states))
+    parts = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
+    drafted = job.kept(
+        rows.repartition(parts, "flow_id")
+        .sortWithinPartitions("flow_id", "position")
+        .mapInArrow(_carried(options, order, carry), from_arrow_schema(ITEMS))
+    )
+    items = drafted.where("state is null")
+    numbered = items.where("number is null").groupBy("kind", "range").count().toLocalIterator()
+    numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in numbered], carry.counts)
+    for_good = list(job.told(items.where(f.col("standing") == FINAL)))
+    facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
+    closed = job.kept(
+        items.repartition(parts, "range")
+        .sortWithinPartitions(*SORTED)
+        .mapInArrow(job.closed(options, facts, numbers), from_arrow_schema(CLOSED))
+    )
+    places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
+    after = carry.after(order, for_good, places)
+    final, presumed = closed.where(f.col("standing") == FINAL), closed.where(f.col("standing") != FINAL)
+    return Batch(
+        _tables(final, options), _of_files(spark, _tables(presumed, options), after, order, options), after,
+        drafted.where("state is not null").select("flow_id", "state"), (segments, drafted, closed),
+    )  # fmt: skip
+
+
+def _lost(file: File, group: int) -> Summary:
+    base = group * WIDE
+    return Summary(0, group, file.path, base, max(file.size, 1), base, base, base, error=GONE)
+
+
+def _as_segments(states: DataFrame) -> DataFrame:
+    given = {"flow_id": f.col("flow_id"), "position": f.lit(STATE), "payload": f.col("state")}
+    schema = from_arrow_schema(SEGMENTS)
+    return states.select(*(given.get(one.name, f.lit(None)).cast(one.dataType).alias(one.name) for one in schema))
+
+
+def _carried(options: Options, order: Order, carry: Carry) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    numbers = carry.numbers
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from carried(batches, options, order, numbers)
+
+    return stage
+
+
+def _tables(closed: DataFrame, options: Options) -> dict[str, DataFrame]:
+    return {name: closed.select(f.inline(name)) for name in MADE if name in options.tables}
+
+
+def _of_files(
+    spark: SparkSession, presumed: Mapping[str, DataFrame], carry: Carry, order: Order, options: Options
+) -> dict[str, DataFrame]:
+    """Tables with what is told of files."""
+    found = dict(presumed)
+    if CAPTURES.name in options.tables:
+        found[CAPTURES.name] = _frame(spark, CAPTURES, list(order.captures()))
+    if ANOMALIES.name in options.tables and (rows := list(_anomalies(carry, order))):
+        found[ANOMALIES.name] = found[ANOMALIES.name].unionByName(_frame(spark, ANOMALIES, rows))
+    return found
+
+
+def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
+    clock = 0
+    for one in order.files:
+        if one.error == GONE:
+            yield _anomaly(order.capture, clock, LOST, one.size, f"{one.name}: {GONE}")
+        clock = max(clock, one.clock)
+    for path, first in carry.late:
+        detail = f"{path}: came behind captures that begin later, and was read by itself"
+        yield _anomaly(order.capture, first, LATE, None, detail)
+
+
+def _anomaly(capture: str, time: int, kind: str, size: int | None, detail: str) -> Row:
+    given = {"capture_id": capture, "ts_ns": time, "kind": kind, "size": size, "path": "", "detail": detail}
+    return tuple(given.get(column.name) for column in ANOMALIES.given)
+
+
+def _frame(spark: SparkSession, table: Table, rows: Sequence[Row]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_batches([arrow.batch(table, rows)]))

@@ -1,0 +1,197 @@
+"""Tables that grow with a folder of captures, by Spark's Structured Streaming.
+
+The stream is that of closed files (captures.spark.closed_files), and Spark's checkpoint says which of them a batch has.
+A batch writes its rows for good as files named after its number; the rows of what goes on (connections, requests that
+wait) stand in files of their own, which each batch replaces. What it carries to the next comes last, in one move: a
+batch that has it is over, and one that is made again finds what the batch before it left. So the tables are, after
+every batch, those of all files that have been read.
+
+    OUT/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
+    OUT/flows/capture_date=2026-11-21/capture_hour=05/9f3c…-open-0001.parquet
+    OUT/.follow/{checkpoint,carry/batch=7,files}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from captures.errors import CaptureError
+from captures.ports import Ports
+from captures.spark import batches, job
+from captures.spark.batches import File
+from captures.spark.carry import Carry
+from captures.spark.closed_files import NAME, ClosedFiles
+from captures.spark.flows import Options
+from captures.spark.planning import SPLIT_SIZE, began
+from captures.spark.writing import put, write
+
+STATE: Final = ".follow"
+QUIET: Final = 60.0
+"""Seconds after which the newest file is closed, unless others are wanted."""
+MOST: Final = 64
+"""Files of a batch, unless others are wanted."""
+KEPT: Final = 2
+"""Batches whose carry is kept."""
+_COMMON, _STATES = "carry.json", "flows"
+
+Step = Callable[[int, str], None]
+"""Told of a batch's number and what of it has just been done: "begun", "tables", "open", "carry"."""
+
+
+def follow(
+    spark: SparkSession,
+    folder: Path,
+    out: Path,
+    options: Options,
+    *,
+    once: bool = False,
+    quiet: float = QUIET,
+    most: int = MOST,
+    size: int = SPLIT_SIZE,
+    ports: Ports | None = None,
+    seconds: float = 1,
+    step: Step | None = None,
+) -> StreamingQuery:
+    """Start making the tables of a folder's captures below `out`, which every executor must see as it must the folder.
+
+    `once` ends with what is closed now; else the folder is looked at every so many `seconds`. `quiet` is for how many
+    seconds the newest file must not have changed to be read, `most` how many files a batch has. Raises OSError where
+    `out` cannot be written, ValueError where it follows something else, or was begun by another version.
+    """
+    state = out.absolute() / STATE
+    state.mkdir(parents=True, exist_ok=True)
+    _begin(state / "begun.json", folder, options, ports)
+    spark.dataSource.register(ClosedFiles)
+    stream = spark.readStream.format(NAME).options(
+        path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most
+    )
+    follower = _Follower(spark, out.absolute(), options, size, ports, step or _quietly)
+    writer = stream.load().writeStream.foreachBatch(follower.batch)
+    writer = writer.option("checkpointLocation", str(state / "checkpoint"))
+    trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
+    return writer.trigger(**trigger).start()
+
+
+def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> None:
+    """Note what is followed and how, which what is carried depends on."""
+    told = json.dumps({
+        "version": version("kafka-kproxy"),
+        "folder": str(folder.absolute()),
+        "tables": list(options.tables),
+        "filter": None if options.filter is None else str(options.filter),
+        "ports": None if ports is None else str(ports),
+        "release": options.release,
+        "definitions": list(options.given),
+    })  # fmt: skip
+    if not path.exists():
+        aside = path.with_suffix(".partial")
+        aside.write_text(told, "utf-8")
+        aside.replace(path)
+    elif path.read_text("utf-8") != told:
+        raise ValueError(f"{path.parent.parent}: was begun otherwise ({path}): take another folder")
+
+
+def _quietly(number: int, what: str) -> None:
+    pass
+
+
+class _Follower:
+    def __init__(
+        self, spark: SparkSession, out: Path, options: Options, size: int, ports: Ports | None, step: Step
+    ) -> None:
+        self._spark = spark
+        self._out = out
+        self._carries = out / STATE / "carry"
+        self._options = options
+        self._size = size
+        self._ports = ports
+        self._step = step
+
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """Make a batch of the files in `frame`, unless it has been made."""
+        if self._carry(number).exists():
+            return
+        self._step(number, "begun")
+        rows = frame.orderBy("number").collect()
+        self._make(number, [File(row["path"], row["size"]) for row in rows])
+
+    def _make(self, number: int, files: Sequence[File]) -> None:
+        carry, states = self._carried(number - 1)
+        lost: list[File] = []
+        while True:
+            try:
+                late = [one for one in files if self._is_late(one, carry)]
+                for one in late:
+                    self._alone(one)
+                at_hand = replace(carry, late=[*carry.late, *((one.path, began(one.path) or 0) for one in late)])
+                made = batches.make(
+                    self._spark, [one for one in files if one not in late], self._options, at_hand, states,
+                    size=self._size, ports=self._ports,
+                )  # fmt: skip
+                self._put(number, made)
+                break
+            except Exception:  # whatever Spark makes of it
+                # A file of a ring may go at any time: made again, the batch says that it is lost.
+                gone = [one for one in files if not Path(one.path).exists()]
+                if gone == lost:
+                    raise
+                lost = gone
+        made.release()
+
+    def _put(self, number: int, made: batches.Batch) -> None:
+        capture = made.carry.capture
+        if capture:
+            put(made.final, self._out, f"{capture}-{number:06}")
+            self._step(number, "tables")
+            put(made.open, self._out, f"{capture}-open")
+            self._step(number, "open")
+        self._leave(number, made)
+        self._step(number, "carry")
+
+    def _leave(self, number: int, made: batches.Batch) -> None:
+        aside = self._carries / ".partial"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        made.states.write.parquet(str(aside / _STATES))
+        with (aside / _COMMON).open("w", encoding="utf-8") as file:
+            file.write(made.carry.json())
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self._carry(number))
+        shutil.rmtree(self._carry(number - KEPT), ignore_errors=True)
+
+    def _carried(self, number: int) -> tuple[Carry, DataFrame | None]:
+        """What a batch has left; nothing before the first."""
+        folder = self._carry(number)
+        if number < 0:
+            return Carry(), None
+        carry = Carry.of((folder / _COMMON).read_text("utf-8"))
+        return carry, self._spark.read.schema("flow_id bigint, state binary").parquet(str(folder / _STATES))
+
+    def _carry(self, number: int) -> Path:
+        return self._carries / f"batch={number}"
+
+    def _is_late(self, file: File, carry: Carry) -> bool:
+        try:
+            first = began(file.path)
+        except CaptureError:
+            return False
+        return first is not None and first < carry.begun
+
+    def _alone(self, file: File) -> None:
+        """Make the tables of a late file, as those of a capture of its own."""
+        made = job.make(self._spark, [file.path], self._options, size=self._size, ports=self._ports)
+        try:
+            write(made, self._out)
+        finally:
+            made.release()

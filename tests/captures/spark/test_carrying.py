@@ -1,0 +1,122 @@
+"""A capture that comes in pieces: after each of them the rows are those of an export of what has come."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.spark import local
+from captures.spark.carry import Carry
+from captures.spark.flows import Options
+from captures.spark.planning import plan
+from captures.tables.schema import TABLES
+from decoders.filters import parse
+from tests.captures import files, traffic
+from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.test_damaged import again, disordered, dropped, later, repeated
+
+DIALECT = "coordinator-draft-2"
+OPTIONS = Options(tuple(TABLES))
+
+
+def rotated(
+    taken: Sequence[files.Packet], borders: Sequence[int], folder: Path, link: int = files.ETHERNET
+) -> list[Path]:
+    """Packets as files, of which each next one begins at a border."""
+    paths = []
+    for number, (start, end) in enumerate(zip([0, *borders], [*borders, len(taken)], strict=True)):
+        path = folder / f"c{number:05}.pcap"
+        path.write_bytes(files.pcap(taken[start:end], link=link))
+        paths.append(path)
+    return paths
+
+
+def streamed(
+    batches: Sequence[Sequence[Path]],
+    size: int = 1 << 40,
+    options: Options = OPTIONS,
+    kept: list[local.Batch] | None = None,
+) -> list[Rows]:
+    """The rows after each batch."""
+    final: dict[str, list[Mapping[str, Any]]] = {name: [] for name in options.tables}
+    carry, states = Carry(), dict[int, bytes]()
+    found: list[Rows] = []
+    for paths in batches:
+        segments, order = local.ordered(plan(paths, size, carry.groups), size)
+        made = local.batch(segments, order, options, carry, states)
+        if kept is not None:
+            kept.append(made)
+        carry, states = Carry.of(made.carry.json()), made.states
+        for name, table in made.final.items():
+            final[name] += table.to_pylist()
+        found.append({name: counted([*final[name], *made.open[name].to_pylist()]) for name in options.tables})
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 9])
+@pytest.mark.parametrize(
+    "capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1, traffic.KAFKA_0_8], ids=lambda path: path.stem
+)
+def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: int, tmp_path: Path) -> None:
+    taken = traffic.packets(capture)
+    borders = sorted(random.Random(count).sample(range(1, len(taken)), count - 1))
+    paths = rotated(taken, borders, tmp_path)
+    for index, rows in enumerate(streamed([[path] for path in paths])):
+        assert_same(rows, exported(paths[: index + 1]))
+
+
+@pytest.mark.parametrize("damage", [dropped, disordered, repeated, later, again])
+def test_damaged_captures(damage: Callable[..., list[files.Packet]], tmp_path: Path) -> None:
+    rng = random.Random(7)
+    taken = damage(traffic.packets(traffic.LIBRDKAFKA), rng)
+    borders = sorted(rng.sample(range(1, len(taken)), 6))
+    paths = rotated(taken, borders, tmp_path)
+    expected = exported(paths)
+    assert sum(map(len, expected.values())) > 400
+    assert_same(streamed([paths[:2], paths[2:3], paths[3:6], paths[6:]], 1 << 14)[-1], expected)
+
+
+def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None:
+    """Their ports are used again an hour later."""
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    paths = rotated(again(taken, random.Random()), [len(taken), len(taken) + 1, len(taken) + 300], tmp_path)
+    batches: list[local.Batch] = []
+    for index, found in enumerate(streamed([[path] for path in paths], kept=batches)):
+        assert_same(found, exported(paths[: index + 1]))
+    sizes = sorted(map(len, batches[1].states.values()))
+    assert sizes[len(sizes) // 2] < 100
+    assert len(batches[1].open["flows"]) < len(batches[0].open["flows"]) // 2
+
+
+def test_a_filter_and_every_api(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.DATA / "golden" / "golden-4.4.0.pcap")
+    paths = rotated(taken, [len(taken) // 3, len(taken) // 2], tmp_path)
+    only = Options(tuple(TABLES), filter=parse("api != Fetch").expression)
+    assert_same(streamed([[path] for path in paths], options=only)[-1], exported(paths, "-Y", "api != Fetch"))
+
+
+def test_the_state_has_the_bytes_that_are_needed_and_no_others(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    batches: list[local.Batch] = []
+    streamed([[path] for path in rotated(taken, [len(taken) // 2], tmp_path)], kept=batches)
+    held = sum(map(len, batches[0].states.values()))
+    assert held < 10_000 * len(batches[0].states)
+
+
+def test_a_frame_that_a_border_cuts_is_carried(tmp_path: Path) -> None:
+    """At every border there is."""
+    taken = traffic.packets(traffic.LIBRDKAFKA)[:60]
+    paths = rotated(taken, range(1, len(taken)), tmp_path)
+    assert_same(streamed([[path] for path in paths])[-1], exported(paths))
+
+
+def test_a_dialect(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.DATA / "dialects" / "coordinator-draft-2.pcap")
+    paths = rotated(taken, [len(taken) // 3, len(taken) // 2], tmp_path, 101)
+    expected = exported(paths, "--definitions", DIALECT)
+    assert any(dict(row)["protocol"] for row in expected["exchanges"])
+    assert_same(streamed([[path] for path in paths], options=Options(tuple(TABLES), given=(DIALECT,)))[-1], expected)

@@ -1,0 +1,79 @@
+"""Which files of a folder are read: each once, when it is closed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from captures.spark.ledger import Ledger
+from tests.captures import files, traffic
+
+TAKEN = traffic.packets(traffic.LIBRDKAFKA)
+
+
+def written(path: Path, start: int, end: int, ago: float) -> Path:
+    """Some packets as a file that was written to so many seconds ago."""
+    path.write_bytes(files.pcap(TAKEN[start:end]))
+    return aged(path, ago)
+
+
+def aged(path: Path, ago: float) -> Path:
+    then = time.time() - ago
+    os.utime(path, (then, then))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def ledger(folder: Path, quiet: float = 3600) -> Ledger:
+    return Ledger(folder.parent / "files", folder, quiet)
+
+
+def names(folder: Path) -> list[str]:
+    return [Path(one.path).name for one in ledger(folder).entries()]
+
+
+def test_the_newest_file_is_left_alone(folder: Path) -> None:
+    assert ledger(folder).update() == 0
+    written(folder / "b.pcap", 0, 50, 30)
+    assert ledger(folder).update() == 0
+    written(folder / "a.pcap", 50, 90, 20)
+    assert ledger(folder).update() == 1
+    assert ledger(folder).update() == 1
+    assert names(folder) == ["b.pcap"]
+    assert ledger(folder, quiet=10).update() == 2
+    assert names(folder) == ["b.pcap", "a.pcap"]
+
+
+def test_files_are_in_the_order_of_their_first_packets(folder: Path) -> None:
+    for name, start, ago in (("c", 100, 50), ("a", 200, 40), ("b", 0, 30), ("newest", 300, 20)):
+        written(folder / f"{name}.pcap", start, start + 100, ago)
+    (folder / "notes.txt").write_text("no capture")
+    written(folder / ".part", 0, 10, 60)
+    ledger(folder).update()
+    assert names(folder) == ["b.pcap", "c.pcap", "a.pcap"]
+
+
+def test_a_file_is_read_once(folder: Path) -> None:
+    one = written(folder / "one.pcap", 0, 50, 50)
+    written(folder / "newest.pcap", 50, 90, 1)
+    assert ledger(folder).update() == 1
+    aged(one, 40)
+    assert ledger(folder).update() == 1
+    (folder / "one.pcap.gz").write_bytes(gzip.compress(one.read_bytes()))
+    aged(folder / "one.pcap.gz", 30)
+    one.unlink()
+    assert ledger(folder).update() == 1
+    written(one, 0, 60, 20)  # grown after all
+    assert ledger(folder).update() == 1
+    written(one, 300, 350, 10)  # the name is used again
+    assert ledger(folder).update() == 2
+    assert [entry.size for entry in ledger(folder).entries()][1] == one.stat().st_size
