@@ -69,8 +69,8 @@ class Wanted:
     target: Path
     overwrite: bool = False
 
-    def trouble(self, what: Choice) -> str:
-        """Why this cannot be exported, "" where it can."""
+    def trouble(self, what: Choice, captures: Sequence[str] = ()) -> str:
+        """Why this cannot be exported, "" where it can; `captures` are those that are read, never to be replaced."""
         if self.form == "html" and what.number is None:
             return "html is of one exchange: choose this"
         if self.form == "parquet" and find_spec("pyarrow") is None:
@@ -81,6 +81,8 @@ class Wanted:
             return f"{self.target} is a folder"
         if not self.target.parent.is_dir():
             return f"there is no folder {self.target.parent}"
+        if self.exists and any(_same(self.target, Path(one)) for one in captures):
+            return f"{self.target} is what is read here"
         if not what.count:
             return "there is nothing to export"
         return ""
@@ -262,6 +264,12 @@ class Export:
             shutil.rmtree(self._part, ignore_errors=True)
         else:
             self._part.unlink(missing_ok=True)
+
+
+def _same(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return one.samefile(other)
+    return False
 
 
 def _bytes(path: Path) -> int:

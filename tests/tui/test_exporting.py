@@ -158,3 +158,13 @@ def test_presets_become_options() -> None:
         "--format", "csv", "--filter", "error", "--redact", "payloads", "--redact", "hosts",
         "--output", "a.csv", "--", "a.pcap",
     ]  # fmt: skip
+
+
+def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
+    capture, link, other = tmp_path / "a.pcap", tmp_path / "b.pcap", tmp_path / "c.pcap"
+    capture.touch()
+    link.symlink_to(capture)
+    other.touch()
+    for target in (capture, link):
+        assert "is what is read here" in Wanted("all", "pcapng", "secrets", target).trouble(Choice(1), [str(capture)])
+    assert not Wanted("all", "pcapng", "secrets", other).trouble(Choice(1), [str(capture)])

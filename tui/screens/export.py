@@ -256,7 +256,7 @@ class ExportScreen(ModalScreen[Wanted | None]):
         self.lines.focus()
 
     def _say_trouble(self, wanted: Wanted) -> bool:
-        trouble = wanted.trouble(self._choice)
+        trouble = wanted.trouble(self._choice, self._captures)
         if not trouble and wanted.exists:
             trouble = f"{wanted.target} is there already: enter once more replaces it"
             self._warned = str(wanted.target)
@@ -266,7 +266,9 @@ class ExportScreen(ModalScreen[Wanted | None]):
     def action_begin(self) -> None:
         """Export, unless something is in the way; a file that is there is replaced when asked for once more."""
         wanted = self.wanted
-        again = self._warned == str(wanted.target) and wanted.exists and not wanted.trouble(self._choice)
+        again = (
+            self._warned == str(wanted.target) and wanted.exists and not wanted.trouble(self._choice, self._captures)
+        )
         if again:
             self.dismiss(Wanted(wanted.what, wanted.form, wanted.leave_out, wanted.target, overwrite=True))
         elif not self._say_trouble(wanted):

@@ -142,7 +142,7 @@ class ExportingScreen(WalkingScreen):
                 self.notify(str(error), severity="warning", timeout=4)
                 return
             named = len(line.split()) > 1
-            if named and not first.exists and not first.trouble(choices[first.what]):
+            if named and not first.exists and not first.trouble(choices[first.what], self._captures):
                 self._begin(choices, first)
                 return
         from tui.screens.export import ExportScreen
