@@ -1,0 +1,72 @@
+"""A shell in tmux of 80x24: keys go in, the screen is read off."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+SECONDS = 90.0
+PROMPT = "ready$"
+
+
+class Terminal:
+    """A tmux server of its own, whose socket and shell are in `directory`; ended with the `with` block."""
+
+    def __init__(self, directory: Path, socket: Path, environment: Mapping[str, str]) -> None:
+        self._socket = socket
+        self._environment = {name: value for name, value in environment.items() if name not in {"TMUX", "TMUX_PANE"}}
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(directory), "sh")
+        # In two parts, so that what is typed is not taken for the prompt.
+        self.type(f"PS1='{PROMPT[:-1]}''{PROMPT[-1:]} '; clear")
+        self.press("Enter")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._tmux("kill-server")
+
+    def _tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(self._socket), *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def press(self, key: str) -> None:
+        """A key by tmux's name for it: Enter, Down, C-g."""
+        self._tmux("send-keys", key)
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", "--", text)
+
+    def screen(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    def wait_until_copied(self) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not self._tmux("list-buffers"):
+            assert time.monotonic() < deadline, "nothing is copied"
+            time.sleep(0.05)
+
+    def paste(self) -> None:
+        """Type what was copied last."""
+        self._tmux("paste-buffer")
+
+    def wait_for(self, *texts: str) -> None:
+        """Until all of them are on the screen, however many spaces and ends of lines are between their words."""
+        deadline = time.monotonic() + SECONDS
+        while not all(text in " ".join(self.screen().split()) for text in texts):
+            assert time.monotonic() < deadline, f"{texts} is not on the screen:\n{self.screen()}"
+            time.sleep(0.05)
