@@ -5,12 +5,13 @@ Nothing here imports more than click, so that `--help` and completion answer at 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
@@ -124,8 +125,9 @@ class LazyGroup(click.Group, settings.LazyMarker):
             return error.exit_code
         except (KeyboardInterrupt, EOFError, click.Abort):
             return Exit.INTERRUPTED
-        except BrokenPipeError:
-            _drop_stdout()
+        except BrokenPipeError as error:
+            # where a terminal is gone, it is for errors as well
+            _drop(sys.stdout, *([sys.stderr] if error.errno == errno.EIO else []))
             return Exit.PIPE
         except PermissionError as error:
             _show(Failure(_os_error(error)), Exit.PERMISSION)
@@ -133,7 +135,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         except OSError as error:
             if error.errno not in OUTPUT_ERRORS:
                 return _unexpected(error)
-            _drop_stdout()
+            _drop(sys.stdout)
             # not its own words, which of a library may be any
             _show(Failure(f"{error.filename or 'the output'}: {os.strerror(error.errno)}"), Exit.USAGE)
             return Exit.USAGE
@@ -158,13 +160,13 @@ def _os_error(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
 
 
-def _drop_stdout() -> None:
-    """Give what is still buffered nowhere to fail when Python closes standard output."""
+def _drop(*streams: TextIO) -> None:
+    """Give what is still buffered nowhere to fail when Python closes its standard streams."""
     null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(null, sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass
+        for stream in streams:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(null, stream.fileno())
     finally:
         os.close(null)
 

@@ -30,7 +30,9 @@ def telling(command: Command) -> Command:
         del param
         ctx.meta[_TOLD] = descriptor
 
-    option = click.option("--tell", type=int, hidden=True, expose_value=False, callback=keep)
+    option = click.option(
+        "--tell", type=int, hidden=True, expose_value=False, callback=keep, help="Tell a descriptor how far it is."
+    )
     return option(command)
 
 

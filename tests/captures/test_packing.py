@@ -47,5 +47,5 @@ def test_what_has_problems_arrives_as_it_was() -> None:
     arrived, _ = unpack(pack([odd, problem, Exchange(4, connection, 3, 1, 6, "me"), signed]))
     assert asdict(arrived[0]) == asdict(odd)
     assert asdict(arrived[1]) == asdict(problem)
-    assert arrived[2].connection == connection
+    assert asdict(arrived[2].connection) == asdict(connection)
     assert asdict(arrived[3]) == asdict(signed)

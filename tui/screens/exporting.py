@@ -7,8 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from captures.index.format import Flag
-from decoders.filters.fields import Type
-from decoders.filters.values import LITERALS
 from tui import actions, look
 from tui.action import Action
 from tui.exporting import (
@@ -110,6 +108,9 @@ class ExportingScreen(WalkingScreen):
         index = self._index
         if index is None or not index.first:
             return numbers_test(row + 1 for row in rows)
+        from decoders.filters.fields import Type
+        from decoders.filters.values import LITERALS
+
         tests = []
         for number in rows:
             row = index.row(number)
