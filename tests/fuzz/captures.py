@@ -7,6 +7,7 @@ is at least 0, and no exchange holds more bytes than were fed.
 from __future__ import annotations
 
 import struct
+from dataclasses import asdict
 from functools import lru_cache
 from itertools import zip_longest
 from random import Random
@@ -185,7 +186,7 @@ def _comparable(item: Exchange | StreamProblem, size: int) -> Any:
         assert frame is None or sum(length for _, length in frame.spans) <= size
     return (
         item.number,
-        item.connection,
+        asdict(item.connection),
         item.api_key,
         item.correlation_id,
         item.status,
