@@ -19,8 +19,8 @@ from captures.spark.carrying import carried
 from captures.spark.closing import CLOSED, Facts, Numbers
 from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, STATE, Options
 from captures.spark.order import Order, Summary
-from captures.spark.planning import WIDE, plan
-from captures.spark.reading import SEGMENTS
+from captures.spark.planning import WIDE, Plan, plan
+from captures.spark.reading import SEGMENTS, read
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import ANOMALIES, CAPTURES, Table
@@ -72,7 +72,7 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        segments, order, _ = job.segments(spark, planned, size, ports)
+        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, _segments(ports))
     else:
         segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))
@@ -102,6 +102,13 @@ def make(
         _tables(final, options), _of_files(spark, _tables(presumed, options), after, order, options), after,
         drafted.where("state is not null").select("flow_id", "state"), (segments, drafted, closed),
     )  # fmt: skip
+
+
+def _segments(ports: Ports | None) -> job.StageOf:
+    def stage_of(planned: Plan) -> job.Stage:
+        return job.of_splits(planned, lambda split: read(split, ports))
+
+    return stage_of
 
 
 def _lost(file: File, group: int) -> Summary:

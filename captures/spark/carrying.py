@@ -38,7 +38,7 @@ Span = tuple[int, int]
 def dump(flow: Flow) -> bytes:
     """The state of a flow, which goes on without what it compares with no more."""
     if flow.over:
-        return pickle.dumps(((), dict(flow.epochs)), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((flow.number, dict(flow.epochs)), pickle.HIGHEST_PROTOCOL)
     for direction in flow.directions:
         _forget(direction)
     out = io.BytesIO()
@@ -49,10 +49,10 @@ def dump(flow: Flow) -> bytes:
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
     """The flow of a state that `dump` made; `numbers` are those of items that were numbered in batches before."""
-    spans, flow = pickle.loads(state)  # noqa: S301  # of our own stage 2
+    held, flow = pickle.loads(state)  # noqa: S301  # of our own stage 2
     if isinstance(flow, dict):
-        return Flow(options, order, flow)
-    restored: Flow = _Unpickler(io.BytesIO(flow), Held(spans), options, order).load()
+        return Flow(held, options, order, flow)
+    restored: Flow = _Unpickler(io.BytesIO(flow), Held(held), options, order).load()
     restored.resume(order, numbers)
     return restored
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.definitions import definitions
 from captures.spark.flows import COUNTED, ITEMS, MADE, NODE, Held, Open, Options, nested, records_of
+from captures.spark.numbering import Among
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
@@ -108,7 +108,9 @@ class Numbers:
 class Closer:
     """Closes items of ranges: those of a range come together, in the order of captures.spark.flows.SORTED."""
 
-    def __init__(self, options: Options, facts: Facts, numbers: Numbers) -> None:
+    def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
+        """`among` tells of claims beside the items (captures.spark.claims)."""
+        self._among = among or Among()
         self._options = options
         self._facts = facts
         self._numbers = numbers
@@ -125,9 +127,10 @@ class Closer:
     def _closed(self, batch: Any) -> Any:
         kinds = batch.column("kind").to_pylist()
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
-        numbers = self._count(kinds, batch.column("range").to_pylist(), batch.column("number").to_pylist())
+        started, spans, given = (batch.column(name).to_pylist() for name in ("started", "range", "number"))
+        numbers = self._count(kinds, started, spans, given)
         opened = {
-            index: self._rows(pickle.loads(data), positions[index])  # noqa: S301  # of our own stage 2
+            index: rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
             for index, data in enumerate(batch.column("open").to_pylist())
             if data is not None
         }
@@ -139,11 +142,13 @@ class Closer:
         places = (batch.column(name) for name in PLACE)
         return pa.record_batch([*places, pa.array(numbers, pa.int64()), *columns], schema=CLOSED)
 
-    def _count(self, kinds: Sequence[str], ranges: Sequence[int], given: Sequence[int | None]) -> list[int]:
+    def _count(
+        self, kinds: Sequence[str], started: Sequence[int], ranges: Sequence[int], given: Sequence[int | None]
+    ) -> list[int]:
         """The number of each item among those of its kind; 0 where it has none."""
         found = []
         counted = self._counted
-        for kind, span, number in zip(kinds, ranges, given, strict=True):
+        for kind, at, span, number in zip(kinds, started, ranges, given, strict=True):
             if span != self._range:
                 self._range = span
                 for each, before in self._numbers.before.items():
@@ -153,19 +158,8 @@ class Closer:
                 found.append(number or 0)
             else:
                 counted[counts_as] += 1
-                found.append(counted[counts_as])
+                found.append(counted[counts_as] + (self._among.claims_before(at) if counts_as == "exchange" else 0))
         return found
-
-    def _rows(self, opened: Open, position: Position) -> dict[str, list[Row]]:
-        then = Then(self._facts, position)
-        rows = opened.draft.close(then.topic, None)
-        records = opened.records
-        if records is not None:
-            known = definitions(self._options.release, self._options.given)
-            source = Held(sorted(records.spans, key=lambda span: span[0]))
-            reader = SimpleNamespace(source=source, definitions=known, precision=records.precision, health=Health())
-            rows[RECORDS.name] = records_of(opened.draft.key, records.exchange, reader, then)
-        return rows
 
     def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
         """The rows of a table, those of items that were open in their places."""
@@ -192,6 +186,20 @@ class Closer:
             index = 0 if held is None else bisect_right(held[0], positions[item])
             found.append(None if held is None or not index else int(held[1][index - 1]))
         return _set(column, rows, "broker_id", pa.array(found, pa.int32()))
+
+
+def rows_of(opened: Open, position: Position, facts: Facts, options: Options) -> dict[str, list[Row]]:
+    """The rows of an exchange that was open, with what was known at its position."""
+    then = Then(facts, position)
+    rows = opened.draft.close(then.topic, None)
+    records = opened.records
+    if records is not None:
+        source = Held(sorted(records.spans, key=lambda span: span[0]))
+        reader = SimpleNamespace(
+            source=source, definitions=options.definitions, precision=records.precision, health=Health()
+        )
+        rows[RECORDS.name] = records_of(opened.draft.key, records.exchange, reader, then)
+    return rows
 
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")

@@ -30,8 +30,9 @@ from captures.tables.records import record_rows
 from captures.tables.rows import Draft, Drafter, Row, nodes
 from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
 from captures.tcp.direction import Direction
-from captures.tcp.packets import Packets
+from captures.tcp.packets import Ints, Packets
 from captures.tcp.reassembly import Share
+from decoders.conversation.stream import Source
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.filters import Expression, Matcher
 from decoders.filters.matcher import learns
@@ -92,6 +93,8 @@ PRESUMED: Final = "presumed"
 """It is nothing unless the capture ends here."""
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """What each kind of item counts as."""
+NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
+"""Kinds of items that are exchanges."""
 SORTED: Final = ("range", "started", "born", "rank")
 """How items are sorted before they are numbered."""
 
@@ -152,6 +155,10 @@ class Held(FileSource):
             i = bisect_right(self._starts, at)
             self._starts.insert(i, at)
             self._payloads.insert(i, payload)
+
+    def same(self, other: Held) -> None:
+        """Have the bytes of another, those that it will take in, too."""
+        self._starts, self._payloads = other._starts, other._payloads
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
         """The bytes of some spans, each segment's from the first to the last of them, in order."""
@@ -258,9 +265,17 @@ class FlowReader(Reader):
 class Flow:
     """One flow on its way to items; `numbers` are those of items that were numbered in batches before."""
 
-    def __init__(self, options: Options, order: Order, epochs: Mapping[int, int] = MappingProxyType({})) -> None:
-        """`epochs` are of connections before (captures.tables.keys.Flows)."""
-        self.source = Held()
+    def __init__(
+        self,
+        number: int,
+        options: Options,
+        order: Order,
+        epochs: Mapping[int, int] = MappingProxyType({}),
+        source: Held | None = None,
+    ) -> None:
+        """The flow of this flow_id; `epochs` are of connections before (captures.tables.keys.Flows)."""
+        self.number = number
+        self.source = Held() if source is None else source
         self.numbers: Mapping[Place, int] = {}
         self._order = order
         self._options = options
@@ -281,7 +296,11 @@ class Flow:
 
     def take(self, batch: Any) -> Iterator[Any]:
         """Items of some segments of the flow, behind those before."""
-        for began, done in self._reader.of(self._share(batch)):
+        yield from self.of(share(batch, self.source, self._order))
+
+    def of(self, some: Share) -> Iterator[Any]:
+        """The same of segments whose bytes the source has."""
+        for began, done in self._reader.of(some):
             yield from self._items(began, done)
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
@@ -328,30 +347,6 @@ class Flow:
         for row in rows.values():
             yield self._item("silent", None, None, 0, {FLOWS.name: [row]})
 
-    def _share(self, batch: Any) -> Share:
-        numbers = {
-            name: batch.column(name).to_numpy()
-            for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
-        }
-        payload = batch.column("payload")
-        _, offsets, data = payload.buffers()
-        ends = np.frombuffer(offsets, np.int32)[payload.offset : payload.offset + len(payload) + 1].astype(np.int64)
-        stored = ends[1:] - ends[:-1]
-        held = memoryview(data) if data is not None else memoryview(b"")
-        at = numbers["address"]
-        for i in np.flatnonzero(stored).tolist():
-            self.source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
-        comments = batch.column("comment")
-        said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
-        clocks = self._order.clocks
-        before = clocks[1][np.searchsorted(clocks[0], at, "right") - 1]
-        packets = Packets(
-            batch.column("direction").to_pylist(), numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
-            at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
-        )  # fmt: skip
-        which = batch.column("position").to_numpy()
-        return Share(packets, which, numbers["reached"], np.maximum(numbers["clock_ns"], before), 0, 0)
-
     def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
         for at, exchange in began:
             self._rank += 1
@@ -369,10 +364,11 @@ class Flow:
             if isinstance(item, StreamProblem):
                 yield self._item("problem", None, at, born, {"anomalies": [self._drafter.anomaly(item)]})
             else:
-                yield self._exchange(item, at, born)
+                made = self._exchange(item, at, born, *self._started.pop(item))
+                if made is not None:
+                    yield made
 
-    def _exchange(self, item: Exchange, at: int, born: int) -> Any:
-        started, rank = self._started.pop(item)
+    def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         draft, bodies = self._drafter.draft(item)
         heard = Listening()
         learned: list[tuple[str, str, str]] = heard.told
@@ -381,21 +377,17 @@ class Flow:
             learned += ((NODE, f"{port} {host}", str(node)) for (host, port), node in nodes(item, bodies))
         wants_records = RECORDS.name in self._options.tables
         if draft.open:
-            records = self._open_records(item) if wants_records else None
+            records = open_records(item, self.source, self._reader.precision) if wants_records else None
             return self._item("exchange", started, at, born, {}, learned, pickle.dumps(Open(draft, records)), rank)
-        rows = draft.close(_unknown, None)
+        rows = draft.close(unknown, None)
         if wants_records:
             rows[RECORDS.name] = records_of(draft.key, item, self._reader, heard)
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
-    def _open_records(self, item: Exchange) -> OpenRecords:
-        spans = [
-            (at, bytes(self.source.read(at, at + length)))
-            for frame in (item.request, item.response)
-            if frame is not None
-            for at, length in frame.spans
-        ]
-        return OpenRecords(item, spans, self._reader.precision)
+    def note(self, kind: str, span: int, state: bytes | None) -> tuple[Any, ...]:
+        """An item that is no row of any table."""
+        held = {"kind": kind, "range": span, "nth": 0, "rank": 0, "standing": FINAL, "flow_id": self.number}
+        return tuple((held | {"state": state}).get(name) for name in ITEMS.names)
 
     def _item(
         self,
@@ -419,12 +411,49 @@ class Flow:
         made = [(rows or {}).get(name) if name in wanted else None for name in MADE]
         span = (done if started is None else started) or 0
         return (
-            kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_, None, None,
-            *made,
+            kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
+            self.number, None, *made,
         )  # fmt: skip
 
 
-def _unknown(_: bytes) -> None:
+def share(batch: Any, source: Held, order: Order) -> Share:
+    """Some segments of a flow (captures.spark.reading.SEGMENTS), whose bytes go to `source`."""
+    numbers = {
+        name: batch.column(name).to_numpy()
+        for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
+    }
+    payload = batch.column("payload")
+    _, offsets, data = payload.buffers()
+    ends = np.frombuffer(offsets, np.int32)[payload.offset : payload.offset + len(payload) + 1].astype(np.int64)
+    stored = ends[1:] - ends[:-1]
+    held = memoryview(data) if data is not None else memoryview(b"")
+    at = numbers["address"]
+    for i in np.flatnonzero(stored).tolist():
+        source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
+    comments = batch.column("comment")
+    said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
+    packets = Packets(
+        batch.column("direction").to_pylist(), numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
+        at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
+    )  # fmt: skip
+    return shared(packets, batch.column("position").to_numpy(), numbers["reached"], numbers["clock_ns"], order)
+
+
+def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: Order) -> Share:
+    """Segments of a flow, with what the whole reading says of each; `clock` is what their split says."""
+    starts, clocks = order.clocks
+    before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
+    return Share(packets, position, reached, np.maximum(clock, before), 0, 0)
+
+
+def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
+    """What the records of an exchange are read from later."""
+    frames = (frame for frame in (item.request, item.response) if frame is not None)
+    spans = [(at, bytes(source.read(at, at + length))) for frame in frames for at, length in frame.spans]
+    return OpenRecords(item, spans, precision)
+
+
+def unknown(_: bytes) -> None:
     return None
 
 
@@ -484,7 +513,7 @@ def _items(
             if flow is None and restore is not None and batch.column("position")[start].as_py() == STATE:
                 flow = restore(batch.column("payload")[start].as_py())
                 first += 1
-            flow = flow or Flow(options, order)
+            flow = flow or Flow(here, options, order)
             if first < until:
                 yield from flow.take(batch.slice(first, until - first))
     if flow is not None:

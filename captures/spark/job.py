@@ -1,7 +1,7 @@
 """The three stages on Spark.
 
-Segments are computed once and kept (Spark's storage, which computes again what an executor lost), because their
-summaries are asked first; so are items, because of what they tell each other.
+What splits are read as is computed once and kept (Spark's storage, which computes again what an executor lost), because
+their summaries are asked first; so are items, because of what they tell each other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -18,15 +19,21 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.ports import Ports
+from captures.spark import claims, upholding
+from captures.spark.claims import CLAIMED, PARCEL, TOLD
 from captures.spark.closing import CLOSED, Closer, Facts, Numbers, Told
-from captures.spark.flows import ITEMS, MADE, SORTED, Options, items
+from captures.spark.flows import ITEMS, MADE, NUMBERED, SORTED, Options
+from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
+from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
-from captures.spark.planning import SPLIT_SIZE, Plan, of_groups, plan
-from captures.spark.reading import SEGMENTS, read
+from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
+from captures.spark.upholding import Verdicts, Whole
 from captures.tables import arrow
 from captures.tables.schema import CAPTURES, FLOWS, TABLES, USUAL
+from captures.tcp.packets import Ints
 
 Stage = Callable[[Iterable[Any]], Iterator[Any]]
+StageOf = Callable[[Plan], Stage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +86,72 @@ def make(
     ports: Ports | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
-    given, order, whole = segments(spark, plan(paths, size), size, ports)
+    planned, given, order, whole = segments(spark, plan(paths, size), size, CLAIMED, _claims(options, ports))
     parts = parallelism(spark, len(order.summaries))
-    drafted = kept(
-        given.where("summary is null")
-        .repartition(parts, "flow_id")
-        .sortWithinPartitions("flow_id", "position")
-        .mapInArrow(_items(options, order), from_arrow_schema(ITEMS))
-    )
-    counts = [
-        (row["kind"], row["range"], row["count"]) for row in drafted.groupBy("kind", "range").count().toLocalIterator()
-    ]
+    drafted = kept(_judged(given, parts, options, order))
+    unproven = frozenset(row["flow_id"] for row in drafted.where(f.col("kind") == UNPROVEN).select("flow_id").collect())
+    if unproven:
+        again = _judged(_read(spark, planned, CLAIMED, _claims(options, ports, unproven)), parts, options, order)
+        drafted = kept(drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again))
+    verdicts = verdicts_of(row.asDict() for row in drafted.where(f.col("kind") == VERDICT).select(VERDICTS).collect())
+    items = drafted.where("state is null")
+    began = items.where(f.col("kind").isin(NUMBERED)).select("started").toArrow()
+    others = np.sort(began.column("started").to_numpy())
+    portions = given.where("portion is not null")
+    among = Among.of(others, _counts(portions, verdicts, others))
+    facts = Facts(told(items))
+    counts = items.groupBy("kind", "range").count().toLocalIterator()
+    numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in counts])
     made = kept(
-        drafted.repartition(parts, "range")
+        items.repartition(parts, "range")
         .sortWithinPartitions(*SORTED)
-        .mapInArrow(closed(options, Facts(told(drafted)), Numbers.of(counts)), from_arrow_schema(CLOSED))
+        .mapInArrow(closed(options, facts, numbers, among), from_arrow_schema(CLOSED))
     )
     frames = {name: made.select(f.inline(name)) for name in MADE if name in options.tables}
+    claimed = Whole(options, order, facts, among)
+    for name in frames.keys() & set(TOLD):
+        frames[name] = frames[name].union(_upheld(name, portions, verdicts, claimed))
     if CAPTURES.name in options.tables:
         batch = arrow.batch(CAPTURES, list(order.captures()))
         frames[CAPTURES.name] = spark.createDataFrame(pa.Table.from_batches([batch]))
     return Tables({name: frames[name] for name in TABLES if name in frames}, order, whole, (given, drafted, made))
+
+
+def _judged(given: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
+    """The items and verdicts of stage 2."""
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from judged(batches, options, order)
+
+    return (
+        given.where("flow_id is not null")
+        .select(PARCEL)
+        .repartition(parts, "flow_id")
+        .sortWithinPartitions("flow_id", "position")
+        .mapInArrow(stage, from_arrow_schema(ITEMS))
+    )
+
+
+def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
+    """How the upheld claims lie among other exchanges."""
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        counted = list(upholding.counts(batches, verdicts, others))
+        yield pa.RecordBatch.from_pylist([dict(zip(COUNTED.names, one, strict=True)) for one in counted], COUNTED)
+
+    frame = portions.select("portion", "claims").mapInArrow(stage, from_arrow_schema(COUNTED))
+    for row in frame.toLocalIterator():
+        yield row["portion"], row["count"], row["first"], bytes(row["here"])
+
+
+def _upheld(name: str, portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> DataFrame:
+    """The rows of a table that upheld claims have."""
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from upholding.batches(name, batches, verdicts, whole)
+
+    frame = portions.select("portion", "claims", "drafts", name)
+    return frame.mapInArrow(stage, from_arrow_schema(arrow.schema(TABLES[name])))
 
 
 def lost(made: Tables) -> int:
@@ -120,23 +172,28 @@ def shuffled(spark: SparkSession) -> int:
 
 
 def segments(
-    spark: SparkSession, planned: Plan, size: int, ports: Ports | None
-) -> tuple[DataFrame, Order, list[tuple[str, str]]]:
-    """The segments of a plan, which is mended where its splits say that it must be; what one task reads, and why."""
+    spark: SparkSession, planned: Plan, size: int, schema: Any, stage: StageOf
+) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
+    """What the splits of a plan are read as: batches of a schema that has summaries.
+
+    With it the plan, which is mended where its splits say that it must be, and what one task reads, and why.
+    """
     whole: list[tuple[str, str]] = []
     while True:
-        count = len(planned.splits)
-        read = kept(
-            spark.range(0, count, 1, count).mapInArrow(_read(planned.splits, ports), from_arrow_schema(SEGMENTS))
-        )
+        read = kept(_read(spark, planned, schema, stage))
         summaries = read.where("summary is not null").select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
         if mended is None:
-            return read, order, whole
+            return planned, read, order, whole
         read.unpersist()
         whole += order.whole(mended[0])
         planned = of_groups(mended[0], size, mended[1], planned.before)
+
+
+def _read(spark: SparkSession, planned: Plan, schema: Any, stage: StageOf) -> DataFrame:
+    count = len(planned.splits)
+    return spark.range(0, count, 1, count).mapInArrow(stage(planned), from_arrow_schema(schema))
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
@@ -149,25 +206,31 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
 
 
-def _read(splits: Sequence[Any], ports: Ports | None) -> Stage:
+def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
+    """The stage that reads the splits whose numbers it is given."""
+    splits = planned.splits
+
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from read(splits[number], ports)
+                yield from read(splits[number])
 
     return stage
 
 
-def _items(options: Options, order: Order) -> Stage:
+def _claims(options: Options, ports: Ports | None, whole: frozenset[int] | None = None) -> StageOf:
+    """Stage 1 (captures.spark.claims.read)."""
+
+    def stage_of(planned: Plan) -> Stage:
+        capture = planned.capture
+        return of_splits(planned, lambda split: claims.read(split, options, capture, ports, whole))
+
+    return stage_of
+
+
+def closed(options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> Stage:
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from items(batches, options, order)
-
-    return stage
-
-
-def closed(options: Options, facts: Facts, numbers: Numbers) -> Stage:
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from Closer(options, facts, numbers).close(batches)
+        yield from Closer(options, facts, numbers, among).close(batches)
 
     return stage
 

@@ -2,38 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.ports import Ports
-from captures.spark import reading
+from captures.spark import claims, reading, upholding
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried, state_rows
 from captures.spark.closing import CLOSED, Closer, Facts, Numbers, told
-from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options, items
-from captures.spark.order import Order
-from captures.spark.planning import SPLIT_SIZE, Plan, of_groups, plan
+from captures.spark.flows import FINAL, ITEMS, MADE, NUMBERED, SORTED, Options
+from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
+from captures.spark.numbering import Among
+from captures.spark.order import Order, Summary
+from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
 from captures.tables import arrow
 from captures.tables.schema import CAPTURES, TABLES
+
+Read = Callable[[Split, str], Iterator[Any]]
+"""Reads a split of a reading with this name to batches that have summaries."""
 
 
 def tables(
     paths: Sequence[Path | str], options: Options, *, size: int = SPLIT_SIZE, ports: Ports | None = None
 ) -> dict[str, Any]:
     """The tables of some captures as pyarrow tables."""
-    return finished(*ordered(plan(paths, size), size, ports), options)
+    return of_plan(plan(paths, size), options, size=size, ports=ports)
 
 
-def finished(segments: Iterable[Any], order: Order, options: Options) -> dict[str, Any]:
-    """The tables of all segments of a reading as pyarrow tables."""
-    made = shuffled(items(shuffled(segments, reading.SEGMENTS, ("flow_id", "position")), options, order), ITEMS, SORTED)
-    closed = _closed(made, options, Carry())
-    return _tables(closed, options) | _captures(order, options)
+def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: Ports | None = None) -> dict[str, Any]:
+    """The tables of what is planned, which is mended where its splits say that it must be."""
+
+    def read(split: Split, capture: str) -> Iterator[Any]:
+        return claims.read(split, options, capture, ports)
+
+    batches, planned, order = ordered(planned, size, read)
+    table = pa.Table.from_batches(batches, claims.CLAIMED)
+    items = _judged(table, options, order)
+    unproven = frozenset(items.filter(pc.equal(items.column("kind"), UNPROVEN)).column("flow_id").to_pylist())
+    if unproven:
+        sent = (
+            claims.read(split, options, planned.capture, ports, whole=unproven) for split in planned.splits
+        )  # fmt: skip
+        again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
+        known = pc.is_in(items.column("flow_id"), pa.array(unproven))
+        items = pa.concat_tables([items.filter(pc.invert(known)), _judged(again, options, order)])
+    verdicts = verdicts_of(items.filter(pc.equal(items.column("kind"), VERDICT)).select(VERDICTS).to_pylist())
+    items = items.filter(pc.is_null(items.column("state")))
+    counted = items.filter(pc.is_in(items.column("kind"), pa.array(NUMBERED)))
+    others = np.sort(counted.column("started").to_numpy())
+    portions = table.filter(pc.is_valid(table.column("portion"))).to_batches()
+    among = Among.of(others, upholding.counts(portions, verdicts, others))
+    made = shuffled(items.to_batches(), ITEMS, SORTED)
+    facts, closed = _closed(made, options, Carry(), among)
+    whole = upholding.Whole(options, order, facts, among)
+    found = _tables(closed, options)
+    for name in found.keys() & set(claims.TOLD):
+        upheld = upholding.batches(name, portions, verdicts, whole)
+        found[name] = pa.concat_tables([found[name], pa.Table.from_batches(upheld, found[name].schema)])
+    return found | _captures(order, options)
+
+
+def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Order]:
+    """What a plan's splits are read as, the plan that was mended where they said that it must be, and their order."""
+    while True:
+        batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
+        told = (text for batch in batches for text in batch.column("summary").drop_null().to_pylist())
+        order = Order.of(planned, [Summary.of(text) for text in told])
+        mended = order.mended(planned)
+        if mended is None:
+            return batches, planned, order
+        planned = of_groups(mended[0], size, mended[1], planned.before)
+
+
+def _judged(table: Any, options: Options, order: Order) -> Any:
+    parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claims.PARCEL).to_batches()
+    made = judged(shuffled(parcels, claims.PARCELS, ("flow_id", "position")), options, order)
+    return pa.Table.from_batches(made, ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +109,7 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
         if state is not None
     }
     rows = shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
-    closed = _closed(rows, options, carry)
+    _, closed = _closed(rows, options, carry)
     final = pc.equal(closed.column("standing"), FINAL)
     told_for_good = (one for each in rows for one in told(each.filter(pc.equal(each.column("standing"), FINAL))))
     return Batch(
@@ -69,8 +120,8 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
     )
 
 
-def _closed(made: Sequence[Any], options: Options, carry: Carry) -> Any:
-    """Items with all their rows."""
+def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
+    """What items tell, and they with all their rows."""
     facts = Facts([*carry.told, *(one for batch in made for one in told(batch))])
     columns = ("kind", "range", "number")
     counts = (
@@ -79,7 +130,8 @@ def _closed(made: Sequence[Any], options: Options, carry: Carry) -> Any:
         for kind, span, number in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
         if number is None
     )
-    return pa.Table.from_batches(Closer(options, facts, Numbers.of(counts, carry.counts)).close(made), CLOSED)
+    closer = Closer(options, facts, Numbers.of(counts, carry.counts), among)
+    return facts, pa.Table.from_batches(closer.close(made), CLOSED)
 
 
 def _tables(closed: Any, options: Options) -> dict[str, Any]:
@@ -90,17 +142,6 @@ def _captures(order: Order, options: Options) -> dict[str, Any]:
     if CAPTURES.name not in options.tables:
         return {}
     return {CAPTURES.name: pa.Table.from_batches([arrow.batch(CAPTURES, list(order.captures()))])}
-
-
-def ordered(planned: Plan, size: int, ports: Ports | None = None) -> tuple[list[Any], Order]:
-    """The segments of a plan, which is mended where its splits say that it must be."""
-    while True:
-        segments = [batch for split in planned.splits for batch in reading.read(split, ports)]
-        order = Order.of(planned, [one for batch in segments for one in reading.summaries(batch)])
-        mended = order.mended(planned)
-        if mended is None:
-            return segments, order
-        planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
 def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any]:

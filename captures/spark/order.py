@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from captures.errors import CaptureError
 from captures.joining import Span, overlapping
@@ -165,6 +167,14 @@ class Order:
         """The file that holds an address, and the offset there."""
         one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
         return one.name, address - one.base
+
+    def places(self, addresses: Ints) -> tuple[Any, Any]:
+        """The files that hold some addresses, as a pyarrow.Array, and the offsets there; null for a negative one."""
+        files = np.maximum(np.searchsorted(self._bases, addresses, "right") - 1, 0)
+        none = addresses < 0
+        names = pa.array([one.name for one in self.files], pa.string())
+        offsets = addresses - np.array(self._bases, np.int64)[files]
+        return names.take(pa.array(files, mask=none)), pa.array(offsets, pa.int64(), mask=none)
 
     @cached_property
     def _bases(self) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +62,7 @@ def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
     Never raises on what is in the files; raises CaptureError where one cannot be opened.
     """
     if split.walker is not None:
-        yield from _cut(split, split.walker, wanted)
+        yield from _cut(split, copy(split.walker), wanted)
         return
     paths = [Path(path) for path in split.paths]
     source = open_capture(paths if len(paths) > 1 else paths[0])

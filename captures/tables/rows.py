@@ -364,7 +364,7 @@ class Drafter:
             *of.flow.broker,
             None,
             exchange.client_id,
-            self._software.get(exchange.connection.number),
+            self.software(exchange.connection),
             exchange.protocol,
             exchange.api_key,
             self._api(exchange),
@@ -385,14 +385,18 @@ class Drafter:
             None,
             status(exchange, bodies),
             exchange.reason,
-            flags(exchange, bodies.problems, found=self._was_found(exchange)),
+            flags(exchange, bodies.problems, found=self.was_found(exchange)),
             [problem.code.value for problem in bodies.problems],
             bodies.problems[0].message if bodies.problems else None,
             *self._place(request),
             *self._place(response),
         )
 
-    def _was_found(self, exchange: Exchange) -> bool:
+    def software(self, connection: Connection) -> str | None:
+        """The client's name and version, where the connection has told them."""
+        return self._software.get(connection.number)
+
+    def was_found(self, exchange: Exchange) -> bool:
         """Whether one of its frames was found by a search."""
         if not self._resumed:
             return False

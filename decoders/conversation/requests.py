@@ -30,7 +30,7 @@ from decoders.schema.lookup import Definitions
 
 _REQUEST = Struct(">ihhih")
 _SHORT_REQUEST = Struct(">ihhi")
-_HEAD = 96
+HEAD = 96
 """Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
 _MOST_CLIENT_IDS = 1024
 
@@ -219,7 +219,7 @@ class Requests(Framer):
             room = ends[k] - position
             if plain and room >= 14 and current is None and not self.sasl:
                 at = ats[k] + position - ends[k - 1]
-                head = read(at, at + _HEAD)
+                head = read(at, at + HEAD)
                 if len(head) >= 14:
                     size, key, version, correlation_id, length = unpack(head)
                     if 14 <= size <= limit and key in versions and (key != CONTROLLED_SHUTDOWN or version):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from captures.spark import local
+from captures.spark import local, reading
 from captures.spark.carry import Carry
 from captures.spark.flows import Options
 from captures.spark.planning import plan
@@ -46,7 +46,7 @@ def streamed(
     carry, states = Carry(), dict[int, bytes]()
     found: list[Rows] = []
     for paths in batches:
-        segments, order = local.ordered(plan(paths, size, carry.groups), size)
+        segments, _, order = local.ordered(plan(paths, size, carry.groups), size, lambda split, _: reading.read(split))
         made = local.batch(segments, order, options, carry, states)
         if kept is not None:
             kept.append(made)

@@ -284,9 +284,7 @@ def test_splits_at_any_records(at: list[int]) -> None:
         if one.walker is not None
     )
     planned = Plan(whole.capture, whole.groups, splits)
-    segments, order = local.ordered(planned, 1 << 40)
-    assert len(order.summaries) == len(splits)
-    tables = local.finished(segments, order, Options(tuple(TABLES)))
+    tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 40)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, _kafka_0_8())
 
 
@@ -314,7 +312,5 @@ def test_a_wrong_edge_is_found(shift: int) -> None:
     assert mended[0] == [(str(LIBRDKAFKA),)]
     assert set(mended[1]) == {0}
     assert order.whole(mended[0]) == [(str(LIBRDKAFKA), found[3].trouble)]
-    segments, order = local.ordered(planned, 1 << 14)
-    assert [one.trouble for one in order.summaries] == [None]
-    tables = local.finished(segments, order, Options(tuple(TABLES)))
+    tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 14)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported([LIBRDKAFKA]))

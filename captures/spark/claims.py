@@ -1,0 +1,377 @@
+"""Stage 1 behind the reading: the segments of a split to parcels of flows, and to claims, exchanges that it is sure of.
+
+A split reads each flow as if the capture began there. What it decodes of plain exchanges stays with it, as rows that
+lack only what the whole reading tells (captures.spark.upholding); to stage 2 go the flow's segments without the bytes
+that nobody but the decoder has looked at. Stage 2 (captures.spark.judging) reads the flow from its true beginning and
+upholds the claims that it finds there again, byte for byte; so a claim that is wrong costs time and no row.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from captures.ports import Ports
+from captures.spark import reading
+from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, share, unknown
+from captures.spark.order import Order, Summary
+from captures.spark.packing import Parcel
+from captures.spark.planning import WIDE, Split
+from captures.tables import arrow
+from captures.tables.flows import FlowCounter
+from captures.tables.rows import Drafter, Row
+from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
+from captures.tcp.packets import Ints
+from decoders.conversation.requests import HEAD
+from decoders.exchange import Exchange, Frame, Status
+from decoders.knowledge import TEACHING, Knowledge
+
+PORTION: Final = 64 << 20
+"""Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
+SEGMENTS_OF_PORTION: Final = 1 << 20
+PORTIONS: Final = 1 << 24
+"""Portions that a split may have."""
+UNCLAIMED: Final = TEACHING | {17, 18, 36}
+"""API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
+
+TOLD: Final = tuple(table.name for table in (EXCHANGES, EXCHANGE_TOPICS, RECORD_BATCHES, RECORDS, GROUP_EVENTS))
+"""The tables that claims have rows of."""
+
+CLAIMED: Final = pa.schema([
+    ("flow_id", pa.int64()),
+    ("position", pa.int64()),
+    ("data", pa.binary()),
+    ("portion", pa.int64()),
+    ("claims", pa.binary()),
+    ("drafts", pa.binary()),
+    *((name, pa.binary()) for name in TOLD),
+    ("summary", pa.string()),
+])  # fmt: skip
+"""A row is one of three.
+
+With `flow_id`: `data` is a packed Parcel whose first segment has this `position`. With `portion`: `claims` is a pickled
+Claims, `drafts` a pickled list of (claim, Open) whose rows cannot be made yet, and each table's column its rows as an
+Arrow stream, in which `CLAIM` says whose they are. With `summary`: as in captures.spark.reading.SEGMENTS.
+"""
+PARCEL: Final = ["flow_id", "position", "data"]
+PARCELS: Final = pa.schema([CLAIMED.field(name) for name in PARCEL])
+"""What stage 2 takes."""
+CLAIM: Final = "_claim"
+"""The column that says which claim of the portion a row belongs to."""
+
+
+@dataclass(slots=True)
+class Claims:
+    """The claims of a portion, flow by flow, in the order in which they were complete.
+
+    `flows` are (flow_id, number of claims). Of each claim `started` and `done` are as in captures.spark.flows.ITEMS,
+    `place` is the stream offset of its request as counted here, `asked` and `answered` are the addresses of its frames
+    (-1 for none).
+    """
+
+    flows: list[tuple[int, int]]
+    started: Ints
+    done: Ints
+    place: Ints
+    asked: Ints
+    answered: Ints
+
+
+class Looked(Held):
+    """Bytes that notes which of them were looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: list[tuple[int, int]] = []
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        self.at.append((start, end))
+        return super().read(start, end)
+
+    def unnoted(self) -> Held:
+        """The same bytes for those whose looking does not count."""
+        other = Held()
+        other.same(self)
+        return other
+
+
+@dataclass(slots=True)
+class _Made:
+    """What a portion claims so far."""
+
+    flows: list[tuple[int, int]] = field(default_factory=list)
+    numbers: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    drafts: list[tuple[int, Open]] = field(default_factory=list)
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    whose: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TOLD})
+
+    def add(self, number: int, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Take in the rows of a claim."""
+        for name in TOLD:
+            some = rows.get(name, ())
+            self.rows[name] += some
+            self.whose[name] += [number] * len(some)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a flow claims: as in Parcel, and where all frames of it lie."""
+
+    asked: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+
+def read(
+    split: Split,
+    options: Options,
+    capture: str,
+    wanted: Ports | None = None,
+    whole: frozenset[int] | None = None,
+) -> Iterator[Any]:
+    """What a split says of the flows with ports that are wanted: batches of CLAIMED.
+
+    `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
+    where a file cannot be opened.
+    """
+    segments = reading.read(split, wanted)
+    if whole is not None:
+        only = pa.array(whole, pa.int64())
+        segments = (batch.filter(pa.compute.is_in(batch.column("flow_id"), only)) for batch in segments)
+    yield from _claimed((batch for batch in segments if len(batch)), split.number, options, capture, whole is None)
+
+
+def _claimed(batches: Iterable[Any], split: int, options: Options, capture: str, claim: bool) -> Iterator[Any]:
+    claimer = _Claimer(options, capture, claim=claim and options.filter is None)
+    held: list[Any] = []
+    size = count = 0
+    portion = split * PORTIONS
+    for batch in batches:
+        summary = batch.column("summary")
+        if summary.null_count < len(batch):
+            yield _batch({"summary": summary.to_pylist()})
+            continue
+        held.append(batch)
+        size += batch.column("payload").nbytes
+        count += len(batch)
+        if size >= PORTION or count >= SEGMENTS_OF_PORTION:
+            yield from claimer.portion(portion, held)
+            held, size, count = [], 0, 0
+            portion += 1
+    if held:
+        yield from claimer.portion(portion, held)
+
+
+def plain(item: Exchange) -> bool:
+    """Whether nothing is odd about an exchange, so that two readings that see the same frames see the same in it."""
+    frames = [frame for frame in (item.request, item.response) if frame is not None]
+    return (
+        item.request is not None
+        and (item.status is Status.OK or item.status is Status.NO_REPLY_EXPECTED)
+        and item.api_key not in UNCLAIMED
+        and item.protocol is None
+        and not item.problems
+        and not item.token
+        and item.session is None
+        and all(_plain(frame) for frame in frames)
+    )
+
+
+def _plain(frame: Frame) -> bool:
+    spans = frame.spans
+    return (
+        not frame.missing
+        and not frame.comments
+        and len(spans) > 0
+        and frame.at == spans[-1][0] + spans[-1][1] - 1
+        and (len(spans) == 1 or all(one[0] < other[0] for one, other in pairwise(spans)))
+    )
+
+
+def check(item: Exchange, started: int, done: int) -> int:
+    """What a plain exchange's rows are made of, as 32 bits."""
+    words = f"{item.client_id}\0{item.status}\0{item.reason}\0{item.connection.client}\0{item.connection.broker}"
+    told = (
+        started, done, zlib.crc32(words.encode("utf-8", "replace")), -1 if item.api_key is None else item.api_key,
+        -1 if item.api_version is None else item.api_version,
+        -1 if item.correlation_id is None else item.correlation_id,
+        *_told(item.request), *_told(item.response),
+    )  # fmt: skip
+    return hash(told) & 0xFFFFFFFF
+
+
+def _told(frame: Frame | None) -> tuple[Any, ...]:
+    return () if frame is None else (frame.size, frame.first_time, frame.time, tuple(frame.spans))
+
+
+class _Claimer:
+    def __init__(self, options: Options, capture: str, *, claim: bool) -> None:
+        self._options = options
+        self._capture = capture
+        self._claim = claim
+
+    def portion(self, number: int, batches: Sequence[Any]) -> Iterator[Any]:
+        """The rows of a portion: its flows, and then its claims."""
+        table = pa.Table.from_batches(batches)
+        order = pa.compute.sort_indices(table, [("flow_id", "ascending"), ("position", "ascending")])
+        whole = table.take(order).combine_chunks().to_batches()
+        made = _Made()
+        for batch in whole:
+            flows = batch.column("flow_id").to_numpy()
+            borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
+            sent = []
+            for start, end in pairwise(borders):
+                parcel = self._parcel(number, int(flows[start]), batch.slice(start, end - start), made)
+                sent.append((int(flows[start]), int(parcel.position[0]), parcel.pack()))
+            yield _batch(dict(zip(("flow_id", "position", "data"), zip(*sent, strict=True), strict=True)))
+        if made.numbers:
+            yield _portion(number, made)
+
+    def _parcel(self, portion: int, flow: int, batch: Any, made: _Made) -> Parcel:
+        source = Looked()
+        last = int(batch.column("reached")[-1].as_py())
+        clock = int(batch.column("clock_ns")[-1].as_py())
+        base = last // WIDE * WIDE
+        order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
+        some = share(batch, source, order)
+        found = self._claims(flow, some, source, order, made) if self._claim else _Found()
+        packets = some.packets
+        pieces = _kept(packets.at, packets.stored, found.spans, source.at) if found.spans else _all(packets)
+        held = source.unnoted()
+        return Parcel(
+            portion, packets, some.which, some.reached, some.clock,
+            pieces[0], [held.read(start, end) for start, end in zip(*(one.tolist() for one in pieces), strict=True)],
+            np.array(found.asked, np.int64), np.array(found.places, np.int64), found.checks,
+        )  # fmt: skip
+
+    def _claims(self, flow: int, some: Any, source: Looked, order: Order, made: _Made) -> _Found:
+        reader = FlowReader(source, self._options, order, FlowCounter(self._capture, ()))
+        held = source.unnoted()
+        drafter = Drafter(self._capture, held, reader.definitions, _at, self._options.tables)
+        wants_records = RECORDS.name in self._options.tables
+        found = _Found()
+        begun: dict[Exchange, int] = {}
+        for began, done in reader.of(some):
+            begun.update((exchange, at) for at, exchange in began)
+            for at, item in done:
+                if not isinstance(item, Exchange):
+                    continue
+                started = begun.pop(item, None)
+                frames = [frame for frame in (item.request, item.response) if frame is not None]
+                if started is None or not plain(item) or not _natural(started, at, frames):
+                    continue
+                draft, bodies = drafter.draft(item)
+                if bodies.problems or bodies.undecoded or bodies.cut or not frames:
+                    continue
+                number = _number(made, started, at, frames)
+                if draft.open:
+                    kept = open_records(item, held, reader.precision) if wants_records else None
+                    made.drafts.append((number, Open(draft, kept)))
+                else:
+                    rows = draft.close(unknown, None)
+                    if wants_records:
+                        rows[RECORDS.name] = records_of(draft.key, item, reader, Knowledge())
+                    made.add(number, rows)
+                found.asked.append(frames[0].spans[0][0])
+                found.places.append(frames[0].stream_offset)
+                found.checks.append(check(item, started, at))
+                for frame in frames:
+                    found.spans += frame.spans
+                    source.at += _head(frame)
+        if found.asked:
+            made.flows.append((flow, len(found.asked)))
+        return found
+
+
+def _head(frame: Frame) -> Iterator[tuple[int, int]]:
+    """Where the bytes of a frame lie that are looked at in any case."""
+    left = HEAD
+    for at, length in frame.spans:
+        yield at, at + min(length, left)
+        left -= length
+        if left <= 0:
+            break
+
+
+def _natural(started: int, done: int, frames: Sequence[Frame]) -> bool:
+    """Whether it began and ended with bytes of its own, so that nothing else of its flow did at the same."""
+    first, size = frames[0].spans[0]
+    return first <= started < first + size and done == frames[-1].at
+
+
+def _number(made: _Made, started: int, done: int, frames: Sequence[Frame]) -> int:
+    """The number of another claim among those of its portion."""
+    answered = frames[1].spans[0][0] if len(frames) > 1 else -1
+    made.numbers.append((started, done, frames[0].stream_offset, frames[0].spans[0][0], answered))
+    return len(made.numbers) - 1
+
+
+def _portion(number: int, made: _Made) -> Any:
+    claims = Claims(made.flows, *(np.array(column, np.int64) for column in zip(*made.numbers, strict=True)))
+    tables = {name: [_stream(with_claims(name, made.rows[name], made.whose[name]))] for name in TOLD if made.rows[name]}
+    return _batch({
+        "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
+        "drafts": [pickle.dumps(made.drafts, pickle.HIGHEST_PROTOCOL)] if made.drafts else [None], **tables,
+    })  # fmt: skip
+
+
+def with_claims(name: str, rows: Sequence[Row], whose: Sequence[int]) -> Any:
+    """Rows of a table with the claims that they belong to: a pyarrow.RecordBatch."""
+    return arrow.batch(TABLES[name], rows).append_column(CLAIM, pa.array(whose, pa.int32()))
+
+
+def _stream(batch: Any) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    found: bytes = out.getvalue().to_pybytes()
+    return found
+
+
+def _at(address: int) -> tuple[str, int]:
+    return "", address
+
+
+def _all(packets: Any) -> tuple[Ints, Ints]:
+    some = np.flatnonzero(packets.stored)
+    return packets.at[some], (packets.at + packets.stored)[some]
+
+
+def _kept(at: Ints, stored: Ints, claimed: Sequence[tuple[int, int]], looked: Sequence[tuple[int, int]]) -> Any:
+    """Where the bytes begin and end that lie in no claimed frame, or were looked at; none beyond a segment."""
+    frames, looks = np.array(claimed, np.int64).reshape(-1, 2), np.array(looked, np.int64).reshape(-1, 2)
+    some = np.flatnonzero(stored)
+    at, ends = at[some], (at + stored)[some]
+    borders = (at, ends, frames[:, 0], frames.sum(axis=1), looks[:, 0], looks[:, 1])
+    kinds = np.repeat(np.arange(3), [2 * len(one) for one in (at, frames, looks)])
+    where = np.concatenate(borders)
+    steps = np.concatenate([
+        np.repeat(np.array([1, -1]), [len(one), len(one)]) for one in (at, frames, looks)
+    ])  # fmt: skip
+    order = np.argsort(where, kind="stable")
+    where, kinds, steps = where[order], kinds[order], steps[order]
+    depth = [np.cumsum(np.where(kinds == kind, steps, 0)) for kind in range(3)]
+    keep = (depth[0] > 0) & ((depth[1] == 0) | (depth[2] > 0))
+    last = np.append(where[1:] != where[:-1], True)
+    where, keep = where[last], keep[last]
+    before = np.concatenate([[False], keep[:-1]])
+    cut = np.isin(where, at)
+    starts = where[keep & (~before | cut)]
+    stops = where[before & (~keep | cut)]
+    return starts, stops
+
+
+def _batch(columns: dict[str, Sequence[Any]]) -> Any:
+    count = len(next(iter(columns.values())))
+    return pa.record_batch(
+        [pa.array(columns.get(one.name, [None] * count), one.type) for one in CLAIMED], schema=CLAIMED
+    )

@@ -1,0 +1,177 @@
+"""Stage 2: the parcels of flows to items and verdicts.
+
+Each flow is read from its beginning as captures.spark.flows does it, but of most frames only the first bytes are there.
+Where an exchange is claimed by the portion that it lies in, and is what the claim says, the claim is upheld; all others
+become items here. Where bytes are asked for that were not sent, the flow is unproven: then all its bytes must be sent.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from captures.spark.claims import check, plain
+from captures.spark.flows import Flow, Held, Options, packed, shared
+from captures.spark.order import Order
+from captures.spark.packing import Parcel, unpack
+from captures.tables.rows import flags
+from decoders.exchange import Exchange
+
+VERDICT: Final = "verdict"
+"""Kind of an item whose `state` is a pickled Verdict, of the portion `range`."""
+VERDICTS: Final = ["flow_id", "range", "state"]
+"""The columns of items that tell of verdicts."""
+UNPROVEN: Final = "unproven"
+"""Kind of an item that says that the items of its flow are not to be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the whole reading says of a connection: columns of its rows, where it was born, and how far its stream
+    offsets are ahead of the portion's.
+    """
+
+    epoch: int
+    broker: tuple[str, int]
+    born: int
+    software: str | None
+    flags: tuple[str, ...]
+    ahead: int
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Which claims of a flow in a portion are upheld: `runs` are (first, count, which of the `grounds`), in order."""
+
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    grounds: list[Ground] = field(default_factory=list)
+
+    def uphold(self, claim: int, ground: Ground) -> None:
+        if not self.grounds or self.grounds[-1] != ground:
+            self.grounds.append(ground)
+        on = len(self.grounds) - 1
+        first, count, before = self.runs[-1] if self.runs else (0, 0, -1)
+        if before == on and first + count == claim:
+            self.runs[-1] = first, count + 1, on
+        else:
+            self.runs.append((claim, 1, on))
+
+
+class NotSentError(Exception):
+    """Bytes were asked for that stage 1 has kept."""
+
+
+class Sent(Held):
+    """The bytes of parcels. Raises NotSentError where bytes of a segment are asked for that were not sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at: list[int] = []
+        self._ends: list[int] = []
+
+    def take(self, parcel: Parcel) -> None:
+        packets = parcel.packets
+        for at, stored in zip(packets.at.tolist(), packets.stored.tolist(), strict=True):
+            if stored:
+                i = len(self._at) if not self._at or at > self._at[-1] else bisect_right(self._at, at)
+                self._at.insert(i, at)
+                self._ends.insert(i, at + stored)
+        for at, piece in zip(parcel.pieces_at.tolist(), parcel.pieces, strict=True):
+            self.add(at, piece)
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        found = super().read(start, end)
+        if len(found) < end - start:
+            i = bisect_right(self._at, start) - 1
+            if i >= 0 and len(found) < min(end, self._ends[i]) - start:
+                raise NotSentError
+        return found
+
+
+class Judged(Flow):
+    """A flow whose parcels' claims are judged."""
+
+    def __init__(self, number: int, options: Options, order: Order) -> None:
+        self._sent = Sent()
+        super().__init__(number, options, order, source=self._sent)
+        self._claims: dict[int, tuple[int, int, int, int]] = {}
+        """By the address of a request: the portion, which of the flow's claims there, its check, and its offset."""
+        self.verdicts: dict[int, Verdict] = {}
+
+    def parcel(self, parcel: Parcel) -> Iterator[Any]:
+        """Items of a parcel, which comes behind those before."""
+        self._sent.take(parcel)
+        claims = zip(parcel.asked.tolist(), parcel.checks, parcel.places.tolist(), strict=True)
+        for number, (asked, expected, place) in enumerate(claims):
+            self._claims[asked] = parcel.portion, number, expected, place
+        yield from self.of(shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order))
+
+    def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
+        frame = item.request
+        claim = self._claims.pop(frame.spans[0][0], None) if frame is not None and frame.spans else None
+        if claim is None or frame is None or not plain(item):
+            return super()._exchange(item, at, born, started, rank)
+        portion, number, expected, place = claim
+        if check(item, started, at) != expected:
+            return super()._exchange(item, at, born, started, rank)
+        connection = item.connection
+        flow = self._drafter.flows.of(connection)
+        ground = Ground(
+            flow.epoch, flow.broker, born, self._drafter.software(connection),
+            tuple(flags(item, (), found=self._drafter.was_found(item))), frame.stream_offset - place,
+        )  # fmt: skip
+        self.verdicts.setdefault(portion, Verdict()).uphold(number, ground)
+        return None
+
+    def end(self) -> Iterator[Any]:
+        yield from super().end()
+        for portion, verdict in self.verdicts.items():
+            yield self.note(VERDICT, portion, pickle.dumps(verdict, pickle.HIGHEST_PROTOCOL))
+
+
+def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+    """The items of flows, from their parcels (captures.spark.claims.CLAIMED): batches of captures.spark.flows.ITEMS.
+
+    The parcels of a flow are adjacent, in the order of their positions; batches may be cut anywhere.
+    """
+    return packed(_judged(batches, options, order))
+
+
+def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
+    flow: Judged | None = None
+    unproven: int | None = None
+    for batch in batches:
+        for number, data in zip(batch.column("flow_id").to_pylist(), batch.column("data"), strict=True):
+            if number is None or number == unproven:
+                continue
+            if flow is None or flow.number != number:
+                if flow is not None:
+                    yield from _proven(flow, flow.end())
+                flow = Judged(number, options, order)
+            failed = False
+            for item in _proven(flow, flow.parcel(unpack(data.as_buffer()))):
+                failed |= item[0] == UNPROVEN
+                yield item
+            if failed:
+                flow, unproven = None, number
+    if flow is not None:
+        yield from _proven(flow, flow.end())
+
+
+def _proven(flow: Judged, items: Iterator[Any]) -> Iterator[Any]:
+    """The items, up to where bytes are asked for that were not sent."""
+    try:
+        yield from items
+    except NotSentError:
+        yield flow.note(UNPROVEN, 0, None)
+
+
+def verdicts_of(items: Iterable[Mapping[str, Any]]) -> dict[int, dict[int, Verdict]]:
+    """The verdicts that items of this kind tell, by portion and flow_id."""
+    found: dict[int, dict[int, Verdict]] = {}
+    for item in items:
+        found.setdefault(item["range"], {})[item["flow_id"]] = pickle.loads(item["state"])  # noqa: S301  # our own
+    return found

@@ -1,0 +1,60 @@
+"""Numbers of exchanges that were found apart: claims, which their portions keep, and all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from captures.tcp.packets import Ints
+
+Counted = tuple[int, int, int, bytes]
+"""Of a portion: which it is, how many claims of it are upheld, the first other exchange among them, and for each other
+from there on how many of them began before it, as 64-bit numbers."""
+COUNTED: Final = pa.schema([
+    ("portion", pa.int64()), ("count", pa.int64()), ("first", pa.int64()), ("here", pa.binary()),
+])  # fmt: skip
+"""The same as columns."""
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """How claims lie among other exchanges, which began at the addresses `others`, in order.
+
+    `claimed` is how many claims began before each of them, `before` how many in the portions before each portion.
+    """
+
+    others: Ints = field(default_factory=_none)
+    claimed: Ints = field(default_factory=_none)
+    before: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, others: Ints, counts: Iterable[Counted]) -> Among:
+        before: dict[int, int] = {}
+        within, behind = np.zeros(len(others), np.int64), np.zeros(len(others) + 1, np.int64)
+        total = 0
+        for portion, count, first, data in sorted(counts):
+            here = np.frombuffer(data, np.int64)
+            before[portion] = total
+            within[first : first + len(here)] += here
+            behind[first + len(here)] += count
+            total += count
+        return cls(others, within + np.cumsum(behind)[:-1], before)
+
+    def numbers(self, portion: int, started: Ints) -> Ints:
+        """The numbers of a portion's claims, which began at these addresses, in order."""
+        own = np.arange(1, len(started) + 1) + self.before.get(portion, 0)
+        return own + np.searchsorted(self.others, started)
+
+    def claims_before(self, started: int) -> int:
+        """How many claims began before another exchange that began at this address."""
+        if not len(self.others):
+            return 0
+        return int(self.claimed[np.searchsorted(self.others, started)])

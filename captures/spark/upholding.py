@@ -1,0 +1,178 @@
+"""Stage 3 of claims: those that stage 2 upholds to rows, with what the whole reading tells of them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from captures.spark.claims import CLAIM, Claims, with_claims
+from captures.spark.closing import Facts, rows_of
+from captures.spark.flows import Options
+from captures.spark.judging import Ground, Verdict
+from captures.spark.numbering import Among, Counted
+from captures.spark.order import Order
+from captures.tables import arrow
+from captures.tables.rows import Row
+from captures.tables.schema import EXCHANGES, TABLES
+from captures.tcp.packets import Ints
+
+Verdicts = Mapping[int, Verdict]
+"""The verdicts of a portion by flow_id."""
+_LAST: Final = (1 << 62) - 1
+"""A claim comes behind what was told at the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What the whole reading tells."""
+
+    options: Options
+    order: Order
+    facts: Facts
+    among: Among
+
+
+@dataclass(frozen=True, slots=True)
+class _Upheld:
+    """The claims of a portion that are upheld, in the order in which they began.
+
+    `which` of the portion's claims they are, of which flow_id, and on which of the `grounds`.
+    """
+
+    claims: Claims
+    which: Ints
+    flow: Ints
+    ground: Ints
+    grounds: Sequence[Ground]
+
+    @property
+    def started(self) -> Ints:
+        return self.claims.started[self.which]
+
+    def each(self, values: Sequence[Any]) -> list[Any]:
+        """Of each claim the value of its ground."""
+        return [values[i] for i in self.ground.tolist()]
+
+
+def _upheld(data: bytes, verdicts: Verdicts) -> _Upheld:
+    claims: Claims = pickle.loads(data)  # noqa: S301  # of our own stage 1
+    parts: list[tuple[Ints, Ints, Ints]] = [(np.empty(0, np.int64),) * 3]
+    grounds: list[Ground] = []
+    first = 0
+    for flow, count in claims.flows:
+        verdict = verdicts.get(flow)
+        if verdict is not None:
+            for begin, length, on in verdict.runs:
+                which = np.arange(first + begin, first + begin + length)
+                parts.append((which, np.full(length, flow), np.full(length, len(grounds) + on)))
+            grounds += verdict.grounds
+        first += count
+    which, flows, ground = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(claims.started[which], kind="stable")
+    return _Upheld(claims, which[order], flows[order], ground[order], grounds)
+
+
+def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Counted:
+    """How the upheld claims of a portion lie among exchanges that began at these addresses, which are in order."""
+    started = _upheld(data, verdicts).started
+    if not len(started):
+        return portion, 0, 0, b""
+    first, last = np.searchsorted(others, started[[0, -1]]).tolist()
+    return portion, len(started), first, np.searchsorted(started, others[first:last], "right").tobytes()
+
+
+def rows(name: str, portion: int, columns: Mapping[str, bytes | None], verdicts: Verdicts, whole: Whole) -> Any:
+    """The rows of a table, a pyarrow.RecordBatch, that the upheld claims of a portion have.
+
+    `columns` are those of captures.spark.claims.CLAIMED.
+    """
+    kept = _upheld(columns["claims"] or b"", verdicts)
+    places = np.full(len(kept.claims.started), -1, np.int64)
+    places[kept.which] = np.arange(len(kept.which))
+    table = _claimed(name, columns, places, kept, whole)
+    where = places[table.column(CLAIM).to_numpy()]
+    some = np.flatnonzero(where >= 0)
+    table, where = table.take(pa.array(some)), pa.array(where[some])
+    changed = {column: values.take(where) for column, values in _changes(name, kept, portion, whole)}
+    schema = arrow.schema(TABLES[name])
+    arrays = [changed[one] if one in changed else _whole(table.column(one)) for one in schema.names]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _whole(column: Any) -> Any:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else found.chunk(0)
+
+
+def _claimed(name: str, columns: Mapping[str, bytes | None], places: Ints, kept: _Upheld, whole: Whole) -> Any:
+    """The rows as they were claimed, those of drafts among them."""
+    made: list[Row] = []
+    whose: list[int] = []
+    drafts = columns["drafts"]
+    for claim, opened in () if drafts is None else pickle.loads(drafts):  # noqa: S301  # of our own stage 1
+        place = int(places[claim])
+        if place >= 0:
+            position = int(kept.claims.done[claim]), kept.grounds[kept.ground[place]].born, _LAST
+            closed = rows_of(opened, position, whole.facts, whole.options).get(name, [])
+            made += closed
+            whose += [claim] * len(closed)
+    stream = columns[name]
+    found = pa.Table.from_batches([with_claims(name, made, whose)])
+    return found if stream is None else pa.concat_tables([pa.ipc.open_stream(stream).read_all(), found])
+
+
+def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
+    """The columns that only the whole reading tells, of each claim."""
+    claims, which, grounds = kept.claims, kept.which, kept.grounds
+    epochs = kept.each([one.epoch for one in grounds])
+    offsets = claims.place[which] + np.array(kept.each([one.ahead for one in grounds]), np.int64)
+    of_each = zip(kept.flow.tolist(), epochs, offsets.tolist(), strict=True)
+    yield "exchange_id", pa.array([f"{flow}:{epoch}:{place}" for flow, epoch, place in of_each], pa.string())
+    if name != EXCHANGES.name:
+        return
+    yield "conn_epoch", pa.array(epochs, pa.int32())
+    yield "exchange", pa.array(whole.among.numbers(portion, kept.started), pa.int64())
+    yield "client_software", pa.array(kept.each([one.software for one in grounds]), pa.string())
+    yield "flags", pa.array(kept.each([one.flags for one in grounds]), pa.list_(pa.string()))
+    yield "broker_id", _nodes(kept, whole.facts)
+    for side, address in (("req", claims.asked[which]), ("rsp", claims.answered[which])):
+        files, places = whole.order.places(address)
+        yield f"{side}_file", files
+        yield f"{side}_off", places
+
+
+def _nodes(kept: _Upheld, facts: Facts) -> Any:
+    """The node ids of the brokers, as far as they were known."""
+    done = kept.claims.done[kept.which]
+    found: list[int | None] = [None] * len(done)
+    for number, ground in enumerate(kept.grounds):
+        held = facts.nodes.get(ground.broker)
+        if held is None:
+            continue
+        mine = np.flatnonzero(kept.ground == number)
+        known = np.searchsorted([position[0] for position in held[0]], done[mine], "right")
+        for i, index in zip(mine.tolist(), known.tolist(), strict=True):
+            found[i] = int(held[1][index - 1]) if index else None
+    return pa.array(found, pa.int32())
+
+
+def batches(name: str, portions: Iterable[Any], verdicts: Mapping[int, Verdicts], whole: Whole) -> Iterator[Any]:
+    """The rows of a table that the upheld claims of portions (captures.spark.claims.CLAIMED) have."""
+    for batch in portions:
+        for row in batch.select(["portion", "claims", "drafts", name]).to_pylist():
+            number = row["portion"]
+            if number in verdicts:
+                yield rows(name, number, row, verdicts[number], whole)
+
+
+def counts(portions: Iterable[Any], verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
+    """How the upheld claims of each portion lie among exchanges that began at these addresses, which are in order."""
+    for batch in portions:
+        for number, data in zip(batch.column("portion").to_pylist(), batch.column("claims").to_pylist(), strict=True):
+            if number in verdicts:
+                yield counted(number, data, verdicts[number], others)
