@@ -96,8 +96,8 @@ def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
 
 
 KILLED = """
-import os, signal, sys, threading, time, warnings
-from psutil import Process
+import contextlib, os, signal, sys, threading, time, warnings
+from psutil import Error, Process
 from captures.spark import job
 from captures.spark.flows import Options
 from captures.spark.session import session
@@ -109,8 +109,11 @@ capture, out, jobs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 spark = session("local-cluster[2,1,1024]")
 tracker = spark.sparkContext.statusTracker()
 def executors():
-    mine = Process().children(recursive=True)
-    return [one for one in mine if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline())]
+    found = []
+    for one in Process().children(recursive=True):
+        with contextlib.suppress(Error):
+            found += [one] if any("CoarseGrainedExecutorBackend" in word for word in one.cmdline()) else []
+    return found
 def kill():
     while True:
         time.sleep(0.02)
