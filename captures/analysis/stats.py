@@ -14,7 +14,7 @@ from typing import Any, Final
 from captures.analysis.histogram import Histogram
 from captures.analysis.overtime import OverTime, Span
 from captures.bodies import Bodies
-from captures.tables.places import named
+from captures.tables.places import parts
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Exchange, Health, Status
 from decoders.frames import codes
@@ -165,9 +165,9 @@ class Stats:
             learn_both(bodies.request, bodies.response, self._knowledge)
             for decoded in (bodies.request, bodies.response):
                 if decoded is not None and decoded.body is not None and decoded.message is not None:
-                    for one in named(decoded.body, decoded.message, decoded.version):
-                        name = one.topic or (one.topic_id and self._knowledge.topic(one.topic_id))
-                        found[name or uuid_json(one.topic_id or bytes(16))] = None
+                    for topic, topic_id, *_ in parts(decoded.body, decoded.message, decoded.version, len):
+                        name = topic or (topic_id and self._knowledge.topic(topic_id))
+                        found[name or uuid_json(topic_id or bytes(16))] = None
         return found or (NO_TOPIC,)
 
     def _count(self, line: Line, exchange: Exchange) -> None:

@@ -1,17 +1,30 @@
-"""The topics and partitions that a message's values name, found by its definition whatever the API."""
+"""The topics and partitions that a message's values name, found by its definition whatever the API.
+
+What is said of each is gathered by a function compiled for the message, which visits nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from decoders.knowledge import TOPIC_ID
-from decoders.layout import Layout, Shape, per_version
+from decoders.layout import RANGES, Layout, Shape, Slot, per_version
 from decoders.layout import layout as layout_of
+from decoders.primitives import Buffer
+from decoders.records.places import PLACES
 from decoders.schema.model import Message
 
 Values = Mapping[str, Any]
+Part: TypeAlias = tuple[
+    str | None, bytes | None, int | None, int | None, int | None, int | None, int | None, int | None, Any
+]
+"""What a message says of a topic or partition.
+
+(topic, topic id, partition, error code, base offset, fetch offset, high watermark, last stable offset, records).
+The topic id is None where there is none, or only zeros; the partition where the topic alone is named. Of a message
+that does not carry records the last is None, else what somebody makes of them (`parts`).
+"""
 
 _ENTITY: Final = "topicName"
 _INDEXES: Final = ("index", "partition", "partitionIndex", "partitionId")
@@ -19,96 +32,112 @@ _LISTS: Final = "artition"
 """What the names of lists of partitions have in common ("partitions", "resultsByPartition")."""
 _NOT_ASKED: Final = frozenset({"forgottenTopicsData"})
 """Lists of what a message takes back."""
+_NUMBERS: Final = (
+    ("errorCode", "partitionErrorCode"),
+    ("baseOffset",),
+    ("fetchOffset", "committedOffset", "offset"),
+    ("highWatermark",),
+    ("lastStableOffset",),
+)
+"""Fields that give the numbers of a Part: the first that a struct has."""
+_KNOWN: Final = frozenset({"highWatermark"})
+"""Those that are -1 where the sender does not know."""
 
 
-class Named(NamedTuple):
-    """A topic, or one partition of it; `values` are the struct's of the partition, else of the topic.
+def parts(values: Values, message: Message, version: int, made: Callable[[Buffer], Any]) -> list[Part]:
+    """What a message says of every topic and partition, in order; one that it names twice comes twice.
 
-    `topic_id` is None where there is none, or only zeros.
+    `made` makes something of the records that it carries.
     """
-
-    topic: str | None
-    topic_id: bytes | None
-    partition: int | None
-    values: Values
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What a struct has of topics: names of its fields, and the fields of structs below."""
-
-    name: str | None
-    topic_id: bool
-    partitions: tuple[tuple[str, str | None], ...]
-    """Lists of partitions with the field that has the number; None where the elements are the numbers."""
-    names: tuple[str, ...]
-    """Lists of topics' names."""
-    below: tuple[tuple[str, bool, _Place], ...]
-    """Fields with structs, and whether they are lists."""
-
-
-def named(values: Values, message: Message, version: int) -> Iterator[Named]:
-    """Every topic and partition that a message names, in order; one that it names twice comes twice."""
-    place = _place(message, version)
-    if place is not None:
-        yield from _walk(values, place)
+    gather = _gatherer(message, version)
+    return [] if gather is None else gather(values, made)
 
 
 @per_version
-def _place(message: Message, version: int) -> _Place | None:
-    return _of(layout_of(message, version))
+def _gatherer(message: Message, version: int) -> Callable[[Values, Callable[[Buffer], Any]], list[Part]] | None:
+    lists = PLACES.get(-1 if message.api_key is None else message.api_key)
+    lines = _visit(layout_of(message, version), None if lists is None else lists.field, 0)
+    if not lines:
+        return None
+    lines = ["def gather(v0, made):", "    found = []", "    add = found.append", *lines, "    return found", ""]
+    names: dict[str, Any] = {"NO_ID": bytes(16)}
+    exec(compile("\n".join(lines), f"<topics of {message.name} v{version}>", "exec"), names)  # noqa: S102
+    gather: Callable[[Values, Callable[[Buffer], Any]], list[Part]] = names["gather"]
+    return gather
 
 
-def _of(layout: Layout) -> _Place | None:
+def _visit(layout: Layout, records: str | None, depth: int) -> list[str]:
+    """The lines that gather from a struct, which is the variable of this depth; none where it names nothing."""
+    values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * (depth + 1)
     slots = [slot for slot in layout.every() if slot.name not in _NOT_ASKED]
     strings = [slot for slot in slots if slot.one.shape is Shape.STRING and slot.field.entity == _ENTITY]
-    name = next((slot.name for slot in strings if slot.shape is Shape.STRING), None)
-    topic_id = TOPIC_ID in layout.order
-    partitions: list[tuple[str, str | None]] = []
-    below: list[tuple[str, bool, _Place]] = []
+    name = next((slot for slot in strings if slot.shape is Shape.STRING), None)
+    topic_id = next((slot for slot in slots if slot.name == TOPIC_ID), None)
+    topic: list[str] = []
+    below: list[str] = []
     for slot in slots:
         array = slot.shape is Shape.ARRAY
+        each = f"for {inner} in {_get(slot, values)} or ():"
         if (name or topic_id) and array and _LISTS in slot.name:
-            index = None if slot.layout is None else next((one for one in _INDEXES if one in slot.layout.order), None)
-            if index is not None or (slot.layout is None and slot.type == "int32"):
-                partitions.append((slot.name, index))
+            told = _partition(slot, inner, records)
+            if told is not None:
+                topic += [each, f"    add((t, i, {told}))"]
                 continue
-        inner = None if slot.layout is None else _of(slot.layout)
-        if inner is not None:
-            below.append((slot.name, array, inner))
-    names = tuple(slot.name for slot in strings if slot.shape is Shape.ARRAY)
-    if not (name or topic_id or names or below):
-        return None
-    return _Place(name, topic_id, tuple(partitions), names, tuple(below))
+        lines = [] if slot.layout is None else _visit(slot.layout, records, depth + 1)
+        if lines and array:
+            below += [indent + each, *lines]
+        elif lines:
+            below += [f"{indent}{inner} = {_get(slot, values)}", f"{indent}if {inner} is not None:", *lines]
+    begin: list[str] = []
+    if name or topic_id:
+        begin = [
+            f"t = {_get(name, values) if name else None} or None",
+            f"i = {_get(topic_id, values) if topic_id else None}",
+            "if i == NO_ID: i = None",
+            "if t is not None or i is not None:",
+            "    n = len(found)",
+            *(f"    {line}" for line in topic),
+            f"    if len(found) == n: add((t, i, None, {_numbers(layout, values, records)}))",
+        ]
+    for slot in strings:
+        if slot.shape is Shape.ARRAY:
+            begin.append(f"for {inner} in {_get(slot, values)} or (): add(({inner}, None, None, {_NOTHING}))")
+    return [*(indent + line for line in begin), *below]
 
 
-def _walk(values: Values, place: _Place) -> Iterator[Named]:
-    if place.name or place.topic_id:
-        yield from _topic(values, place)
-    for listed in place.names:
-        for name in values.get(listed) or ():
-            yield Named(name, None, None, {})
-    for field, array, inner in place.below:
-        value = values.get(field)
-        if value is None:
-            continue
-        for element in value if array else (value,):
-            yield from _walk(element, inner)
+def _get(slot: Slot, values: str) -> str:
+    return f"{values}[{slot.name!r}]" if slot.tag is None else f"{values}.get({slot.name!r})"
 
 
-def _topic(values: Values, place: _Place) -> Iterator[Named]:
-    topic = (values.get(place.name) if place.name else None) or None
-    raw = values.get(TOPIC_ID) if place.topic_id else None
-    topic_id = bytes(raw) if raw is not None and any(raw) else None
-    if topic is None and topic_id is None:
-        return
-    found = False
-    for field, index in place.partitions:
-        for element in values.get(field) or ():
-            found = True
-            if index is None:
-                yield Named(topic, topic_id, element, {})
-            else:
-                yield Named(topic, topic_id, element[index], element)
-    if not found:
-        yield Named(topic, topic_id, None, values)
+_NOTHING: Final = ", ".join(["None"] * (len(_NUMBERS) + 1))
+
+
+def _partition(slot: Slot, values: str, records: str | None) -> str | None:
+    """What an element of a list says of a partition, from its number on; None where it is none."""
+    if slot.layout is None:
+        return f"{values}, {_NOTHING}" if slot.type == "int32" else None
+    numbers = {one.name: one for one in slot.layout.every()}
+    index = next((numbers[name] for name in _INDEXES if name in numbers), None)
+    return None if index is None else f"{_get(index, values)}, {_numbers(slot.layout, values, records)}"
+
+
+def _numbers(layout: Layout, values: str, records: str | None) -> str:
+    """What a struct says of a topic or partition, behind the partition."""
+    slots = {slot.name: slot for slot in layout.every()}
+    told = [
+        _first([slots[name] for name in names if name in slots and slots[name].type_name in RANGES], values)
+        for names in _NUMBERS
+    ]
+    held = slots.get(records or "")
+    told.append("None" if held is None else f"None if (r := {_get(held, values)}) is None else made(r)")
+    return ", ".join(told)
+
+
+def _first(slots: list[Slot], values: str) -> str:
+    """The value of the first of some fields that is there."""
+    if not slots:
+        return "None"
+    slot, get = slots[0], _get(slots[0], values)
+    if slot.name in _KNOWN:
+        return f"{get} if ({get} or 0) >= 0 else None"
+    return get if slot.tag is None else f"{_first(slots[1:], values)} if {get} is None else {get}"

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final
 
 from captures.bodies import Bodies
+from captures.tables import places
 from captures.tables.keys import Flows, Key, key
-from captures.tables.places import named
+from captures.tables.places import Part
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
@@ -24,9 +25,9 @@ from decoders.frames import codes
 from decoders.jsonform import uuid_json
 from decoders.knowledge import RESERVED, Knowledge
 from decoders.learning import learn_both
+from decoders.primitives import Buffer
 from decoders.problems import Code, Problem
-from decoders.records.batches import Batch, parse
-from decoders.records.places import PLACES, Lists
+from decoders.records.batches import Head, heads
 from decoders.schema import Definitions
 
 Row = tuple[Any, ...]
@@ -37,8 +38,6 @@ TopicOf = Callable[[bytes], str | None]
 """The name of a topic id, where it is known."""
 
 _FETCH, _METADATA, _API_VERSIONS = 1, 3, 18
-_OFFSETS: Final = ("fetchOffset", "committedOffset", "offset")
-_ERRORS: Final = ("errorCode", "partitionErrorCode")
 _ASSIGNORS: Final = ("protocolName", "serverAssignor")
 _MEMBER_EPOCHS: Final = ("memberEpoch", "generationId", "generationIdOrMemberEpoch", "shareSessionEpoch")
 EVENTS: Final[Mapping[int, str]] = {
@@ -54,6 +53,8 @@ EVENTS: Final[Mapping[int, str]] = {
 """API keys of what members of groups do."""
 _BROKER_ID, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("broker_id", "error_counts", "topics"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
+_OFFSET, _COUNT, _CODEC = 0, 2, 4
+"""Where a Head has them."""
 _DESCRIBED: Final = frozenset({15, 69, 77, 89})
 """API keys by which groups are described."""
 
@@ -67,129 +68,68 @@ def status(exchange: Exchange, bodies: Bodies) -> str:
     return exchange.status.value
 
 
-class Part(NamedTuple):
-    """What one side of an exchange says of a topic or partition; `base_offset` is assigned, `first_offset` carried."""
+def parts(bodies: Bodies) -> list[Part]:
+    """What the request and then the response say of each topic and partition that they name, in order.
 
-    topic: str | None
-    topic_id: bytes | None
-    partition: int | None
-    error_code: int | None
-    bytes: int | None
-    records: int | None
-    batches: int | None
-    compression: str | None
-    base_offset: int | None
-    first_offset: int | None
-    fetch_offset: int | None
-    high_watermark: int | None
-    last_stable_offset: int | None
+    The records of a Part are `_carried`'s.
+    """
+    found: list[Part] = []
+    for decoded in (bodies.request, bodies.response):
+        if decoded is not None and decoded.body is not None and decoded.message is not None:
+            found += places.parts(decoded.body, decoded.message, decoded.version, _carried)
+    return found
 
 
-def parts(exchange: Exchange, bodies: Bodies) -> list[Part]:
-    """What the request and then the response say of each topic and partition that they name, in order."""
-    lists = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
-    return [
-        Part(one.topic, one.topic_id, one.partition, *_told(one.values, lists))
-        for decoded in (bodies.request, bodies.response)
-        if decoded is not None and decoded.body is not None and decoded.message is not None
-        for one in named(decoded.body, decoded.message, decoded.version)
-    ]
-
-
-def _told(values: Values, lists: Lists | None) -> Row:
-    """What the values of one partition, in one body, come to."""
-    size, records, batches, codec, first = None, None, None, None, None
-    held = None if lists is None else values.get(lists.field)
-    if held is not None:
-        found = parse(held, check=False).batches
-        size, batches, records = len(held), len(found), sum(one.header.get("recordCount", 0) for one in found)
-        if found:
-            codec = found[0].header["compression"]
-            first = found[0].header.get("baseOffset")
-    return (
-        _number(values, _ERRORS), size, records, batches, codec, _number(values, ("baseOffset",)), first,
-        _number(values, _OFFSETS), _number(values, ("highWatermark",), least=0), _number(values, ("lastStableOffset",)),
-    )  # fmt: skip
-
-
-def _number(values: Values, names: Sequence[str], *, least: int | None = None) -> Any:
-    for name in names:
-        value = values.get(name)
-        if isinstance(value, int) and (least is None or value >= least):
-            return value
-    return None
+def _carried(records: Buffer) -> tuple[int, list[Head]]:
+    """Bytes of a records field, and its batches."""
+    return len(records), heads(records)
 
 
 def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
     """Rows of exchange_topics: each partition once, what the request and the response say of it side by side."""
-    pairs: dict[tuple[Any, int | None], list[Part]] = {}
+    merged: dict[tuple[str | bytes | None, int | None], Part] = {}
+    divided: set[str | bytes | None] = set()
     for one in said:
-        topic = one.topic or (None if one.topic_id is None else topic_of(one.topic_id)) or one.topic_id
-        pairs.setdefault((topic, one.partition), []).append(one)
-    # A topic whose partitions are named is not a row of its own.
-    divided = {topic for topic, partition in pairs if partition is not None}
+        topic: str | bytes | None = one[0] or (None if one[1] is None else topic_of(one[1])) or one[1]
+        partition = one[2]
+        if partition is not None:
+            divided.add(topic)
+        place = topic, partition
+        before = merged.get(place)
+        merged[place] = one if before is None else _both(before, one)
     rows = []
-    for (topic, partition), told in pairs.items():
+    for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
+        # A topic whose partitions are named is not a row of its own.
         if partition is None and topic in divided:
             continue
-        name = topic if isinstance(topic, str) else None
-        topic_id = told[0].topic_id
-        topic_uuid = None if topic_id is None else uuid_json(topic_id)
-        rows.append((*key.head, api_key, name, topic_uuid, partition, *_one(told)))
+        size = records = batches = codec = first = None
+        if carried is not None:
+            size, found = carried
+            batches, records = len(found), sum([one[_COUNT] or 0 for one in found])
+            if found:
+                codec, first = found[0][_CODEC], found[0][_OFFSET]
+        rows.append((
+            *key.head, api_key, topic if isinstance(topic, str) else None,
+            None if topic_id is None else uuid_json(topic_id), partition,
+            error, size, records, batches, codec, first if base is None else base, fetch, high, stable,
+        ))  # fmt: skip
     return rows
 
 
-def _one(told: Sequence[Part]) -> Row:
-    """What the two sides say of a partition: the response, where it says something."""
-    carrier = next((one for one in told if one.bytes is not None), told[0])
-    base = _last(one.base_offset for one in told)
-    return (
-        _last(one.error_code for one in told), carrier.bytes, carrier.records, carrier.batches, carrier.compression,
-        carrier.first_offset if base is None else base, _last(one.fetch_offset for one in told),
-        _last(one.high_watermark for one in told), _last(one.last_stable_offset for one in told),
-    )  # fmt: skip
+def _both(first: Part, second: Part) -> Part:
+    """What two messages say of one partition: the second, where it says something; records are the first's."""
+    topic, topic_id, partition, *numbers, carried = first
+    told = [before if after is None else after for before, after in zip(numbers, second[3:8], strict=True)]
+    return topic, topic_id, partition, *told, second[8] if carried is None else carried
 
 
-def _last(values: Iterable[int | None]) -> int | None:
-    return next((value for value in reversed([*values]) if value is not None), None)
-
-
-class Carried(NamedTuple):
-    """A record batch of a partition; `batch` are the columns of its row behind the partition's."""
-
-    topic: str | None
-    topic_id: bytes | None
-    partition: int | None
-    batch: Row
-
-
-def carried(exchange: Exchange, bodies: Bodies) -> Iterator[Carried]:
-    """The record batches that an exchange carries, in order."""
-    lists = PLACES.get(-1 if exchange.api_key is None else exchange.api_key)
-    decoded = None if lists is None else bodies.request if lists.in_request else bodies.response
-    if lists is None or decoded is None or decoded.body is None or decoded.message is None:
-        return
-    for one in named(decoded.body, decoded.message, decoded.version):
-        held = one.values.get(lists.field)
-        if held is not None:
-            for batch in parse(held, check=False).batches:
-                yield Carried(one.topic, one.topic_id, one.partition, _batch(batch))
-
-
-def batch_rows(key: Key, batches: Iterable[Carried], topic_of: TopicOf) -> Iterator[Row]:
-    """Rows of record_batches."""
-    for one in batches:
-        topic = one.topic or (None if one.topic_id is None else topic_of(one.topic_id))
-        yield (*key.head, topic, one.partition, *one.batch)
-
-
-def _batch(batch: Batch) -> Row:
-    header = batch.header
-    return (
-        header.get("baseOffset"), header["sizeInBytes"], header.get("recordCount"), header["magic"],
-        header["compression"], header.get("producerId"), header.get("producerEpoch"), header.get("baseSequence"),
-        header.get("isTransactional"), header.get("isControl"),
-    )  # fmt: skip
+def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> Iterator[Row]:
+    """Rows of record_batches: all that are carried, in order."""
+    for topic, topic_id, partition, *_, carried in said:
+        if carried is not None:
+            name = topic or (None if topic_id is None else topic_of(topic_id))
+            for head in carried[1]:
+                yield (*key.head, name, partition, *head)
 
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
@@ -251,15 +191,13 @@ class Draft:
     codes: list[int] | None
     """Error codes of the response, where it could be decoded."""
     parts: list[Part]
-    batches: list[Carried]
     groups: list[Row]
     problems: list[Row]
 
     @property
     def open(self) -> bool:
         """Whether it names a topic by its id alone, so that its rows depend on what is known of it."""
-        said: Iterable[Part | Carried] = chain(self.parts, self.batches)
-        return any(one.topic is None and one.topic_id is not None and one.topic_id not in RESERVED for one in said)
+        return any(one[0] is None and one[1] is not None and one[1] not in RESERVED for one in self.parts)
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
         """Its rows by table, now that it is known what there is to know."""
@@ -275,7 +213,7 @@ class Draft:
         return {
             "exchanges": [tuple(exchange)],
             "exchange_topics": topics,
-            "record_batches": list(batch_rows(self.key, self.batches, topic_of)),
+            "record_batches": list(batch_rows(self.key, self.parts, topic_of)),
             "group_events": self.groups,
             "anomalies": self.problems,
         }
@@ -336,8 +274,7 @@ class Drafter:
             item.api_key,
             self._exchange(of, item, bodies, found),
             found,
-            parts(item, bodies) if known else [],
-            list(carried(item, bodies)) if known and "record_batches" in tables else [],
+            parts(bodies) if known else [],
             list(group_rows(of, item, bodies)) if known and "group_events" in tables else [],
             list(problem_rows(of, bodies.problems)),
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from decoders.message import decode_request
 from decoders.problems import Code
-from decoders.records.batches import parse
+from decoders.records.batches import heads, parse
 from decoders.records.form import RecordsForm
 from decoders.schema import definitions
 from tests.support.golden import DATA, segments
@@ -128,6 +128,23 @@ def test_any_bytes_are_accounted_for(data: bytes, after_a_batch: bool) -> None:
         data = batch() + data
     parsed = parse(memoryview(data))
     assert sum(one.end - one.start for one in parsed.batches) + parsed.truncated_tail == len(data)
+
+
+BATCHES = st.one_of(
+    st.builds(batch, st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 15), (1 << 15) - 1)),
+    st.builds(legacy, st.sampled_from([0, 1]), st.integers(0, (1 << 63) - 1), st.integers(0, 255)),
+    st.binary(max_size=90),
+)
+
+
+@given(st.lists(BATCHES, max_size=4).map(b"".join))
+def test_heads_are_the_headers_in_short(data: bytes) -> None:
+    names = (
+        "baseOffset", "sizeInBytes", "recordCount", "magic", "compression", "producerId", "producerEpoch",
+        "baseSequence", "isTransactional", "isControl",
+    )  # fmt: skip
+    headers = (one.header for one in parse(data, check=False).batches)
+    assert heads(memoryview(data)) == [tuple(map(header.get, names)) for header in headers]
 
 
 def produced(name: str) -> Iterator[Any]:
