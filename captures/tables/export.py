@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from captures.export.records import RecordLines
@@ -17,6 +19,8 @@ from captures.tables.rows import Maker
 from captures.tables.schema import RECORDS
 from decoders.exchange import Exchange
 from decoders.view import View
+
+_base = attrgetter("base")
 
 
 class TableExport:
@@ -73,5 +77,6 @@ class TableExport:
         self.rows = out.rows
 
     def _where(self, address: int) -> tuple[str, int]:
-        part = next((part for part in reversed(self._source.parts) if part.base <= address), self._source.parts[0])
+        parts = self._source.parts
+        part = parts[max(0, bisect_right(parts, address, key=_base) - 1)]
         return self._names(part.name), address - part.base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Connection, Exchange
@@ -41,8 +41,7 @@ class Flow:
     broker: tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """What the rows of one exchange have in common; `time` is nanoseconds since the epoch."""
 
     capture: str

@@ -10,6 +10,7 @@ what begins with a dot.
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,9 @@ ROWS: Final = 1 << 16
 """Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
 OPEN: Final = 32
 """Files that are open at a time."""
+
+_HOUR: Final = 3600 * 1_000_000_000
+"""Nanoseconds."""
 
 Partition = tuple[str, str]
 
@@ -83,10 +87,13 @@ class ParquetTables:
     def _write(self, table: Table) -> None:
         rows, self._waiting[table.name] = self._waiting[table.name], []
         at = table.index(table.time)
-        parts: dict[Partition, list[Row]] = {}
+        hours: dict[int, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: row[at] or 0):
-            text = timestamp(row[at] or 0)
-            parts.setdefault((text[:10], text[11:13]), []).append(row)
+            hours[(row[at] or 0) // _HOUR].append(row)
+        parts: dict[Partition, list[Row]] = {}
+        for hour, part in hours.items():
+            text = timestamp(hour * _HOUR)
+            parts.setdefault((text[:10], text[11:13]), []).extend(part)
         for partition, part in parts.items():
             self._writer(table, partition).write_table(pa.Table.from_batches([arrow.batch(table, part)]))
 

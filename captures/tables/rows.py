@@ -1,8 +1,8 @@
 """Rows of the tables from exchanges: pure functions of an exchange and its decoded bodies.
 
-A row is a tuple in the order of `Table.given`. What needs more than one exchange is learnt from those before: versions
-of clients, which a connection tells, by `Drafter`; names of topics and node ids, which any may tell, by `Maker`, which
-closes the drafts with them.
+A row has its values in the order of `Table.given`. What needs more than one exchange is learnt from those before:
+versions of clients, which a connection tells, by `Drafter`; names of topics and node ids, which any may tell, by
+`Maker`, which closes the drafts with them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from captures.bodies import Bodies
 from captures.tables import places
 from captures.tables.keys import Flows, Key, key
 from captures.tables.places import Part
-from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
+from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
@@ -30,7 +30,7 @@ from decoders.problems import Code, Problem
 from decoders.records.batches import Head, heads
 from decoders.schema import Definitions
 
-Row = tuple[Any, ...]
+Row = Sequence[Any]
 Values = Mapping[str, Any]
 Where = Callable[[int], tuple[str, int]]
 """An address of the source as file and offset."""
@@ -55,16 +55,16 @@ _BROKER_ID, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("broker
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
 """Where a Head has them."""
+_NOTHING: Final[Values] = {}
 _DESCRIBED: Final = frozenset({15, 69, 77, 89})
 """API keys by which groups are described."""
+_OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
 
 def status(exchange: Exchange, bodies: Bodies) -> str:
     """The status as the exchange JSON has it."""
-    if exchange.status is Status.OK and bodies.cut:
-        return Status.CUT.value
-    if exchange.status is Status.OK and bodies.undecoded:
-        return Status.UNDECODABLE.value
+    if (bodies.cut or bodies.undecoded) and exchange.status is Status.OK:
+        return (Status.CUT if bodies.cut else Status.UNDECODABLE).value
     return exchange.status.value
 
 
@@ -97,7 +97,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
         place = topic, partition
         before = merged.get(place)
         merged[place] = one if before is None else _both(before, one)
-    rows = []
+    rows: list[Row] = []
     for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
         # A topic whose partitions are named is not a row of its own.
         if partition is None and topic in divided:
@@ -170,14 +170,21 @@ def problem_rows(key: Key, problems: Sequence[Problem]) -> Iterator[Row]:
 
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
     """What was odd about the packets of an exchange; `found` says that a frame was found by a search."""
-    frames = [frame for frame in (exchange.request, exchange.response) if frame is not None]
-    told = {
-        "out_of_order": any(first > second for frame in frames for (first, _), (second, _) in pairwise(frame.spans)),
-        "gap_before": found,
-        "midstream": exchange.connection.opened is False,
-        "snaplen_cut": any(problem.code is Code.CUT_BY_SNAPLEN for problem in problems),
-    }
-    return [name for name, holds in told.items() if holds]
+    told = []
+    frames = [frame for frame in (exchange.request, exchange.response) if frame is not None and len(frame.spans) > 1]
+    if frames and any(first > second for frame in frames for (first, _), (second, _) in pairwise(frame.spans)):
+        told.append("out_of_order")
+    if found:
+        told.append("gap_before")
+    if exchange.connection.opened is False:
+        told.append("midstream")
+    if problems and any(problem.code is Code.CUT_BY_SNAPLEN for problem in problems):
+        told.append("snaplen_cut")
+    return told
+
+
+DRAFTED: Final = ("exchanges", "exchange_topics", "record_batches", "group_events", "anomalies")
+"""Tables that exchanges have rows of."""
 
 
 @dataclass(slots=True)
@@ -201,9 +208,9 @@ class Draft:
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
         """Its rows by table, now that it is known what there is to know."""
-        topics = topic_rows(self.key, self.api_key, self.parts, topic_of)
-        errors = None
-        if self.codes is not None:
+        topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
+        errors: list[tuple[int, int]] | None = None if self.codes is None else []
+        if self.codes:
             partitions = Counter(row[_TOPIC_ERROR] for row in topics)
             errors = [(code, partitions[code] or 1) for code in self.codes]
         exchange = list(self.exchange)
@@ -211,7 +218,7 @@ class Draft:
         exchange[_ERROR_COUNTS] = errors
         exchange[_TOPICS] = list(dict.fromkeys(row[_TOPIC] or row[_TOPIC_UUID] for row in topics))
         return {
-            "exchanges": [tuple(exchange)],
+            "exchanges": [exchange],
             "exchange_topics": topics,
             "record_batches": list(batch_rows(self.key, self.parts, topic_of)),
             "group_events": self.groups,
@@ -236,7 +243,7 @@ class Drafter:
         health: Health | None = None,
     ) -> None:
         self._health = health or Health()
-        self._tables = frozenset(tables)
+        self._groups = GROUP_EVENTS.name in tables
         self.flows = Flows()
         self._capture = capture
         self._source = source
@@ -263,8 +270,8 @@ class Drafter:
         of = key(self._capture, flow, item)
         bodies = Bodies(item, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded
-        known, tables = item.protocol is None, self._tables
-        if known:
+        known = item.protocol is None
+        if known and item.api_key == _API_VERSIONS:
             self._learn(item, bodies)
         found = None
         if bodies.response is not None and bodies.response.body is not None:
@@ -275,30 +282,38 @@ class Drafter:
             self._exchange(of, item, bodies, found),
             found,
             parts(bodies) if known else [],
-            list(group_rows(of, item, bodies)) if known and "group_events" in tables else [],
-            list(problem_rows(of, bodies.problems)),
+            list(group_rows(of, item, bodies)) if known and self._groups and item.api_key in _OF_GROUPS else [],
+            list(problem_rows(of, bodies.problems)) if bodies.problems else [],
         )
         return draft, bodies
 
     def _learn(self, exchange: Exchange, bodies: Bodies) -> None:
         asked = bodies.asked
-        if exchange.api_key == _API_VERSIONS and asked and asked.get("clientSoftwareName"):
+        if asked and asked.get("clientSoftwareName"):
             number = exchange.connection.number
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
 
     def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, found: list[int] | None) -> Row:
-        request, response = exchange.request, exchange.response
+        request, response, flow, problems = exchange.request, exchange.response, of.flow, bodies.problems
         # What the fields of a dialect mean is the dialect's to say.
         known = exchange.protocol is None
-        asked, answered = (bodies.asked or {}, bodies.answered or {}) if known else ({}, {})
+        asked = (bodies.asked if known else None) or _NOTHING
+        answered = (bodies.answered if known else None) or _NOTHING
+        asked_first, asked_last, asked_bytes, asked_file, asked_at = self._told(request)
+        first, last, size, file, at = self._told(response)
+        latency = first_byte = total = None
+        if request is not None and response is not None:
+            latency = (response.time - request.time) // 1000
+            first_byte = (response.first_time - request.time) // 1000
+            total = (response.time - request.first_time) // 1000
         return (
             of.capture,
-            of.flow.id,
-            of.flow.epoch,
+            flow.id,
+            flow.epoch,
             of.exchange,
             exchange.number,
-            *of.flow.client,
-            *of.flow.broker,
+            *flow.client,
+            *flow.broker,
             None,
             exchange.client_id,
             self.software(exchange.connection),
@@ -308,11 +323,15 @@ class Drafter:
             exchange.api_version,
             exchange.correlation_id,
             of.time,
-            *_times(request),
-            *_times(response),
-            *_durations(request, response),
-            None if request is None else request.size + 4,
-            None if response is None else response.size + 4,
+            asked_first,
+            asked_last,
+            first,
+            last,
+            latency,
+            first_byte,
+            total,
+            asked_bytes,
+            size,
             None if found is None else found[0] if found else 0,
             None,
             answered.get("throttleTimeMs"),
@@ -322,12 +341,21 @@ class Drafter:
             None,
             status(exchange, bodies),
             exchange.reason,
-            flags(exchange, bodies.problems, found=self.was_found(exchange)),
-            [problem.code.value for problem in bodies.problems],
-            bodies.problems[0].message if bodies.problems else None,
-            *self._place(request),
-            *self._place(response),
+            flags(exchange, problems, found=self.was_found(exchange)),
+            [problem.code.value for problem in problems],
+            problems[0].message if problems else None,
+            asked_file,
+            asked_at,
+            file,
+            at,
         )
+
+    def _told(self, frame: Frame | None) -> tuple[int | None, int | None, int | None, str | None, int | None]:
+        """Times of its first and last byte, its bytes, and where they begin: file and offset."""
+        if frame is None:
+            return None, None, None, None, None
+        file, at = self._where(frame.spans[0][0]) if frame.spans else (None, None)
+        return frame.first_time, frame.time, frame.size + 4, file, at
 
     def software(self, connection: Connection) -> str | None:
         """The client's name and version, where the connection has told them."""
@@ -349,9 +377,6 @@ class Drafter:
         key = exchange.api_key
         return None if key is None else self._definitions.api_name(key, exchange.protocol)
 
-    def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
-        return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
-
 
 class Maker:
     """The rows of a reading's items, by table, in the order of the items.
@@ -370,6 +395,7 @@ class Maker:
         health: Health | None = None,
     ) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in tables}
+        self._made = [name for name in tables if name in DRAFTED]
         self.knowledge = knowledge or Knowledge()
         self._drafter = Drafter(capture, source, definitions, where, tables, health)
         self._nodes: dict[tuple[str, int], int] = {}
@@ -393,9 +419,10 @@ class Maker:
         draft, bodies = self._drafter.draft(item)
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
-            self._nodes.update(nodes(item, bodies))
+            if item.api_key == _METADATA:
+                self._nodes.update(nodes(item, bodies))
         made = draft.close(self.knowledge.topic, self._nodes.get(draft.key.flow.broker))
-        for name in self.rows.keys() & made.keys():
+        for name in self._made:
             self.rows[name] += made[name]
         return draft.key
 
@@ -407,21 +434,9 @@ def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int],
             yield (broker["host"], broker["port"]), broker["nodeId"]
 
 
-def _times(frame: Frame | None) -> tuple[int | None, int | None]:
-    return (None, None) if frame is None else (frame.first_time, frame.time)
-
-
-def _durations(request: Frame | None, response: Frame | None) -> tuple[int | None, int | None, int | None]:
-    """latency_us, first_byte_us, total_us."""
-    if request is None or response is None:
-        return None, None, None
-    ends = ((response.time, request.time), (response.first_time, request.time), (response.time, request.first_time))
-    latency, first_byte, total = ((end - start) // 1000 for end, start in ends)
-    return latency, first_byte, total
-
-
 def _group(asked: Values) -> str | None:
     group = asked.get("groupId")
-    if group is None and len(asked.get("groups") or ()) == 1 and isinstance(asked["groups"][0], dict):
-        group = asked["groups"][0].get("groupId")
+    if group is None:
+        groups: Sequence[Any] = asked.get("groups") or ()
+        group = groups[0].get("groupId") if len(groups) == 1 and isinstance(groups[0], dict) else None
     return group if isinstance(group, str) and group else None
