@@ -10,12 +10,13 @@ what begins with a dot.
 from __future__ import annotations
 
 import shutil
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,6 +27,8 @@ from decoders.exchange_json import timestamp
 
 ROWS: Final = 1 << 16
 """Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
+AT_ONCE: Final = 1024
+"""Rows that columns are made of at a time."""
 OPEN: Final = 32
 """Files that are open at a time."""
 
@@ -45,6 +48,7 @@ class ParquetTables:
         self._aside = directory / f".{capture}.partial"
         self._tables = [TABLES[name] for name in tables]
         self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
+        self._batches: dict[str, list[Any]] = {table.name: [] for table in self._tables}
         self._writers: dict[tuple[str, Partition], Any] = {}
         self._numbers: dict[tuple[str, Partition], int] = {}
         self.rows = {table.name: 0 for table in self._tables}
@@ -74,28 +78,37 @@ class ParquetTables:
             given = rows.get(table.name, ())
             waiting += given
             self.rows[table.name] += len(given)
-            if len(waiting) >= ROWS:
+            if len(waiting) >= AT_ONCE:
+                self._turn(table)
+            if sum(map(len, self._batches[table.name])) >= ROWS:
                 self._write(table)
 
     def commit(self) -> None:
         """Put the files in place; what an earlier writing of this capture left goes."""
         for table in self._tables:
-            self._write(table)
+            self._turn(table)
+            if self._batches[table.name]:
+                self._write(table)
         self._close()
         place(self._aside, self._directory, self._capture)
 
-    def _write(self, table: Table) -> None:
+    def _turn(self, table: Table) -> None:
+        """Make columns of the rows that wait, which take less room."""
         rows, self._waiting[table.name] = self._waiting[table.name], []
-        at = table.index(table.time)
-        hours: dict[int, list[Row]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: row[at] or 0):
-            hours[(row[at] or 0) // _HOUR].append(row)
-        parts: dict[Partition, list[Row]] = {}
-        for hour, part in hours.items():
-            text = timestamp(hour * _HOUR)
-            parts.setdefault((text[:10], text[11:13]), []).extend(part)
-        for partition, part in parts.items():
-            self._writer(table, partition).write_table(pa.Table.from_batches([arrow.batch(table, part)]))
+        if rows:
+            self._batches[table.name].append(arrow.batch(table, rows))
+
+    def _write(self, table: Table) -> None:
+        whole = pa.Table.from_batches(self._batches[table.name], arrow.schema(table))
+        self._batches[table.name] = []
+        times = whole.column(table.time).fill_null(0).to_numpy()
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            whole, times = whole.take(order), times[order]
+        hours = times // _HOUR
+        for first, until in pairwise([0, *(np.flatnonzero(hours[1:] != hours[:-1]) + 1).tolist(), len(hours)]):
+            text = timestamp(int(times[first]))
+            self._writer(table, (text[:10], text[11:13])).write_table(whole.slice(first, until - first))
 
     def _writer(self, table: Table, partition: Partition) -> Any:
         key = (table.name, partition)
