@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.ports import Ports
-from captures.spark import job
+from captures.spark import job, parts
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried
 from captures.spark.closing import CLOSED, Facts, Numbers
-from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, STATE, Options
+from captures.spark.flows import FINAL, ITEMS, SORTED, STATE, Options
 from captures.spark.order import Order, Summary
+from captures.spark.parts import Part
 from captures.spark.planning import WIDE, Plan, plan
 from captures.spark.reading import SEGMENTS, read
 from captures.tables import arrow
 from captures.tables.rows import Row
-from captures.tables.schema import ANOMALIES, CAPTURES, Table
+from captures.tables.schema import ANOMALIES, CAPTURES
 
 LOST = "lost_file"
 LATE = "late_file"
@@ -39,10 +39,14 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows for good, rows that stand until the next batch, and what is carried: `carry` and the frame of `states`."""
+    """Rows for good, rows that stand until the next batch, and what is carried: `carry` and the frame of `states`.
 
-    final: Mapping[str, DataFrame]
-    open: Mapping[str, DataFrame]
+    `given` are batches of rows, by table, that stand until the next batch, too.
+    """
+
+    final: Part
+    open: Part
+    given: Mapping[str, Sequence[Any]]
     carry: Carry
     states: DataFrame
     kept: Sequence[DataFrame]
@@ -79,9 +83,9 @@ def make(
     rows = segments.where("summary is null")
     if states is not None:
         rows = rows.unionByName(_as_segments(states))
-    parts = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
+    count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
     drafted = job.kept(
-        rows.repartition(parts, "flow_id")
+        rows.repartition(count, "flow_id")
         .sortWithinPartitions("flow_id", "position")
         .mapInArrow(_carried(options, order, carry), from_arrow_schema(ITEMS))
     )
@@ -91,16 +95,17 @@ def make(
     for_good = list(job.told(items.where(f.col("standing") == FINAL)))
     facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
     closed = job.kept(
-        items.repartition(parts, "range")
+        items.repartition(count, "range")
         .sortWithinPartitions(*SORTED)
         .mapInArrow(job.closed(options, facts, numbers), from_arrow_schema(CLOSED))
     )
     places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
     after = carry.after(order, for_good, places)
-    final, presumed = closed.where(f.col("standing") == FINAL), closed.where(f.col("standing") != FINAL)
+    standing = f.col("standing")
     return Batch(
-        _tables(final, options), _of_files(spark, _tables(presumed, options), after, order, options), after,
-        drafted.where("state is not null").select("flow_id", "state"), (segments, drafted, closed),
+        parts.items(closed.where(standing == FINAL)), parts.items(closed.where(standing != FINAL)),
+        _of_files(after, order), after, drafted.where("state is not null").select("flow_id", "state"),
+        (segments, drafted, closed),
     )  # fmt: skip
 
 
@@ -131,20 +136,10 @@ def _carried(options: Options, order: Order, carry: Carry) -> Callable[[Iterable
     return stage
 
 
-def _tables(closed: DataFrame, options: Options) -> dict[str, DataFrame]:
-    return {name: closed.select(f.inline(name)) for name in MADE if name in options.tables}
-
-
-def _of_files(
-    spark: SparkSession, presumed: Mapping[str, DataFrame], carry: Carry, order: Order, options: Options
-) -> dict[str, DataFrame]:
-    """Tables with what is told of files."""
-    found = dict(presumed)
-    if CAPTURES.name in options.tables:
-        found[CAPTURES.name] = _frame(spark, CAPTURES, list(order.captures()))
-    if ANOMALIES.name in options.tables and (rows := list(_anomalies(carry, order))):
-        found[ANOMALIES.name] = found[ANOMALIES.name].unionByName(_frame(spark, ANOMALIES, rows))
-    return found
+def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
+    """Rows that are told of files."""
+    told = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
+    return {table.name: [arrow.batch(table, rows)] for table, rows in told}
 
 
 def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
@@ -161,7 +156,3 @@ def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
 def _anomaly(capture: str, time: int, kind: str, size: int | None, detail: str) -> Row:
     given = {"capture_id": capture, "ts_ns": time, "kind": kind, "size": size, "path": "", "detail": detail}
     return tuple(given.get(column.name) for column in ANOMALIES.given)
-
-
-def _frame(spark: SparkSession, table: Table, rows: Sequence[Row]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_batches([arrow.batch(table, rows)]))

@@ -151,9 +151,9 @@ class _Follower:
     def _put(self, number: int, made: batches.Batch) -> None:
         capture = made.carry.capture
         if capture:
-            put(made.final, self._out, f"{capture}-{number:06}")
+            put([made.final], {}, self._options.tables, self._out, f"{capture}-{number:06}")
             self._step(number, "tables")
-            put(made.open, self._out, f"{capture}-open")
+            put([made.open], made.given, self._options.tables, self._out, f"{capture}-open")
             self._step(number, "open")
         self._leave(number, made)
         self._step(number, "carry")

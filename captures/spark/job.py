@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.ports import Ports
-from captures.spark import claims, upholding
-from captures.spark.claims import CLAIMED, PARCEL, TOLD
+from captures.spark import claims, parts, upholding
+from captures.spark.claims import CLAIMED, PARCEL
 from captures.spark.closing import CLOSED, Closer, Facts, Numbers, Told
-from captures.spark.flows import ITEMS, MADE, NUMBERED, SORTED, Options
+from captures.spark.flows import ITEMS, NUMBERED, SORTED, Options
 from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
 from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
+from captures.spark.parts import Part
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
 from captures.spark.upholding import Verdicts, Whole
 from captures.tables import arrow
@@ -38,12 +40,25 @@ StageOf = Callable[[Plan], Stage]
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What was made of a reading: `frames` by table; `order` tells of its files, `whole` which one task read."""
+    """What was made of a reading: the rows of tables with these `names` in `parts`, and batches of those at hand.
 
-    frames: Mapping[str, DataFrame]
+    `order` tells of its files, `whole` which one task read, and why.
+    """
+
+    names: tuple[str, ...]
+    parts: Sequence[Part]
+    given: Mapping[str, Sequence[Any]]
     order: Order
     whole: Sequence[tuple[str, str]]
     kept: Sequence[DataFrame]
+
+    def frame(self, name: str) -> DataFrame:
+        """A table's rows."""
+        spark = self.kept[0].sparkSession
+        frames = [part.rows(name) for part in self.parts if name in part.tables]
+        if name in self.given:
+            frames.append(spark.createDataFrame(pa.Table.from_batches(self.given[name])))
+        return reduce(DataFrame.union, frames)
 
     def release(self) -> None:
         """Give back what Spark keeps of it; the frames are of no use then."""
@@ -71,7 +86,8 @@ def tables(
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     options = Options(tuple(only), release, tuple(definitions))
     wanted = None if ports is None else Ports.parse(ports)
-    frames = dict(make(spark, given, options, size=size, ports=wanted).frames)
+    made = make(spark, given, options, size=size, ports=wanted)
+    frames = {name: made.frame(name) for name in made.names}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return frames
@@ -87,11 +103,11 @@ def make(
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
     planned, given, order, whole = segments(spark, plan(paths, size), size, CLAIMED, _claims(options, ports))
-    parts = parallelism(spark, len(order.summaries))
-    drafted = kept(_judged(given, parts, options, order))
+    count = parallelism(spark, len(order.summaries))
+    drafted = kept(_judged(given, count, options, order))
     unproven = frozenset(row["flow_id"] for row in drafted.where(f.col("kind") == UNPROVEN).select("flow_id").collect())
     if unproven:
-        again = _judged(_read(spark, planned, CLAIMED, _claims(options, ports, unproven)), parts, options, order)
+        again = _judged(_read(spark, planned, CLAIMED, _claims(options, ports, unproven)), count, options, order)
         drafted = kept(drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again))
     verdicts = verdicts_of(row.asDict() for row in drafted.where(f.col("kind") == VERDICT).select(VERDICTS).collect())
     items = drafted.where("state is null")
@@ -103,18 +119,14 @@ def make(
     counts = items.groupBy("kind", "range").count().toLocalIterator()
     numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in counts])
     made = kept(
-        items.repartition(parts, "range")
+        items.repartition(count, "range")
         .sortWithinPartitions(*SORTED)
         .mapInArrow(closed(options, facts, numbers, among), from_arrow_schema(CLOSED))
     )
-    frames = {name: made.select(f.inline(name)) for name in MADE if name in options.tables}
-    claimed = Whole(options, order, facts, among)
-    for name in frames.keys() & set(TOLD):
-        frames[name] = frames[name].union(_upheld(name, portions, verdicts, claimed))
-    if CAPTURES.name in options.tables:
-        batch = arrow.batch(CAPTURES, list(order.captures()))
-        frames[CAPTURES.name] = spark.createDataFrame(pa.Table.from_batches([batch]))
-    return Tables({name: frames[name] for name in TABLES if name in frames}, order, whole, (given, drafted, made))
+    rows = [parts.items(made), parts.claims(portions, verdicts, Whole(options, order, facts, among))]
+    names = tuple(name for name in TABLES if name in options.tables)
+    at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
+    return Tables(names, rows, at_hand, order, whole, (given, drafted, made))
 
 
 def _judged(given: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
@@ -144,20 +156,11 @@ def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints)
         yield row["portion"], row["count"], row["first"], bytes(row["here"])
 
 
-def _upheld(name: str, portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> DataFrame:
-    """The rows of a table that upheld claims have."""
-
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from upholding.batches(name, batches, verdicts, whole)
-
-    frame = portions.select("portion", "claims", "drafts", name)
-    return frame.mapInArrow(stage, from_arrow_schema(arrow.schema(TABLES[name])))
-
-
 def lost(made: Tables) -> int:
     """Bytes that are missing between frames, as far as the table of flows was made."""
-    flows = made.frames.get(FLOWS.name)
-    row = None if flows is None else flows.agg(f.sum("gap_bytes")).first()
+    if FLOWS.name not in made.names:
+        return 0
+    row = made.frame(FLOWS.name).agg(f.sum("gap_bytes")).first()
     return 0 if row is None or row[0] is None else int(row[0])
 
 

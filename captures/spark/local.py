@@ -63,9 +63,10 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
     facts, closed = _closed(made, options, Carry(), among)
     whole = upholding.Whole(options, order, facts, among)
     found = _tables(closed, options)
-    for name in found.keys() & set(claims.TOLD):
-        upheld = upholding.batches(name, portions, verdicts, whole)
-        found[name] = pa.concat_tables([found[name], pa.Table.from_batches(upheld, found[name].schema)])
+    upheld: dict[str, list[Any]] = {name: found[name].to_batches() for name in found}
+    for name, batch in upholding.batches(portions, [one for one in claims.TOLD if one in found], verdicts, whole):
+        upheld[name].append(batch)
+    found = {name: pa.Table.from_batches(batches, found[name].schema) for name, batches in upheld.items()}
     return found | _captures(order, options)
 
 

@@ -23,6 +23,8 @@ from captures.tcp.packets import Ints
 
 Verdicts = Mapping[int, Verdict]
 """The verdicts of a portion by flow_id."""
+_Opened = dict[str, tuple[list[Row], list[int]]]
+"""Rows by table, and the claims that they belong to."""
 _LAST: Final = (1 << 62) - 1
 """A claim comes behind what was told at the same place."""
 
@@ -86,19 +88,18 @@ def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Coun
     return portion, len(started), first, np.searchsorted(started, others[first:last], "right").tobytes()
 
 
-def rows(name: str, portion: int, columns: Mapping[str, bytes | None], verdicts: Verdicts, whole: Whole) -> Any:
-    """The rows of a table, a pyarrow.RecordBatch, that the upheld claims of a portion have.
-
-    `columns` are those of captures.spark.claims.CLAIMED.
-    """
-    kept = _upheld(columns["claims"] or b"", verdicts)
+def _rows(name: str, columns: Mapping[str, Any], kept: _Upheld, opened: _Opened, whole: Whole) -> Any:
+    """The rows of a table that the upheld claims of a portion have: a pyarrow.RecordBatch."""
     places = np.full(len(kept.claims.started), -1, np.int64)
     places[kept.which] = np.arange(len(kept.which))
-    table = _claimed(name, columns, places, kept, whole)
+    made = with_claims(name, *opened.get(name, ([], [])))
+    table = pa.Table.from_batches([made])
+    if columns[name] is not None:
+        table = pa.concat_tables([pa.ipc.open_stream(columns[name]).read_all(), table])
     where = places[table.column(CLAIM).to_numpy()]
     some = np.flatnonzero(where >= 0)
     table, where = table.take(pa.array(some)), pa.array(where[some])
-    changed = {column: values.take(where) for column, values in _changes(name, kept, portion, whole)}
+    changed = {column: values.take(where) for column, values in _changes(name, kept, columns["portion"], whole)}
     schema = arrow.schema(TABLES[name])
     arrays = [changed[one] if one in changed else _whole(table.column(one)) for one in schema.names]
     return pa.record_batch(arrays, schema=schema)
@@ -109,21 +110,20 @@ def _whole(column: Any) -> Any:
     return found if isinstance(found, pa.Array) else found.chunk(0)
 
 
-def _claimed(name: str, columns: Mapping[str, bytes | None], places: Ints, kept: _Upheld, whole: Whole) -> Any:
-    """The rows as they were claimed, those of drafts among them."""
-    made: list[Row] = []
-    whose: list[int] = []
-    drafts = columns["drafts"]
-    for claim, opened in () if drafts is None else pickle.loads(drafts):  # noqa: S301  # of our own stage 1
-        place = int(places[claim])
-        if place >= 0:
-            position = int(kept.claims.done[claim]), kept.grounds[kept.ground[place]].born, _LAST
-            closed = rows_of(opened, position, whole.facts, whole.options).get(name, [])
-            made += closed
-            whose += [claim] * len(closed)
-    stream = columns[name]
-    found = pa.Table.from_batches([with_claims(name, made, whose)])
-    return found if stream is None else pa.concat_tables([pa.ipc.open_stream(stream).read_all(), found])
+def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
+    """The rows of upheld claims that waited for what others tell."""
+    found: _Opened = {}
+    if drafts is None:
+        return found
+    grounds = dict(zip(kept.which.tolist(), kept.ground.tolist(), strict=True))
+    for claim, opened in pickle.loads(drafts):  # noqa: S301  # of our own stage 1
+        if claim in grounds:
+            position = int(kept.claims.done[claim]), kept.grounds[grounds[claim]].born, _LAST
+            for name, rows in rows_of(opened, position, whole.facts, whole.options).items():
+                made, whose = found.setdefault(name, ([], []))
+                made += rows
+                whose += [claim] * len(rows)
+    return found
 
 
 def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
@@ -161,13 +161,18 @@ def _nodes(kept: _Upheld, facts: Facts) -> Any:
     return pa.array(found, pa.int32())
 
 
-def batches(name: str, portions: Iterable[Any], verdicts: Mapping[int, Verdicts], whole: Whole) -> Iterator[Any]:
-    """The rows of a table that the upheld claims of portions (captures.spark.claims.CLAIMED) have."""
+def batches(
+    portions: Iterable[Any], names: Sequence[str], verdicts: Mapping[int, Verdicts], whole: Whole
+) -> Iterator[tuple[str, Any]]:
+    """The rows of some tables that the upheld claims of portions (captures.spark.claims.CLAIMED) have."""
     for batch in portions:
-        for row in batch.select(["portion", "claims", "drafts", name]).to_pylist():
-            number = row["portion"]
-            if number in verdicts:
-                yield rows(name, number, row, verdicts[number], whole)
+        for columns in batch.select(["portion", "claims", "drafts", *names]).to_pylist():
+            told = verdicts.get(columns["portion"])
+            if told is not None:
+                kept = _upheld(columns["claims"], told)
+                opened = _open(columns["drafts"], kept, whole)
+                for name in names:
+                    yield name, _rows(name, columns, kept, opened, whole)
 
 
 def counts(portions: Iterable[Any], verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:

@@ -1,27 +1,23 @@
-"""Tables that Spark has made, as Parquet: the folders that captures.tables.parquet writes."""
+"""Tables that Spark has made, as Parquet: the folders that captures.tables.parquet writes.
+
+Executors write the files, each those of its partitions, so that rows need not become Spark's.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+import pyarrow as pa
+from pyspark.taskcontext import TaskContext
 
-from captures.spark.job import Tables
-from captures.tables.parquet import place
-from captures.tables.schema import PARTITIONS, TABLES
+from captures.spark.job import Stage, Tables
+from captures.spark.parts import Part
+from captures.tables.parquet import Files, emptied, place
 
-_SETTINGS: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-}
-"""What Spark must be told so that its files are as captures.tables.parquet writes them."""
-_FORMATS: Final = ("yyyy-MM-dd", "HH")
-"""Of the day and the hour, as PARTITIONS names them."""
+_NOTHING: Final = pa.schema([("written", pa.int64())])
 
 
 def write(made: Tables, directory: Path) -> dict[str, int]:
@@ -30,51 +26,45 @@ def write(made: Tables, directory: Path) -> dict[str, int]:
     Files are written aside, and take their places when all are there; those of an earlier writing of the same capture
     go then, and no others. Raises OSError where the folder cannot be written.
     """
-    return put(made.frames, directory, made.order.capture)
+    return put(made.parts, made.given, made.names, directory, made.order.capture)
 
 
-def put(frames: Mapping[str, DataFrame], directory: Path, name: str) -> dict[str, int]:
-    """Write tables as `write` does, in files that are named so, in place of those that were."""
-    aside = directory / f".{name}.partial"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
+def put(
+    parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], directory: Path, name: str
+) -> dict[str, int]:
+    """Write tables as `write` does, in files that are named so, in place of those that were.
+
+    `given` are batches of rows that are at hand.
+    """
+    aside = emptied(directory.absolute(), name)
     try:
-        for table, frame in frames.items():
-            with _settings(frame.sparkSession):
-                _write(frame, table, aside)
-        rows = {table: _named(aside / table, name) for table in frames}
+        files = Files(aside, "given")
+        for table in names:
+            for batch in given.get(table, ()):
+                files.add(table, batch)
+        files.close()
+        for number, part in enumerate(parts):
+            part.columns(names).mapInArrow(_writing(part, names, aside, number), "written bigint").collect()
+        rows = {table: _named(aside / table, name) for table in names}
         place(aside, directory, name)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return rows
 
 
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+def _writing(part: Part, names: Sequence[str], aside: Path, number: int) -> Stage:
+    make = part.make
 
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101  # executors have one
+        files = Files(aside, f"{number}-{task.partitionId()}", f".{task.taskAttemptId()}")
+        for name, batch in make(batches, names):
+            files.add(name, batch)
+        files.close()
+        yield pa.record_batch([pa.array([], pa.int64())], schema=_NOTHING)
 
-def _write(frame: Any, name: str, aside: Path) -> None:
-    time = TABLES[name].time
-    moment = f.expr(f"timestamp_micros(coalesce(`{time}`, 0) div 1000)")
-    levels = {level: f.date_format(moment, form) for level, form in zip(PARTITIONS, _FORMATS, strict=True)}
-    (
-        frame.withColumns(levels)
-        .sortWithinPartitions(*PARTITIONS, time)
-        .write.partitionBy(*PARTITIONS)
-        .option("compression", "zstd")
-        .parquet(str((aside / name).absolute()))
-    )
+    return stage
 
 
 def _named(folder: Path, capture: str) -> int:
@@ -82,8 +72,8 @@ def _named(folder: Path, capture: str) -> int:
     import pyarrow.parquet as pq
 
     rows = 0
-    for level in sorted({path.parent for path in folder.rglob("*.parquet")}):
-        for number, path in enumerate(sorted(level.glob("*.parquet")), 1):
+    for level in sorted({path.parent for path in folder.rglob("[!.]*.parquet")}):
+        for number, path in enumerate(sorted(level.glob("[!.]*.parquet")), 1):
             rows += pq.read_metadata(path).num_rows
             path.rename(level / f"{capture}-{number:04}.parquet")
     return rows

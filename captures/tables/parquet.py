@@ -38,69 +38,38 @@ _HOUR: Final = 3600 * 1_000_000_000
 Partition = tuple[str, str]
 
 
-class ParquetTables:
-    """Writes tables into a folder; use as a context, which commits at its end unless something was raised."""
+class Files:
+    """Writes batches of rows to files below a folder, which appear as they are closed: `close` closes the last."""
 
-    def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
-        """`capture` names the files. Raises OSError where the folder cannot be made."""
-        self._directory = directory
-        self._capture = capture
-        self._aside = directory / f".{capture}.partial"
-        self._tables = [TABLES[name] for name in tables]
-        self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
-        self._batches: dict[str, list[Any]] = {table.name: [] for table in self._tables}
+    def __init__(self, folder: Path, name: str, attempt: str = "") -> None:
+        """`name` begins the names of files; of several attempts to write the same ones the last counts."""
+        self._folder = folder
+        self._name = name
+        self._attempt = attempt
+        self._batches: dict[str, list[Any]] = {}
         self._writers: dict[tuple[str, Partition], Any] = {}
         self._numbers: dict[tuple[str, Partition], int] = {}
-        self.rows = {table.name: 0 for table in self._tables}
-        """How many rows each table was given."""
-        if self._aside.exists():
-            shutil.rmtree(self._aside)
-        self._aside.mkdir(parents=True)
+        self._paths: dict[tuple[str, Partition], Path] = {}
 
-    def __enter__(self) -> Self:
-        return self
+    def add(self, table: str, batch: Any) -> None:
+        """Take a pyarrow.RecordBatch of a table's rows."""
+        waiting = self._batches.setdefault(table, [])
+        if len(batch):
+            waiting.append(batch)
+        if sum(map(len, waiting)) >= ROWS:
+            self._write(table)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self.commit()
-            else:
-                self._close()
-        finally:
-            shutil.rmtree(self._aside, ignore_errors=True)
-
-    def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Take rows of some tables."""
-        for table in self._tables:
-            waiting = self._waiting[table.name]
-            given = rows.get(table.name, ())
-            waiting += given
-            self.rows[table.name] += len(given)
-            if len(waiting) >= AT_ONCE:
-                self._turn(table)
-            if sum(map(len, self._batches[table.name])) >= ROWS:
+    def close(self) -> None:
+        for table, waiting in self._batches.items():
+            if waiting:
                 self._write(table)
+        while self._writers:
+            self._close(next(iter(self._writers)))
 
-    def commit(self) -> None:
-        """Put the files in place; what an earlier writing of this capture left goes."""
-        for table in self._tables:
-            self._turn(table)
-            if self._batches[table.name]:
-                self._write(table)
-        self._close()
-        place(self._aside, self._directory, self._capture)
-
-    def _turn(self, table: Table) -> None:
-        """Make columns of the rows that wait, which take less room."""
-        rows, self._waiting[table.name] = self._waiting[table.name], []
-        if rows:
-            self._batches[table.name].append(arrow.batch(table, rows))
-
-    def _write(self, table: Table) -> None:
-        whole = pa.Table.from_batches(self._batches[table.name], arrow.schema(table))
-        self._batches[table.name] = []
+    def _write(self, name: str) -> None:
+        table = TABLES[name]
+        whole = pa.Table.from_batches(self._batches[name], arrow.schema(table))
+        self._batches[name] = []
         times = whole.column(table.time).fill_null(0).to_numpy()
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
@@ -115,17 +84,86 @@ class ParquetTables:
         writer = self._writers.get(key)
         if writer is None:
             while len(self._writers) >= OPEN:
-                self._writers.pop(next(iter(self._writers))).close()
+                self._close(next(iter(self._writers)))
             number = self._numbers[key] = self._numbers.get(key, 0) + 1
             levels = [f"{name}={value}" for name, value in zip(PARTITIONS, partition, strict=True)]
-            path = self._aside.joinpath(table.name, *levels, f"{self._capture}-{number:04}.parquet")
+            path = self._paths[key] = self._folder.joinpath(table.name, *levels, f"{self._name}-{number:04}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = self._writers[key] = pq.ParquetWriter(path, arrow.schema(table), compression="zstd")
+            writer = pq.ParquetWriter(self._aside(path), arrow.schema(table), compression="zstd")
+            self._writers[key] = writer
         return writer
 
-    def _close(self) -> None:
-        while self._writers:
-            self._writers.popitem()[1].close()
+    def _close(self, key: tuple[str, Partition]) -> None:
+        self._writers.pop(key).close()
+        path = self._paths.pop(key)
+        self._aside(path).replace(path)
+
+    def _aside(self, path: Path) -> Path:
+        return path.with_name(f".{path.name}{self._attempt}")
+
+
+class ParquetTables:
+    """Writes tables into a folder; use as a context, which commits at its end unless something was raised."""
+
+    def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
+        """`capture` names the files. Raises OSError where the folder cannot be made."""
+        self._directory = directory
+        self._capture = capture
+        self._aside = emptied(directory, capture)
+        self._files = Files(self._aside, capture)
+        self._tables = [TABLES[name] for name in tables]
+        self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
+        self.rows = {table.name: 0 for table in self._tables}
+        """How many rows each table was given."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+            else:
+                self._files.close()
+        finally:
+            shutil.rmtree(self._aside, ignore_errors=True)
+
+    def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Take rows of some tables."""
+        for table in self._tables:
+            waiting = self._waiting[table.name]
+            given = rows.get(table.name, ())
+            waiting += given
+            self.rows[table.name] += len(given)
+            if len(waiting) >= AT_ONCE:
+                self._turn(table)
+
+    def commit(self) -> None:
+        """Put the files in place; what an earlier writing of this capture left goes."""
+        for table in self._tables:
+            self._turn(table)
+        self._files.close()
+        place(self._aside, self._directory, self._capture)
+
+    def _turn(self, table: Table) -> None:
+        """Make columns of the rows that wait, which take less room."""
+        rows, self._waiting[table.name] = self._waiting[table.name], []
+        if rows:
+            self._files.add(table.name, arrow.batch(table, rows))
+
+
+def emptied(directory: Path, capture: str) -> Path:
+    """The folder in which files of a capture are written aside, with nothing in it.
+
+    Raises OSError where it cannot be made.
+    """
+    aside = directory / f".{capture}.partial"
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir(parents=True)
+    return aside
 
 
 def place(aside: Path, directory: Path, capture: str) -> None:
