@@ -10,26 +10,29 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from captures.ports import Ports
+from captures.source import FileSource
 from captures.spark import reading
-from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, share, unknown
+from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
 from captures.spark.order import Order, Summary
 from captures.spark.packing import Parcel
 from captures.spark.planning import WIDE, Split
+from captures.spark.reading import Segments
 from captures.tables import arrow
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints
+from captures.tcp.packets import Ints, joined
+from captures.tcp.reassembly import Share
 from decoders.conversation.requests import HEAD
 from decoders.exchange import Exchange, Frame, Status
 from decoders.knowledge import TEACHING, Knowledge
@@ -85,22 +88,29 @@ class Claims:
     answered: Ints
 
 
-class Looked(Held):
-    """Bytes that notes which of them were looked at."""
+class Mapped(FileSource):
+    """The bytes of a file that is mapped, from an address on."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, view: memoryview, base: int) -> None:
+        super().__init__(())
+        self._view = view
+        self._base = base
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        return self._view[start - self._base : end - self._base]
+
+
+class Looked(FileSource):
+    """Bytes of another source; notes which of them were looked at."""
+
+    def __init__(self, source: FileSource) -> None:
+        super().__init__(())
+        self._read = source.read
         self.at: list[tuple[int, int]] = []
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         self.at.append((start, end))
-        return super().read(start, end)
-
-    def unnoted(self) -> Held:
-        """The same bytes for those whose looking does not count."""
-        other = Held()
-        other.same(self)
-        return other
+        return self._read(start, end)
 
 
 @dataclass(slots=True)
@@ -143,32 +153,32 @@ def read(
     `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
     where a file cannot be opened.
     """
-    segments = reading.read(split, wanted)
-    if whole is not None:
-        only = pa.array(whole, pa.int64())
-        segments = (batch.filter(pa.compute.is_in(batch.column("flow_id"), only)) for batch in segments)
-    yield from _claimed((batch for batch in segments if len(batch)), split.number, options, capture, whole is None)
-
-
-def _claimed(batches: Iterable[Any], split: int, options: Options, capture: str, claim: bool) -> Iterator[Any]:
-    claimer = _Claimer(options, capture, claim=claim and options.filter is None)
-    held: list[Any] = []
+    claimer = _Claimer(options, capture, claim=whole is None and options.filter is None)
+    held: list[Segments] = []
     size = count = 0
-    portion = split * PORTIONS
-    for batch in batches:
-        summary = batch.column("summary")
-        if summary.null_count < len(batch):
-            yield _batch({"summary": summary.to_pylist()})
+    portion = split.number * PORTIONS
+    source: FileSource | None = None
+    for found in reading.segments(split, wanted):
+        if isinstance(found, Summary):
+            yield _batch({"summary": [found.json()]})
             continue
-        held.append(batch)
-        size += batch.column("payload").nbytes
-        count += len(batch)
+        some = found if whole is None else found.only(whole)
+        if not len(some.packets):
+            continue
+        if some.stays:
+            source = source or Mapped(some.view, some.base)
+        else:
+            source = source or Held()
+            cast("Held", source).extend(zip(some.packets.at.tolist(), some.payload(), strict=True))
+        held.append(some)
+        size += int(some.packets.stored.sum())
+        count += len(some.packets)
         if size >= PORTION or count >= SEGMENTS_OF_PORTION:
-            yield from claimer.portion(portion, held)
-            held, size, count = [], 0, 0
+            yield from claimer.portion(portion, held, source)
+            held, size, count, source = [], 0, 0, None
             portion += 1
-    if held:
-        yield from claimer.portion(portion, held)
+    if held and source is not None:
+        yield from claimer.portion(portion, held, source)
 
 
 def plain(item: Exchange) -> bool:
@@ -198,19 +208,31 @@ def _plain(frame: Frame) -> bool:
 
 
 def check(item: Exchange, started: int, done: int) -> int:
-    """What a plain exchange's rows are made of, as 32 bits."""
-    words = f"{item.client_id}\0{item.status}\0{item.reason}\0{item.connection.client}\0{item.connection.broker}"
+    """All that the rows of a plain exchange are made of, and that it is plain, as 32 bits."""
+    connection = item.connection
     told = (
-        started, done, zlib.crc32(words.encode("utf-8", "replace")), -1 if item.api_key is None else item.api_key,
+        started, done,
+        _words(item.client_id, item.status, item.reason, connection.client, connection.broker),
+        -1 if item.api_key is None else item.api_key,
         -1 if item.api_version is None else item.api_version,
         -1 if item.correlation_id is None else item.correlation_id,
+        bool(item.problems) or item.token or item.protocol is not None or item.session is not None,
         *_told(item.request), *_told(item.response),
     )  # fmt: skip
     return hash(told) & 0xFFFFFFFF
 
 
+@lru_cache(maxsize=1024)
+def _words(*words: str | None) -> int:
+    # other than of numbers, Python's hash of a text is another in each process
+    return zlib.crc32("\0".join(map(str, words)).encode("utf-8", "replace"))
+
+
 def _told(frame: Frame | None) -> tuple[Any, ...]:
-    return () if frame is None else (frame.size, frame.first_time, frame.time, tuple(frame.spans))
+    if frame is None:
+        return ()
+    odd = frame.missing + len(frame.comments)
+    return frame.size, frame.first_time, frame.time, frame.at, odd, tuple(frame.spans)
 
 
 class _Claimer:
@@ -219,44 +241,35 @@ class _Claimer:
         self._capture = capture
         self._claim = claim
 
-    def portion(self, number: int, batches: Sequence[Any]) -> Iterator[Any]:
+    def portion(self, number: int, some: Sequence[Segments], source: FileSource) -> Iterator[Any]:
         """The rows of a portion: its flows, and then its claims."""
-        table = pa.Table.from_batches(batches)
-        order = pa.compute.sort_indices(table, [("flow_id", "ascending"), ("position", "ascending")])
-        whole = table.take(order).combine_chunks().to_batches()
         made = _Made()
-        for batch in whole:
-            flows = batch.column("flow_id").to_numpy()
-            borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
-            sent = []
-            for start, end in pairwise(borders):
-                parcel = self._parcel(number, int(flows[start]), batch.slice(start, end - start), made)
-                sent.append((int(flows[start]), int(parcel.position[0]), parcel.pack()))
-            yield _batch(dict(zip(("flow_id", "position", "data"), zip(*sent, strict=True), strict=True)))
+        sent = []
+        for flow, share in _by_flow(some):
+            parcel = self._parcel(number, flow, share, source, made)
+            sent.append((flow, int(parcel.position[0]), parcel.pack()))
+        if sent:
+            yield _batch(dict(zip(PARCEL, zip(*sent, strict=True), strict=True)))
         if made.numbers:
             yield _portion(number, made)
 
-    def _parcel(self, portion: int, flow: int, batch: Any, made: _Made) -> Parcel:
-        source = Looked()
-        last = int(batch.column("reached")[-1].as_py())
-        clock = int(batch.column("clock_ns")[-1].as_py())
-        base = last // WIDE * WIDE
-        order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
-        some = share(batch, source, order)
-        found = self._claims(flow, some, source, order, made) if self._claim else _Found()
+    def _parcel(self, portion: int, flow: int, some: Share, source: FileSource, made: _Made) -> Parcel:
         packets = some.packets
-        pieces = _kept(packets.at, packets.stored, found.spans, source.at) if found.spans else _all(packets)
-        held = source.unnoted()
+        looked = Looked(source)
+        found = self._claims(flow, some, source, looked, made) if self._claim else _Found()
+        pieces = _kept(packets.at, packets.stored, found.spans, looked.at) if found.spans else _all(packets)
         return Parcel(
             portion, packets, some.which, some.reached, some.clock,
-            pieces[0], [held.read(start, end) for start, end in zip(*(one.tolist() for one in pieces), strict=True)],
+            pieces[0], [source.read(start, end) for start, end in zip(*(one.tolist() for one in pieces), strict=True)],
             np.array(found.asked, np.int64), np.array(found.places, np.int64), found.checks,
         )  # fmt: skip
 
-    def _claims(self, flow: int, some: Any, source: Looked, order: Order, made: _Made) -> _Found:
-        reader = FlowReader(source, self._options, order, FlowCounter(self._capture, ()))
-        held = source.unnoted()
-        drafter = Drafter(self._capture, held, reader.definitions, _at, self._options.tables)
+    def _claims(self, flow: int, some: Share, source: FileSource, looked: Looked, made: _Made) -> _Found:
+        last, clock = int(some.reached[-1]), int(some.clock[-1])
+        base = last // WIDE * WIDE
+        order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
+        reader = FlowReader(looked, self._options, order, FlowCounter(self._capture, ()))
+        drafter = Drafter(self._capture, source, reader.definitions, _at, self._options.tables)
         wants_records = RECORDS.name in self._options.tables
         found = _Found()
         begun: dict[Exchange, int] = {}
@@ -274,7 +287,7 @@ class _Claimer:
                     continue
                 number = _number(made, started, at, frames)
                 if draft.open:
-                    kept = open_records(item, held, reader.precision) if wants_records else None
+                    kept = open_records(item, source, reader.precision) if wants_records else None
                     made.drafts.append((number, Open(draft, kept)))
                 else:
                     rows = draft.close(unknown, None)
@@ -286,7 +299,7 @@ class _Claimer:
                 found.checks.append(check(item, started, at))
                 for frame in frames:
                     found.spans += frame.spans
-                    source.at += _head(frame)
+                    looked.at += _head(frame)
         if found.asked:
             made.flows.append((flow, len(found.asked)))
         return found
@@ -300,6 +313,19 @@ def _head(frame: Frame) -> Iterator[tuple[int, int]]:
         left -= length
         if left <= 0:
             break
+
+
+def _by_flow(some: Sequence[Segments]) -> Iterator[tuple[int, Share]]:
+    """The segments of each flow, in order."""
+    flows = np.concatenate([one.flows for one in some])
+    position, reached, clock = (
+        np.concatenate([getattr(one, name) for one in some]) for name in ("position", "reached", "clock")
+    )
+    packets = joined([one.packets for one in some])
+    order = np.lexsort((position, flows))
+    borders = np.flatnonzero(np.diff(flows[order])) + 1
+    for mine in np.split(order, borders):
+        yield int(flows[mine[0]]), Share(packets.some(mine), position[mine], reached[mine], clock[mine], 0, 0)
 
 
 def _natural(started: int, done: int, frames: Sequence[Frame]) -> bool:

@@ -156,9 +156,11 @@ class Held(FileSource):
             self._starts.insert(i, at)
             self._payloads.insert(i, payload)
 
-    def same(self, other: Held) -> None:
-        """Have the bytes of another, those that it will take in, too."""
-        self._starts, self._payloads = other._starts, other._payloads
+    def extend(self, spans: Iterable[tuple[int, Any]]) -> None:
+        """Take in several."""
+        for at, payload in spans:
+            if payload:
+                self.add(at, payload)
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
         """The bytes of some spans, each segment's from the first to the last of them, in order."""
@@ -196,7 +198,7 @@ Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
 class FlowReader(Reader):
     """Reads the segments of one flow, which somebody gives it."""
 
-    def __init__(self, source: Held, options: Options, order: Order, counter: FlowCounter) -> None:
+    def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
         super().__init__(source, options.definitions, began=counter.began)
         self._counter = counter
         self._order = order

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from captures.garbage import few_collections
 from captures.ports import Ports
 from captures.spark import claims, parts, upholding
 from captures.spark.claims import CLAIMED, PARCEL
@@ -133,7 +134,8 @@ def _judged(given: DataFrame, parts: int, options: Options, order: Order) -> Dat
     """The items and verdicts of stage 2."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from judged(batches, options, order)
+        with few_collections():
+            yield from judged(batches, options, order)
 
     return (
         given.where("flow_id is not null")
@@ -214,9 +216,10 @@ def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
     splits = planned.splits
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                yield from read(splits[number])
+        with few_collections():
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from read(splits[number])
 
     return stage
 

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from captures.spark.claims import check, plain
+from captures.spark.claims import check
 from captures.spark.flows import Flow, Held, Options, packed, shared
 from captures.spark.order import Order
 from captures.spark.packing import Parcel, unpack
-from captures.tables.rows import flags
-from decoders.exchange import Exchange
+from decoders.exchange import Connection, Exchange
 
 VERDICT: Final = "verdict"
 """Kind of an item whose `state` is a pickled Verdict, of the portion `range`."""
@@ -38,8 +37,14 @@ class Ground:
     broker: tuple[str, int]
     born: int
     software: str | None
-    flags: tuple[str, ...]
+    midstream: bool
+    found: bool
     ahead: int
+
+    @property
+    def flags(self) -> list[str]:
+        """Those of captures.tables.rows.flags that a plain exchange may have."""
+        return ["gap_before"] * self.found + ["midstream"] * self.midstream
 
 
 @dataclass(slots=True)
@@ -100,6 +105,9 @@ class Judged(Flow):
         self._claims: dict[int, tuple[int, int, int, int]] = {}
         """By the address of a request: the portion, which of the flow's claims there, its check, and its offset."""
         self.verdicts: dict[int, Verdict] = {}
+        self._ground: Ground | None = None
+        self._connection: Connection | None = None
+        """Those of the last claim that was upheld."""
 
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
         """Items of a parcel, which comes behind those before."""
@@ -112,18 +120,25 @@ class Judged(Flow):
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         frame = item.request
         claim = self._claims.pop(frame.spans[0][0], None) if frame is not None and frame.spans else None
-        if claim is None or frame is None or not plain(item):
+        if claim is None or frame is None or check(item, started, at) != claim[2]:
             return super()._exchange(item, at, born, started, rank)
-        portion, number, expected, place = claim
-        if check(item, started, at) != expected:
-            return super()._exchange(item, at, born, started, rank)
-        connection = item.connection
-        flow = self._drafter.flows.of(connection)
-        ground = Ground(
-            flow.epoch, flow.broker, born, self._drafter.software(connection),
-            tuple(flags(item, (), found=self._drafter.was_found(item))), frame.stream_offset - place,
-        )  # fmt: skip
-        self.verdicts.setdefault(portion, Verdict()).uphold(number, ground)
+        portion, number, _, place = claim
+        connection, drafter = item.connection, self._drafter
+        software, found, ahead = drafter.software(connection), drafter.was_found(item), frame.stream_offset - place
+        ground = self._ground
+        if (
+            ground is None
+            or connection is not self._connection
+            or ground.software != software
+            or ground.ahead != ahead
+            or ground.found != found
+        ):
+            flow = drafter.flows.of(connection)
+            ground = Ground(flow.epoch, flow.broker, born, software, connection.opened is False, found, ahead)
+            self._ground, self._connection = ground, connection
+        if portion not in self.verdicts:
+            self.verdicts[portion] = Verdict()
+        self.verdicts[portion].uphold(number, ground)
         return None
 
     def end(self) -> Iterator[Any]:

@@ -26,7 +26,7 @@ from captures.source import FileSource
 from captures.spark.order import Summary
 from captures.spark.planning import WIDE, Split
 from captures.tables.keys import flow_id
-from captures.tcp.packets import Packets, endpoints, ports
+from captures.tcp.packets import Ints, Packets, endpoints, ports
 from captures.tls.opening import open_capture
 
 BATCH: Final = 4096
@@ -56,8 +56,73 @@ with a `summary` (captures.spark.order.Summary, as JSON) is no segment and belon
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Some segments of a split, as captures.spark.reading.SEGMENTS has them; `flows` are their flow_ids.
+
+    The bytes of `view` are at the addresses from `base` on; they are there for good where it `stays`, else until the
+    next segments are asked for.
+    """
+
+    flows: Ints
+    packets: Packets
+    position: Ints
+    reached: Ints
+    clock: Ints
+    view: memoryview
+    base: int
+    stays: bool
+
+    def only(self, flows: frozenset[int]) -> Segments:
+        """Those of these flows."""
+        some = np.flatnonzero(np.isin(self.flows, list(flows)))
+        columns = (self.position[some], self.reached[some], self.clock[some])
+        return Segments(self.flows[some], self.packets.some(some), *columns, self.view, self.base, self.stays)
+
+    def payload(self) -> list[bytes]:
+        """The bytes of each."""
+        starts = (self.packets.at - self.base).tolist()
+        return [
+            bytes(self.view[start : start + stored])
+            for start, stored in zip(starts, self.packets.stored.tolist(), strict=True)
+        ]
+
+
 def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
-    """The segments of a split, of connections with one of the ports that are wanted: batches of SEGMENTS.
+    """What `segments` finds, as batches of SEGMENTS."""
+    for found in segments(split, wanted):
+        yield summary_row(found) if isinstance(found, Summary) else _batch(found)
+
+
+def _batch(some: Segments) -> Any:
+    packets = some.packets
+    columns = (
+        packets.time, some.clock, packets.seq, packets.ack, packets.flags, packets.at, some.reached, packets.length,
+    )  # fmt: skip
+    return pa.record_batch(
+        [
+            pa.array(some.flows),
+            pa.array(some.position),
+            pa.array(packets.keys, pa.binary()),
+            *map(pa.array, columns),
+            pa.array([packets.comments.get(i) for i in range(len(packets))], pa.string()),
+            # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
+            pa.array(some.payload(), pa.binary()),
+            pa.nulls(len(packets), pa.string()),
+        ],
+        schema=SEGMENTS,
+    )
+
+
+def summary_row(summary: Summary) -> Any:
+    """A batch of SEGMENTS with nothing but a summary."""
+    columns = [pa.nulls(1, field.type) for field in SEGMENTS]
+    columns[-1] = pa.array([summary.json()], pa.string())
+    return pa.record_batch(columns, schema=SEGMENTS)
+
+
+def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | Summary]:
+    """The segments of a split, of connections with one of the ports that are wanted, and what became of its files.
 
     Never raises on what is in the files; raises CaptureError where one cannot be opened.
     """
@@ -72,7 +137,7 @@ def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
         source.close()
 
 
-def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Any]:
+def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segments | Summary]:
     path = split.paths[0]
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -88,7 +153,7 @@ def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Any]:
     try:
         while (records := walker.walk(view[: split.end], BATCH)) is not None:
             reading.take_records(records.time)
-            yield from reading.rows(view, reading.links.segments(view, records, split.base))
+            yield from reading.segments(view, reading.links.segments(view, records, split.base), stays=True)
     except FormatError as error:
         summary.error, summary.offset = error.message, error.offset
     summary.position = split.base + walker.position
@@ -106,7 +171,7 @@ def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Any]:
     yield reading.summary()
 
 
-def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Any]:
+def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Segments | Summary]:
     links = LinkLayers()
     index = 0
     while index < len(source.parts):
@@ -123,7 +188,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[A
                 records = None if walker is None or not view else walker.walk(view, BATCH)
                 if records is not None:
                     reading.take_records(records.time)
-                    yield from reading.rows(view, links.segments(view, records, base))
+                    yield from reading.segments(view, links.segments(view, records, base), stays=False)
                 elif part.final:
                     break
                 else:
@@ -159,8 +224,8 @@ class _Reading:
             told.first = int(time[0])
         told.last = max(int(time.max()), told.first if told.last is None else told.last)
 
-    def rows(self, view: memoryview, packets: Packets) -> Iterator[Any]:
-        """The rows of a batch of segments."""
+    def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
+        """Those of a batch that are wanted."""
         told, count = self.told, len(packets)
         if not count:
             return
@@ -172,43 +237,23 @@ class _Reading:
             told.first_segment = int(packets.time[0])
         told.last_segment = int(packets.time[-1])
         told.segments += count
-        flows = {key: self._flow(key) for key in dict.fromkeys(packets.keys)}
-        chosen = [i for i, key in enumerate(packets.keys) if flows[key] is not None]
-        if not chosen:
-            return
-        at, base = packets.at, told.base
-        # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
-        payload = [
-            bytes(view[start : start + stored])
-            for start, stored in zip((at[chosen] - base).tolist(), packets.stored[chosen].tolist(), strict=True)
-        ]
-        comments = packets.comments
-        yield pa.record_batch(
-            [
-                pa.array([flows[packets.keys[i]] for i in chosen], pa.int64()),
-                pa.array(position[chosen]),
-                pa.array([packets.keys[i] for i in chosen], pa.binary()),
-                *(pa.array(column[chosen]) for column in (
-                    packets.time, clock, packets.seq, packets.ack, packets.flags, at, reached, packets.length,
-                )),
-                pa.array([comments.get(i) for i in chosen], pa.string()),
-                pa.array(payload, pa.binary()),
-                pa.nulls(len(chosen), pa.string()),
-            ],
-            schema=SEGMENTS,
-        )  # fmt: skip
+        of = {key: self._flow(key) for key in dict.fromkeys(packets.keys)}
+        if None in of.values():
+            chosen = np.array([i for i, key in enumerate(packets.keys) if of[key] is not None], np.int64)
+            packets, position, reached, clock = packets.some(chosen), position[chosen], reached[chosen], clock[chosen]
+        if len(packets):
+            flows = np.array([of[key] for key in packets.keys], np.int64)
+            yield Segments(flows, packets, position, reached, clock, view, told.base, stays)
 
     def _flow(self, key: bytes) -> int | None:
         if self.wanted is not None and not any(port in self.wanted for port in ports(key)):
             return None
         return flow_id(*endpoints(key))
 
-    def summary(self) -> Any:
-        """The row that says what became of the file."""
+    def summary(self) -> Summary:
+        """What became of the file."""
         self.told.unknown = sorted(self.links.unknown)
-        columns = [pa.nulls(1, field.type) for field in SEGMENTS]
-        columns[-1] = pa.array([self.told.json()], pa.string())
-        return pa.record_batch(columns, schema=SEGMENTS)
+        return self.told
 
 
 def summaries(batch: Any) -> list[Summary]:

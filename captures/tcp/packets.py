@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
+_COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
@@ -67,6 +70,19 @@ class Packets:
             self.stored[positions],
             {new: self.comments[old] for new, old in enumerate(where) if old in self.comments} if self.comments else {},
         )
+
+
+def joined(batches: Sequence[Packets]) -> Packets:
+    """Batches as one."""
+    starts = [0, *accumulate(map(len, batches))]
+    columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in _COLUMNS}
+    return Packets(
+        keys=[key for one in batches for key in one.keys],
+        comments={
+            start + i: text for start, one in zip(starts, batches, strict=False) for i, text in one.comments.items()
+        },
+        **columns,
+    )
 
 
 def turned(key: bytes) -> bytes:
