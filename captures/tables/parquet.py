@@ -66,6 +66,11 @@ class Files:
         while self._writers:
             self._close(next(iter(self._writers)))
 
+    def abandon(self) -> None:
+        """Write nothing more; what is not closed does not appear."""
+        while self._writers:
+            self._writers.popitem()[1].close()
+
     def _write(self, name: str) -> None:
         table = TABLES[name]
         whole = pa.Table.from_batches(self._batches[name], arrow.schema(table))
@@ -126,7 +131,7 @@ class ParquetTables:
             if kind is None:
                 self.commit()
             else:
-                self._files.close()
+                self._files.abandon()
         finally:
             shutil.rmtree(self._aside, ignore_errors=True)
 

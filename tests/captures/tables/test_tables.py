@@ -253,7 +253,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: Any) -> None:
         raise OSError(28, "No space left on device", "x")
 
-    monkeypatch.setattr(parquet.ParquetTables, "_write", refuse)
+    monkeypatch.setattr(parquet.Files, "_write", refuse)
     export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path, code=Exit.USAGE)
     assert sorted(tmp_path.rglob("*")) == before
 
