@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from decoders.conversation.stream import Source
+from decoders.dialects.decoding import Where
 from decoders.exchange import Exchange, Frame, Status
-from decoders.frames import decode_frame, where_of
+from decoders.frames import decode_frame
 from decoders.message import Decoded
 from decoders.problems import Problem
 from decoders.schema import Definitions
@@ -22,23 +23,28 @@ class Bodies:
         self.problems: list[Problem] = list(exchange.problems)
         self.cut = False
         self.undecoded = 0
-        self.request = self._decode(exchange, exchange.request, source, definitions)
-        self.response = self._decode(exchange, exchange.response, source, definitions)
+        self.request: Decoded | None = None
+        self.response: Decoded | None = None
+        if exchange.token or exchange.status is Status.TLS:
+            return
+        if exchange.request is not None:
+            self.request = self._decode(exchange, "request", exchange.request, source, definitions)
+        if exchange.response is not None:
+            self.response = self._decode(exchange, "response", exchange.response, source, definitions)
 
     def _decode(
-        self, exchange: Exchange, frame: Frame | None, source: Source, definitions: Definitions
+        self, exchange: Exchange, where: Where, frame: Frame, source: Source, definitions: Definitions
     ) -> Decoded | None:
-        if frame is None or frame.missing or exchange.token or exchange.status is Status.TLS:
+        if frame.missing:
             return None
         data = frame.data(source)
         if len(data) < frame.size + 4:
             self.cut = True
             return None
-        decoded = decode_frame(data, where_of(exchange, frame), exchange, definitions)
-        if decoded is None:
-            return None
-        self.problems += decoded.problems
-        self.undecoded += decoded.body is None
+        decoded = decode_frame(data, where, exchange, definitions)
+        if decoded is not None:
+            self.problems += decoded.problems
+            self.undecoded += decoded.body is None
         return decoded
 
     @property

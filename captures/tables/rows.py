@@ -98,6 +98,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
         before = merged.get(place)
         merged[place] = one if before is None else _both(before, one)
     rows: list[Row] = []
+    head = key.head
     for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
         # A topic whose partitions are named is not a row of its own.
         if partition is None and topic in divided:
@@ -109,7 +110,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
             if found:
                 codec, first = found[0][_CODEC], found[0][_OFFSET]
         rows.append((
-            *key.head, api_key, topic if isinstance(topic, str) else None,
+            *head, api_key, topic if isinstance(topic, str) else None,
             None if topic_id is None else uuid_json(topic_id), partition,
             error, size, records, batches, codec, first if base is None else base, fetch, high, stable,
         ))  # fmt: skip
@@ -118,18 +119,28 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
 
 def _both(first: Part, second: Part) -> Part:
     """What two messages say of one partition: the second, where it says something; records are the first's."""
-    topic, topic_id, partition, *numbers, carried = first
-    told = [before if after is None else after for before, after in zip(numbers, second[3:8], strict=True)]
-    return topic, topic_id, partition, *told, second[8] if carried is None else carried
+    topic, topic_id, partition, error, base, fetch, high, stable, carried = first
+    _, _, _, error_2, base_2, fetch_2, high_2, stable_2, carried_2 = second
+    return (
+        topic, topic_id, partition,
+        error if error_2 is None else error_2,
+        base if base_2 is None else base_2,
+        fetch if fetch_2 is None else fetch_2,
+        high if high_2 is None else high_2,
+        stable if stable_2 is None else stable_2,
+        carried_2 if carried is None else carried,
+    )  # fmt: skip
 
 
-def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> Iterator[Row]:
+def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
     """Rows of record_batches: all that are carried, in order."""
-    for topic, topic_id, partition, *_, carried in said:
-        if carried is not None:
+    rows: list[Row] = []
+    for topic, topic_id, partition, _, _, _, _, _, carried in said:
+        if carried is not None and carried[1]:
             name = topic or (None if topic_id is None else topic_of(topic_id))
-            for head in carried[1]:
-                yield (*key.head, name, partition, *head)
+            before = (*key.head, name, partition)
+            rows += [before + head for head in carried[1]]
+    return rows
 
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
@@ -193,8 +204,8 @@ class Draft:
 
     key: Key
     api_key: int | None
-    exchange: Row
-    """Of the table exchanges; null where a column waits for `close`."""
+    exchange: list[Any]
+    """Its row of the table exchanges; null where a column waits for `close`."""
     codes: list[int] | None
     """Error codes of the response, where it could be decoded."""
     parts: list[Part]
@@ -207,20 +218,20 @@ class Draft:
         return any(one[0] is None and one[1] is not None and one[1] not in RESERVED for one in self.parts)
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
-        """Its rows by table, now that it is known what there is to know."""
+        """Its rows by table, now that it is known what there is to know; asked once."""
         topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
         errors: list[tuple[int, int]] | None = None if self.codes is None else []
         if self.codes:
             partitions = Counter(row[_TOPIC_ERROR] for row in topics)
             errors = [(code, partitions[code] or 1) for code in self.codes]
-        exchange = list(self.exchange)
+        exchange = self.exchange
         exchange[_BROKER_ID] = node
         exchange[_ERROR_COUNTS] = errors
-        exchange[_TOPICS] = list(dict.fromkeys(row[_TOPIC] or row[_TOPIC_UUID] for row in topics))
+        exchange[_TOPICS] = list(dict.fromkeys([row[_TOPIC] or row[_TOPIC_UUID] for row in topics]))
         return {
             "exchanges": [exchange],
             "exchange_topics": topics,
-            "record_batches": list(batch_rows(self.key, self.parts, topic_of)),
+            "record_batches": batch_rows(self.key, self.parts, topic_of),
             "group_events": self.groups,
             "anomalies": self.problems,
         }
@@ -293,7 +304,7 @@ class Drafter:
             number = exchange.connection.number
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
 
-    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, found: list[int] | None) -> Row:
+    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, found: list[int] | None) -> list[Any]:
         request, response, flow, problems = exchange.request, exchange.response, of.flow, bodies.problems
         # What the fields of a dialect mean is the dialect's to say.
         known = exchange.protocol is None
@@ -306,7 +317,7 @@ class Drafter:
             latency = (response.time - request.time) // 1000
             first_byte = (response.first_time - request.time) // 1000
             total = (response.time - request.first_time) // 1000
-        return (
+        return [
             of.capture,
             flow.id,
             flow.epoch,
@@ -348,7 +359,7 @@ class Drafter:
             asked_at,
             file,
             at,
-        )
+        ]
 
     def _told(self, frame: Frame | None) -> tuple[int | None, int | None, int | None, str | None, int | None]:
         """Times of its first and last byte, its bytes, and where they begin: file and offset."""
