@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from captures.tables.schema import PLACE, TABLES
+from captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
 from decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
 from decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.cli import settings
@@ -209,6 +209,9 @@ in brackets. `capture_date` and `capture_hour` are columns to whoever reads the 
 Files bear the capture's id. Writing the same capture once more replaces its files, whatever was selected before, and
 leaves those of others; they appear when all has been written.
 
+`--no-bodies` reads headers alone, in half the time: it writes {headers}, in which {null} of exchanges are null,
+and says nothing of what is wrong in a body.
+
 Every time is nanoseconds since the epoch (`…_ns`), with microseconds beside it (`ts` beside `ts_ns`) for what knows no
 finer ones; these columns are not listed. Any value is null where there is none.
 
@@ -296,7 +299,8 @@ def tables() -> str:
             ("column", "type", "meaning"),
             [(f"`{column.name}`", column.type, column.meaning) for column in table.columns if column.twin_of is None],
         )
-    return TABLES_PAGE.format(made=MADE, place=PLACE, tables=_lines(lines).rstrip() + "\n")
+    headers, null = (", ".join(f"`{name}`" for name in names) for names in (WITHOUT_BODIES, FROM_BODIES))
+    return TABLES_PAGE.format(made=MADE, headers=headers, null=null, place=PLACE, tables=_lines(lines).rstrip() + "\n")
 
 
 def keys() -> str:

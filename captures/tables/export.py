@@ -51,15 +51,19 @@ class TableExport:
         select: Callable[[Iterable[Item]], Iterable[Item]],
         batches: Iterable[Sequence[Item]],
         redaction: Redaction | None = None,
+        *,
+        bodies: bool = True,
     ) -> None:
-        """Write the items of `batches` that `select` leaves, redacted.
+        """Write the items of `batches` that `select` leaves, redacted; without `bodies` what headers alone tell.
 
         Where the capture cannot be read to its end, what could be is there. Raises OSError where the folder cannot be
         written.
         """
         self._names = str if redaction is None else redaction.text
         known, health = view.knowledge, reader.health
-        maker = Maker(self._capture, reader.source, reader.definitions, self._where, tables, known, health)
+        maker = Maker(
+            self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies
+        )
         records = RecordLines(reader, view) if RECORDS.name in tables else None
         with ParquetTables(directory, self._capture, tables) as out:
             for batch in batches:
@@ -78,5 +82,5 @@ class TableExport:
 
     def _where(self, address: int) -> tuple[str, int]:
         parts = self._source.parts
-        part = parts[max(0, bisect_right(parts, address, key=_base) - 1)]
+        part = parts[0] if len(parts) == 1 else parts[max(0, bisect_right(parts, address, key=_base) - 1)]
         return self._names(part.name), address - part.base

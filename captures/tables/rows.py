@@ -17,7 +17,7 @@ from captures.bodies import Bodies
 from captures.tables import places
 from captures.tables.keys import Flows, Key, key
 from captures.tables.places import Part
-from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS
+from captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
 from decoders.conversation.stream import Side, Source
 from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import SASL_TOKEN
@@ -275,6 +275,12 @@ class Drafter:
             item.message,
         )  # fmt: skip
 
+    def headers(self, item: Exchange) -> tuple[Key, dict[str, list[Row]]]:
+        """The key of an exchange whose bodies nobody reads, and all its rows."""
+        of = key(self._capture, self.flows.of(item.connection), item)
+        anomalies = list(problem_rows(of, item.problems)) if item.problems else []
+        return of, {EXCHANGES.name: [self._exchange(of, item, None, None)], ANOMALIES.name: anomalies}
+
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
         """The draft of an exchange, and its bodies."""
         flow = self.flows.of(item.connection)
@@ -304,12 +310,14 @@ class Drafter:
             number = exchange.connection.number
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
 
-    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies, found: list[int] | None) -> list[Any]:
-        request, response, flow, problems = exchange.request, exchange.response, of.flow, bodies.problems
-        # What the fields of a dialect mean is the dialect's to say.
-        known = exchange.protocol is None
-        asked = (bodies.asked if known else None) or _NOTHING
-        answered = (bodies.answered if known else None) or _NOTHING
+    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
+        request, response, flow, problems = exchange.request, exchange.response, of.flow, exchange.problems
+        asked = answered = _NOTHING
+        if bodies is not None:
+            problems = bodies.problems
+            # What the fields of a dialect mean is the dialect's to say.
+            if exchange.protocol is None:
+                asked, answered = bodies.asked or _NOTHING, bodies.answered or _NOTHING
         asked_first, asked_last, asked_bytes, asked_file, asked_at = self._told(request)
         first, last, size, file, at = self._told(response)
         latency = first_byte = total = None
@@ -350,7 +358,7 @@ class Drafter:
             _group(asked),
             asked.get("transactionalId", asked.get("v3AndBelowTransactionalId")) or None,
             None,
-            status(exchange, bodies),
+            exchange.status.value if bodies is None else status(exchange, bodies),
             exchange.reason,
             flags(exchange, problems, found=self.was_found(exchange)),
             [problem.code.value for problem in problems],
@@ -392,7 +400,8 @@ class Drafter:
 class Maker:
     """The rows of a reading's items, by table, in the order of the items.
 
-    `rows` is what has been made since it was taken (`take`). The other arguments are those of Drafter.
+    `rows` is what has been made since it was taken (`take`). Without `bodies` there are rows of
+    captures.tables.schema.WITHOUT_BODIES alone. The other arguments are those of Drafter.
     """
 
     def __init__(
@@ -404,9 +413,13 @@ class Maker:
         tables: Sequence[str],
         knowledge: Knowledge | None = None,
         health: Health | None = None,
+        *,
+        bodies: bool = True,
     ) -> None:
+        self._bodies = bodies
         self.rows: dict[str, list[Row]] = {name: [] for name in tables}
-        self._made = [name for name in tables if name in DRAFTED]
+        drafted = DRAFTED if bodies else [name for name in DRAFTED if name in WITHOUT_BODIES]
+        self._made = [name for name in tables if name in drafted]
         self.knowledge = knowledge or Knowledge()
         self._drafter = Drafter(capture, source, definitions, where, tables, health)
         self._nodes: dict[tuple[str, int], int] = {}
@@ -427,15 +440,21 @@ class Maker:
             if "anomalies" in self.rows:
                 self.rows["anomalies"].append(row)
             return None
+        if not self._bodies:
+            of, made = self._drafter.headers(item)
+            self._add(made)
+            return of
         draft, bodies = self._drafter.draft(item)
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
             if item.api_key == _METADATA:
                 self._nodes.update(nodes(item, bodies))
-        made = draft.close(self.knowledge.topic, self._nodes.get(draft.key.flow.broker))
+        self._add(draft.close(self.knowledge.topic, self._nodes.get(draft.key.flow.broker)))
+        return draft.key
+
+    def _add(self, made: Mapping[str, list[Row]]) -> None:
         for name in self._made:
             self.rows[name] += made[name]
-        return draft.key
 
 
 def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:

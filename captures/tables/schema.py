@@ -286,5 +286,13 @@ TABLES: Final[dict[str, Table]] = {
 }  # fmt: skip
 """All tables by name."""
 
+WITHOUT_BODIES: Final = (EXCHANGES.name, FLOWS.name, CAPTURES.name, ANOMALIES.name)
+"""The tables that have rows where bodies are not read."""
+FROM_BODIES: Final = (
+    "broker_id", "client_software", "error_code", "error_counts", "throttle_time_ms", "acks", "group_id", "txn_id",
+    "topics",
+)  # fmt: skip
+"""The columns of exchanges that are null then."""
+
 USUAL: Final = tuple(name for name in TABLES if name != RECORDS.name)
 """The tables that are written unless others are chosen."""

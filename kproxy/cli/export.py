@@ -84,6 +84,9 @@ SMALL = 16 << 20
 )
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
 @click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (all but records unless given).")
+@click.option(
+    "--no-bodies", is_flag=True, help="With --format parquet only what headers tell: quicker, some columns are null."
+)
 @click.option("--exchange", "number", type=click.IntRange(min=1), metavar="N", help="Only exchange N.")
 @click.option(
     "--redact",
@@ -121,6 +124,7 @@ def command(
     batch_limit: int,
     columns: str | None,
     tables: str | None,
+    no_bodies: bool,
     number: int | None,
     redact: tuple[str, ...],
     jobs: int | None,
@@ -160,6 +164,7 @@ def command(
     kproxy export orders-0/00000000000000000000.log --format records | jq -r .value
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
     kproxy export capture.pcap --format parquet -o tables
+    kproxy export large.pcap --format parquet --no-bodies -o tables
     kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
     kproxy export capture.pcap --format html --exchange 42 -o 42.html
     kproxy export encrypted.pcap --keylog keys.log
@@ -178,7 +183,7 @@ def command(
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
     chosen = _columns(columns, form)
-    wanted = _tables(tables, form, target)
+    wanted = _tables(tables, form, target, bodies=not no_bodies)
     if form == "html" and number is None and count is None:
         raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
     if resume:
@@ -202,7 +207,9 @@ def command(
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
-                reader, _ = write_tables(source, known, ports, selection, view, redaction, target, wanted)
+                reader, _ = write_tables(
+                    source, known, ports, selection, view, redaction, target, wanted, bodies=not no_bodies
+                )
             else:
                 reader = Reader(source, known, ports=ports)
                 with resuming.destination(target, read, parts) as (out, partial):
@@ -269,18 +276,24 @@ def _redaction(
     return redaction
 
 
-def _tables(tables: str | None, form: str, target: Path | None) -> tuple[str, ...]:
-    from captures.tables.schema import TABLES, USUAL
+def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool) -> tuple[str, ...]:
+    from captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
 
     if form != "parquet":
-        if tables is not None:
-            raise Failure("--tables belongs to --format parquet", Exit.USAGE)
+        if tables is not None or not bodies:
+            raise Failure(f"{'--tables' if bodies else '--no-bodies'} belongs to --format parquet", Exit.USAGE)
         return ()
     if target is None or str(target) == "-":
         raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
     if find_spec("pyarrow") is None:
         raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
-    return USUAL if tables is None else named(tables, tuple(TABLES), "table")
+    if bodies:
+        return USUAL if tables is None else named(tables, tuple(TABLES), "table")
+    chosen = WITHOUT_BODIES if tables is None else named(tables, tuple(TABLES), "table")
+    without = next((name for name in chosen if name not in WITHOUT_BODIES), None)
+    if without is not None:
+        raise Failure(f"--no-bodies leaves nothing for {without}: there are {', '.join(WITHOUT_BODIES)}", Exit.USAGE)
+    return chosen
 
 
 def write_tables(
@@ -292,8 +305,10 @@ def write_tables(
     redaction: Redaction | None,
     target: Path,
     tables: tuple[str, ...],
+    *,
+    bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
-    """Write the tables of a reading; how many rows each has."""
+    """Write the tables of a reading, without `bodies` what headers tell; how many rows each has."""
     from captures.reader import Reader
     from captures.tables.export import TableExport
 
@@ -305,7 +320,7 @@ def write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
-        export.write(reader, target, tables, view, select, batches, redaction)
+        export.write(reader, target, tables, view, select, batches, redaction, bodies=bodies)
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader, export.rows

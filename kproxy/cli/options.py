@@ -459,6 +459,11 @@ class Selection:
         from decoders.exchange import Exchange
         from decoders.learning import learn
 
+        if self.everything:
+            for item in items:
+                self.taken += isinstance(item, Exchange)
+                yield item
+            return
         matcher = self._asked(source, definitions)
         for item in items:
             if self.done:

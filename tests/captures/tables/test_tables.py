@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from captures.reader import Reader, read
 from captures.tables import parquet
 from captures.tables.rows import Maker
-from captures.tables.schema import TABLES, USUAL
+from captures.tables.schema import FROM_BODIES, TABLES, USUAL, WITHOUT_BODIES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic
@@ -212,6 +212,36 @@ def test_a_flow_that_opens_again_is_another_epoch(tmp_path: Path) -> None:
         packets[row["flow_id"]].add(row["packets"])
     assert all(len(found) == 1 for found in packets.values())
     assert {path.name for path in (out / "exchanges").glob("*/*")} == {"capture_hour=06", "capture_hour=07"}
+
+
+@pytest.mark.parametrize("capture", [*CAPTURES, GOLDEN], ids=lambda path: path.stem)
+def test_without_bodies_there_is_what_headers_tell(capture: Path, tmp_path: Path) -> None:
+    export(capture, "--format", "parquet", "-o", tmp_path / "all")
+    export(capture, "--format", "parquet", "-o", tmp_path / "headers", "--no-bodies")
+    assert {path.name for path in (tmp_path / "headers").iterdir()} <= set(WITHOUT_BODIES)
+    whole = {row["exchange_id"]: row for row in table(tmp_path / "all", "exchanges")}
+    rows = table(tmp_path / "headers", "exchanges")
+    assert {row["exchange_id"] for row in rows} == whole.keys()
+    for row in rows:
+        expected = whole[row["exchange_id"]] | dict.fromkeys(FROM_BODIES)
+        if expected["status"] == "undecodable":
+            expected |= {"status": "ok"}
+        if row["problems"] != expected["problems"]:
+            # what stands in a body has not been seen
+            assert set(row["problems"]) < set(expected["problems"])
+            expected |= {"problems": row["problems"], "decode_error": row["decode_error"]}
+        assert row == expected
+    assert any(row["topics"] for row in whole.values())
+    assert table(tmp_path / "headers", "flows") == table(tmp_path / "all", "flows")
+    assert table(tmp_path / "headers", "captures") == table(tmp_path / "all", "captures")
+
+
+def test_what_has_no_meaning_without_bodies(tmp_path: Path) -> None:
+    where = ("--format", "parquet", "-o", tmp_path, "--no-bodies")
+    export(traffic.KAFKA_1_1, *where, "--tables", "flows,exchanges")
+    assert {path.name for path in tmp_path.iterdir()} == {"flows", "exchanges"}
+    export(traffic.KAFKA_1_1, *where, "--tables", "exchanges,records", code=Exit.USAGE)
+    export(traffic.KAFKA_1_1, "--no-bodies", code=Exit.USAGE)
 
 
 def rows_of(reader: Reader) -> dict[str, list[Any]]:
