@@ -202,6 +202,10 @@ class Goals:
             said = "met" if found <= wanted else "MISSED"
             self._lines.append(f"goal {what:44} at most {wanted:6.2f} {unit:4} found {found:6.2f}  {said}")
 
+    def at_least(self, what: str, found: float, wanted: float, unit: str = "x") -> None:
+        said = "met" if found >= wanted else "MISSED"
+        self._lines.append(f"goal {what:44} at least {wanted:5.2f} {unit:4} found {found:6.2f}  {said}")
+
     def show(self) -> None:
         print(*self._lines, sep="\n")
 

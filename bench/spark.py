@@ -1,14 +1,18 @@
 """What the Spark pipeline makes of a large capture, beside one process and an ordinary script, in the same run.
 
-    python -m bench.spark [--copies 9]
+    python -m bench.spark [--copies 134]
 
-The capture is bench-base multiplied. Every engine is a process of its own, start-up included; of Spark the time of the
-job is given as well, without that of the session. All write the tables of `kproxy export --format parquet`, bodies
-decoded. The script is what somebody would write with dpkt: streams put together in order, requests and responses paired
-by correlation id, and in its second form each body decoded by kafka-python where that knows the message. It finds no
-gaps, retransmissions or connections whose beginning is missing, and writes nothing.
+The capture is bench-base multiplied, 1.5 GB. Every engine is a process of its own, start-up included; of Spark the
+time of the job is given as well, without that of the session. All write the tables of `kproxy export --format
+parquet`, with bodies and without (`--no-bodies`). The script is what somebody would write with dpkt: streams put
+together in order, requests and responses paired by correlation id, and in its second form each body decoded by kafka-
+python where that knows the message. It finds no gaps, retransmissions or connections whose beginning is missing, and
+writes nothing.
 
-    growth   the job on local[2] over a quarter, a half and all of the capture
+    one connection   the same bytes as the busiest connection of bench-base that goes on and on, beside spread ones
+    growth           the job on local[2] over a quarter, a half and all of the capture
+
+Goals that are missed are said; they end nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +24,17 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.relay import Goals
+from bench.spent import Spent
 from bench.summary import BASE, PORT
-from tests.support.multiply import multiply
+from tests.support.multiply import lengthen, multiply
 
-COPIES = 9
+COPIES = 134
 MASTERS = ("local[1]", "local[2]")
 
 
@@ -71,55 +79,98 @@ def paired(capture: Path, *, bodies: bool) -> int:
     return found
 
 
-def script(capture: Path, *, bodies: bool) -> tuple[float, int]:
-    start = time.perf_counter()
+@dataclass(frozen=True)
+class Run:
+    """Seconds of wall clock, those of them without starting a session, CPU seconds, and what was found."""
+
+    wall: float
+    job: float
+    cpu: float
+    size: int
+    exchanges: int
+    shuffled: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Exchanges a second of the job."""
+        return self.exchanges / self.job
+
+    def show(self, name: str) -> None:
+        spent = (
+            f"{self.wall:7.2f} s wall {self.job:7.2f} s job {self.cpu:7.2f} s CPU ({self.cpu / self.wall:.2f} cores)"
+        )
+        more = f"  shuffled {self.shuffled / self.size:.2%}" if self.shuffled else ""
+        print(
+            f"{name:30} {spent} {self.size / self.job / 1e6:6.1f} MB/s {self.rate:8,.0f} exchanges/s{more}", flush=True
+        )
+
+
+def script(capture: Path, *, bodies: bool) -> Run:
+    start, cpu = time.perf_counter(), time.process_time()
     found = paired(capture, bodies=bodies)
-    return time.perf_counter() - start, found
+    wall = time.perf_counter() - start
+    return Run(wall, wall, time.process_time() - cpu, capture.stat().st_size, found)
 
 
-def run(capture: Path, *arguments: str) -> tuple[float, dict[str, Any]]:
-    """Seconds of a `kproxy spark`, start-up included, and what it says."""
+def kproxy(capture: Path, *arguments: str) -> Run:
+    """A `kproxy spark`."""
     with tempfile.TemporaryDirectory() as out:
         code = "from kproxy.cli.main import main; main()"
         command = [sys.executable, "-c", code, "spark", str(capture), "--out", out, "--json", *arguments]
         start = time.perf_counter()
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, Spent(process.pid) as spent:
+            said, _ = process.communicate()
         wall = time.perf_counter() - start
-    told: dict[str, Any] = json.loads(done.stdout)
-    return wall, told
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    told: dict[str, Any] = json.loads(said)
+    exchanges = told["rows"]["exchanges"]
+    return Run(wall, told["seconds"], spent.seconds, capture.stat().st_size, exchanges, told["shuffle_bytes"] or 0)
 
 
-def show(name: str, seconds: float, size: int, exchanges: int, more: str = "") -> None:
-    rates = f"{size / seconds / 1e6:8.1f} MB/s {exchanges / seconds:10,.0f} exchanges/s"
-    print(f"{name:34} {seconds:8.2f} s {rates}  {more}", flush=True)
+def on_spark(capture: Path, cores: int, *arguments: str) -> Run:
+    return kproxy(capture, "--engine", "spark", "--master", f"local[{cores}]", *arguments)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def compared(capture: Path, goals: Goals, *, bodies: bool) -> Run:
+    """The script, one process and Spark on the same capture; the last of them."""
+    what, more = ("bodies", []) if bodies else ("headers", ["--no-bodies"])
+    peer = script(capture, bodies=bodies)
+    peer.show(f"dpkt script, {what}")
+    kproxy(capture, "--engine", "local", *more).show(f"in one process, {what}")
+    one, two = (on_spark(capture, cores, *more) for cores in (1, 2))
+    one.show(f"Spark local[1], {what}")
+    two.show(f"Spark local[2], {what}")
+    goals.at_least(f"{what} beside the script's", two.rate / peer.rate, 2.5 if bodies else 5)
+    goals.at_least(f"{what}, local[2] beside local[1]", two.rate / one.rate, 1.6)
+    if bodies:
+        goals.at_least("exchanges, thousands a second", two.rate / 1e3, 30, "k")
+        goals.at_most("shuffled of the capture", two.shuffled / two.size * 100, 2, "%")
+    return two
+
+
+def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--copies", type=int, default=COPIES)
-    options = parser.parse_args(arguments or [])
+    options = parser.parse_args(arguments)
+    goals = Goals()
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "capture.pcap"
         multiply(BASE, options.copies, capture)
         size = capture.stat().st_size
         print(f"{size / 1e6:.0f} MB, {options.copies} copies of bench-base")
-        for bodies in (False, True):
-            seconds, found = script(capture, bodies=bodies)
-            show(f"dpkt script, {'bodies' if bodies else 'headers'}", seconds, size, found)
-        wall, told = run(capture, "--engine", "local")
-        exchanges = told["rows"]["exchanges"]
-        show("in one process", wall, size, exchanges)
-        for master in MASTERS:
-            wall, told = run(capture, "--engine", "spark", "--master", master)
-            show(f"Spark {master}", wall, size, exchanges)
-            shuffled = told["shuffle_bytes"]
-            job = told["seconds"]
-            show(f"Spark {master}, the job", job, size, exchanges, f"shuffled {shuffled / size:.1%} of the capture")
-        for copies in (max(1, options.copies // 4), max(1, options.copies // 2), options.copies):
+        spread = compared(capture, goals, bodies=True)
+        compared(capture, goals, bodies=False)
+        for copies in (max(1, options.copies // 4), max(1, options.copies // 2)):
             multiply(BASE, copies, capture)
-            _, told = run(capture, "--engine", "spark", "--master", "local[2]")
-            job, size = told["seconds"], capture.stat().st_size
-            show(f"growth, {copies} copies", job, size, told["rows"]["exchanges"])
+            on_spark(capture, 2).show(f"growth, {copies} copies")
+        spread.show(f"growth, {options.copies} copies")
+        lengthen(BASE, 1, capture)
+        lengthen(BASE, max(1, size // capture.stat().st_size), capture)
+        one = on_spark(capture, 2)
+        one.show("one connection")
+        goals.at_least("bytes of one connection beside spread", one.size / one.job / (spread.size / spread.job), 0.9)
+    goals.show()
 
 
 if __name__ == "__main__":

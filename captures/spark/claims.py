@@ -270,7 +270,6 @@ class _Claimer:
         order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
         reader = FlowReader(looked, self._options, order, FlowCounter(self._capture, ()))
         drafter = Drafter(self._capture, source, reader.definitions, _at, self._options.tables)
-        wants_records = RECORDS.name in self._options.tables
         found = _Found()
         begun: dict[Exchange, int] = {}
         for began, done in reader.of(some):
@@ -282,17 +281,13 @@ class _Claimer:
                 frames = [frame for frame in (item.request, item.response) if frame is not None]
                 if started is None or not plain(item) or not _natural(started, at, frames):
                     continue
-                draft, bodies = drafter.draft(item)
-                if bodies.problems or bodies.undecoded or bodies.cut or not frames:
+                rows = self._rows(item, drafter, reader)
+                if rows is None:
                     continue
                 number = _number(made, started, at, frames)
-                if draft.open:
-                    kept = open_records(item, source, reader.precision) if wants_records else None
-                    made.drafts.append((number, Open(draft, kept)))
+                if isinstance(rows, Open):
+                    made.drafts.append((number, rows))
                 else:
-                    rows = draft.close(unknown, None)
-                    if wants_records:
-                        rows[RECORDS.name] = records_of(draft.key, item, reader, Knowledge())
                     made.add(number, rows)
                 found.asked.append(frames[0].spans[0][0])
                 found.places.append(frames[0].stream_offset)
@@ -303,6 +298,21 @@ class _Claimer:
         if found.asked:
             made.flows.append((flow, len(found.asked)))
         return found
+
+    def _rows(self, item: Exchange, drafter: Drafter, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
+        """An exchange's rows, or what they are made of once names are known; None where its bodies are odd."""
+        if not self._options.bodies:
+            return drafter.headers(item)[1]
+        draft, bodies = drafter.draft(item)
+        if bodies.problems or bodies.undecoded or bodies.cut:
+            return None
+        wants_records = RECORDS.name in self._options.tables
+        if draft.open:
+            return Open(draft, open_records(item, drafter.source, reader.precision) if wants_records else None)
+        rows = draft.close(unknown, None)
+        if wants_records:
+            rows[RECORDS.name] = records_of(draft.key, item, reader, Knowledge())
+        return rows
 
 
 def _head(frame: Frame) -> Iterator[tuple[int, int]]:

@@ -101,7 +101,7 @@ SORTED: Final = ("range", "started", "born", "rank")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a reading is read: as the options of `kproxy export` have it.
+    """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
 
     Raises ValueError where `filter` asks what only other connections tell.
     """
@@ -110,6 +110,7 @@ class Options:
     release: str | None = None
     given: tuple[str, ...] = ()
     filter: Expression | None = None
+    bodies: bool = True
 
     @property
     def definitions(self) -> Definitions:
@@ -371,6 +372,8 @@ class Flow:
                     yield made
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
+        if not self._options.bodies:
+            return self._item("exchange", started, at, born, self._drafter.headers(item)[1], rank=rank)
         draft, bodies = self._drafter.draft(item)
         heard = Listening()
         learned: list[tuple[str, str, str]] = heard.told

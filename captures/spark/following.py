@@ -88,6 +88,7 @@ def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> N
         "version": version("kafka-kproxy"),
         "folder": str(folder.absolute()),
         "tables": list(options.tables),
+        "bodies": options.bodies,
         "filter": None if options.filter is None else str(options.filter),
         "ports": None if ports is None else str(ports),
         "release": options.release,

@@ -76,16 +76,17 @@ def tables(
     size: int = SPLIT_SIZE,
     release: str | None = None,
     definitions: Sequence[str] = (),
+    bodies: bool = True,
 ) -> dict[str, DataFrame]:
     """The tables of captures (captures.tables.schema) as DataFrames, which are registered as temporary views, too.
 
     `paths` are files, patterns, folders of captures, or a recording's folder; every executor must see them under the
     same names. `only` names the tables, `ports` narrows to connections with one of them ("9092,19092-19095"), `size`
-    is what a split has at most, in bytes; `release` and `definitions` are as for `kproxy export`. Raises CaptureError
-    where a capture cannot be opened, ValueError where `ports` cannot be read.
+    is what a split has at most, in bytes; `release`, `definitions` and `bodies` are as for `kproxy export`. Raises
+    CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    options = Options(tuple(only), release, tuple(definitions))
+    options = Options(tuple(only), release, tuple(definitions), bodies=bodies)
     wanted = None if ports is None else Ports.parse(ports)
     made = make(spark, given, options, size=size, ports=wanted)
     frames = {name: made.frame(name) for name in made.names}

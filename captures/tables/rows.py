@@ -257,7 +257,7 @@ class Drafter:
         self._groups = GROUP_EVENTS.name in tables
         self.flows = Flows()
         self._capture = capture
-        self._source = source
+        self.source = source
         self._definitions = definitions
         self._where = where
         self._software: dict[int, str] = {}
@@ -285,7 +285,7 @@ class Drafter:
         """The draft of an exchange, and its bodies."""
         flow = self.flows.of(item.connection)
         of = key(self._capture, flow, item)
-        bodies = Bodies(item, self._source, self._definitions)
+        bodies = Bodies(item, self.source, self._definitions)
         self._health.undecoded += bodies.undecoded
         known = item.protocol is None
         if known and item.api_key == _API_VERSIONS:

@@ -277,8 +277,6 @@ def _redaction(
 
 
 def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool) -> tuple[str, ...]:
-    from captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
-
     if form != "parquet":
         if tables is not None or not bodies:
             raise Failure(f"{'--tables' if bodies else '--no-bodies'} belongs to --format parquet", Exit.USAGE)
@@ -287,6 +285,13 @@ def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool)
         raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
     if find_spec("pyarrow") is None:
         raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
+    return wanted_tables(tables, bodies=bodies)
+
+
+def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
+    """The tables that are named, or all usual ones; without `bodies` those that headers fill."""
+    from captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
+
     if bodies:
         return USUAL if tables is None else named(tables, tuple(TABLES), "table")
     chosen = WITHOUT_BODIES if tables is None else named(tables, tuple(TABLES), "table")

@@ -65,6 +65,7 @@ class Command(click.Command):
 )
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match.")
 @click.option("--tables", metavar="A,B,C", help="Tables that are written (all but records unless given).")
+@click.option("--no-bodies", is_flag=True, help="Only what headers tell: quicker, some columns are null.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -100,6 +101,7 @@ def command(
     form: str,  # noqa: ARG001  # there is one
     expression: Expression | None,
     tables: str | None,
+    no_bodies: bool,
     engine: str,
     split_size: int,
     follow: bool,
@@ -123,15 +125,14 @@ def command(
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
     from captures.spark.planning import expand
-    from captures.tables.schema import TABLES, USUAL
-    from kproxy.cli.export import named
+    from kproxy.cli.export import wanted_tables
 
-    wanted = USUAL if tables is None else named(tables, tuple(TABLES), "table")
+    wanted = wanted_tables(tables, bodies=not no_bodies)
     if once and not follow:
         raise Failure("--once says how --follow ends: give both", Exit.USAGE)
     if follow:
         folder = _followed(captures, engine)
-        options = _options(wanted, release, given, expression)
+        options = _options(wanted, release, given, expression, bodies=not no_bodies)
         _follow(master, folder, target, options, once=once, quiet=quiet_time, size=split_size, ports=ports)
         return
     paths = expand(captures)
@@ -139,9 +140,9 @@ def command(
         large = sum(path.stat().st_size for name in paths for path in _files(Path(name))) >= SMALL
         engine = "spark" if master is not None or (large and not lacking()) else "local"
     if engine == "local":
-        _alone(paths, target, wanted, expression, ports, release, given)
+        _alone(paths, target, wanted, expression, ports, release, given, bodies=not no_bodies)
         return
-    options = _options(wanted, release, given, expression)
+    options = _options(wanted, release, given, expression, bodies=not no_bodies)
     with opened(master) as spark:
         from captures.spark.job import lost, make, shuffled
         from captures.spark.writing import write
@@ -154,14 +155,19 @@ def command(
 
 
 def _options(
-    wanted: tuple[str, ...], release: str | None, given: tuple[str, ...], expression: Expression | None
+    wanted: tuple[str, ...],
+    release: str | None,
+    given: tuple[str, ...],
+    expression: Expression | None,
+    *,
+    bodies: bool,
 ) -> Options:
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
     from captures.spark.flows import Options
 
     try:
-        return Options(wanted, release, given, expression)
+        return Options(wanted, release, given, expression, bodies)
     except ValueError as error:
         raise Failure(f"{error}: --engine local", Exit.USAGE) from None
 
@@ -231,6 +237,8 @@ def _alone(
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    *,
+    bodies: bool,
 ) -> None:
     """What `kproxy export --format parquet` does."""
     from captures.definitions import definitions
@@ -245,7 +253,7 @@ def _alone(
         selection = Selection(expression)
         with few_collections():
             reader, rows = write_tables(
-                source, definitions(release, given), ports, selection, View(), None, target, wanted
+                source, definitions(release, given), ports, selection, View(), None, target, wanted, bodies=bodies
             )
         if selection.note:
             settings.warn(selection.note)

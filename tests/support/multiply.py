@@ -12,12 +12,59 @@ import sys
 from pathlib import Path
 
 HEADER, RECORD = 24, 16
-SOURCE, DESTINATION = 26, 30
-"""Offsets of the addresses in a frame."""
+IP, SOURCE, DESTINATION = 14, 26, 30
+"""Offsets of the IP header and its addresses in a frame."""
+OPENS, CLOSES = 0x02, 0x05
+"""Flags of TCP: SYN; FIN and RST."""
+
+
+Record = tuple[int, int, int, int, bytes]
+"""Seconds, microseconds, bytes held, bytes on the wire, and the frame."""
 
 
 def multiply(base: Path, copies: int, out: Path) -> None:
     """Write `copies` of `base` to `out`."""
+    header, records = _read(base)
+    span = records[-1][0] - records[0][0] + 1
+    with out.open("wb") as file:
+        file.write(header)
+        for copy in range(copies):
+            for seconds, micro, held, wire, frame in records:
+                file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
+                file.write(_renumbered(frame, copy))
+
+
+def lengthen(base: Path, copies: int, out: Path) -> None:
+    """Write the connection of `base` that has the most packets, which goes on as if all was said `copies` times."""
+    header, records = _read(base)
+    talks: dict[frozenset[bytes], list[Record]] = {}
+    for record in records:
+        ends = _ends(record[4])
+        talks.setdefault(frozenset({ends[:6], ends[6:]}), []).append(record)
+    mine = max(talks.values(), key=len)
+    sent = {_ends(frame): 0 for *_, frame in mine}
+    for *_, frame in mine:
+        sent[_ends(frame)] += len(_payload(frame))
+    span = mine[-1][0] - mine[0][0] + 1
+    with out.open("wb") as file:
+        file.write(header)
+        for copy in range(copies):
+            for seconds, micro, held, wire, frame in mine:
+                ends = _ends(frame)
+                back = ends[6:] + ends[:6]
+                flags = _flags(frame)
+                if (flags & OPENS and copy) or (flags & CLOSES and copy < copies - 1):
+                    continue
+                changed = bytearray(frame)
+                tcp = _tcp(frame)
+                seq, ack = struct.unpack_from(">II", frame, tcp + 4)
+                moved = (seq + copy * sent[ends]) & 0xFFFFFFFF, (ack + copy * sent.get(back, 0)) & 0xFFFFFFFF
+                struct.pack_into(">II", changed, tcp + 4, *moved)
+                file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
+                file.write(changed)
+
+
+def _read(base: Path) -> tuple[bytes, list[Record]]:
     data = lzma.decompress(base.read_bytes()) if base.suffix == ".xz" else base.read_bytes()
     records = []
     at = HEADER
@@ -26,13 +73,27 @@ def multiply(base: Path, copies: int, out: Path) -> None:
         at += RECORD
         records.append((seconds, micro, held, wire, data[at : at + held]))
         at += held
-    span = records[-1][0] - records[0][0] + 1
-    with out.open("wb") as file:
-        file.write(data[:HEADER])
-        for copy in range(copies):
-            for seconds, micro, held, wire, frame in records:
-                file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
-                file.write(_renumbered(frame, copy))
+    return data[:HEADER], records
+
+
+def _tcp(frame: bytes) -> int:
+    return IP + 4 * (frame[IP] & 15)
+
+
+def _flags(frame: bytes) -> int:
+    return frame[_tcp(frame) + 13]
+
+
+def _payload(frame: bytes) -> bytes:
+    tcp = _tcp(frame)
+    return frame[tcp + 4 * (frame[tcp + 12] >> 4) : IP + int.from_bytes(frame[IP + 2 : IP + 4], "big")]
+
+
+def _ends(frame: bytes) -> bytes:
+    """Who sends to whom: address and port of both."""
+    tcp = _tcp(frame)
+    one, other = frame[SOURCE : SOURCE + 4], frame[DESTINATION : DESTINATION + 4]
+    return one + frame[tcp : tcp + 2] + other + frame[tcp + 2 : tcp + 4]
 
 
 def _renumbered(frame: bytes, copy: int) -> bytes:

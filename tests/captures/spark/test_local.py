@@ -9,7 +9,7 @@ import pytest
 from captures.spark import local, reading
 from captures.spark.flows import Options
 from captures.spark.planning import plan
-from captures.tables.schema import TABLES
+from captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 
@@ -39,6 +39,14 @@ def test_small_splits(capture: Path) -> None:
     for size in (1499, 9999):
         assert len(plan([capture], size).splits) > 10
         assert_same(made([capture], size), expected)
+
+
+@pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
+def test_what_headers_tell(capture: Path) -> None:
+    expected = exported([capture], "--no-bodies", tables=WITHOUT_BODIES)
+    for size in (9999, 1 << 40):
+        tables = local.tables([capture], Options(WITHOUT_BODIES, bodies=False), size=size)
+        assert_same({name: counted(tables[name].to_pylist()) for name in WITHOUT_BODIES}, expected)
 
 
 def test_no_file_stays_open() -> None:

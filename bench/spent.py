@@ -1,0 +1,49 @@
+"""What a process and all that it has started spend of the processor."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+
+_EVERY: Final = 0.2
+"""Seconds between two looks: what a process spends after the last is not counted."""
+
+
+class Spent:
+    """CPU `seconds` of a process and its descendants while this is a context."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._seen: dict[tuple[int, float], float] = {}
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self._seen.values())
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_EVERY):
+            try:
+                found = [self._process, *self._process.children(recursive=True)]
+            except psutil.Error:
+                continue
+            for one in found:
+                try:
+                    times = one.cpu_times()
+                    self._seen[one.pid, one.create_time()] = times.user + times.system
+                except psutil.Error:
+                    continue
