@@ -8,6 +8,7 @@ of the widget of that context. A key means one thing in a pane: those of its scr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from textual.binding import Binding, BindingType
@@ -443,6 +444,7 @@ def above(context: str) -> tuple[str, ...]:
     return tuple(name for name in ABOVE.get(context, SCREEN_CONTEXTS) if name != context)
 
 
+@cache
 def of(context: str) -> tuple[Action, ...]:
     return tuple(action for action in ACTIONS if action.context == context)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.driver import Driver
 from textual.filter import LineFilter
 
+from tui import garbage
 from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
@@ -30,6 +31,9 @@ from tui.themes import THEMES, ThemeFilter
 if TYPE_CHECKING:
     from tui.screens.tabbed import TabbedScreen
     from tui.viewing import Viewers
+
+SETTLED_SECONDS = 1.0
+"""After which all is there that stays until the user leaves."""
 
 
 class KproxyApp(KeysInTurn):
@@ -97,11 +101,21 @@ class KproxyApp(KeysInTurn):
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
+        self.set_timer(SETTLED_SECONDS, self._begin_tidying)
         for problem in self.keymap.problems:
             self.notify(f"keymap: {problem}", severity="warning", timeout=6)
 
     def on_unmount(self) -> None:
+        garbage.unsettle()
         self.analysis.stop()
+
+    def _begin_tidying(self) -> None:
+        garbage.settle()
+        self.set_interval(garbage.SECONDS, self._tidy)
+
+    def _tidy(self) -> None:
+        if not self.keys_at_work:
+            garbage.collect()
 
     # the terminal
 

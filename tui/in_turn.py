@@ -36,6 +36,11 @@ class KeysInTurn(App[bool]):
         """Whether there are keys behind the one that does what it does now."""
         return bool(self._held)
 
+    @property
+    def keys_at_work(self) -> bool:
+        """Whether what a key set off goes on."""
+        return self._settling is not None
+
     def after_keys(self, call: Callable[[], object]) -> None:
         """Call once when no key waits: what many keys would make many times. A call that is asked for is kept."""
         self._after[call] = None
@@ -82,7 +87,7 @@ class KeysInTurn(App[bool]):
         """Pass through the queues that a key goes through, behind what is in them."""
         for pump in self._reader.ancestors_with_self:
             passed = asyncio.Event()
-            if pump.call_later(passed.set):
+            if pump.post_message(events.Callback(callback=passed.set)):
                 await passed.wait()
 
     async def _next(self) -> None:

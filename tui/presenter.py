@@ -65,14 +65,8 @@ class Presenter:
             self._show_timing(row_number, row, detail)
             return
         side = self._detail.side
-        lines = partial(overview, row_number + 1, row, detail, index, self._text, self._definitions)
-        frames = [frame for frame in (detail.request, detail.response) if frame is not None]
-        if side is None and max((frame.size for frame in frames), default=0) <= DECODE_AT_ONCE:
-            self._detail.show_overview(lines(self._opener.remarks(row, detail)))
-            return
-        self._detail.show_overview(lines())
         if side is None:
-            self._aside(partial(self._remark_aside, row, detail, lines, self._decoding))
+            self._show_overview(row_number, row, detail)
             return
         frame = detail.request if side == 0 else detail.response
         if frame is None:
@@ -82,6 +76,15 @@ class Presenter:
         else:
             self._detail.show_frame(None, message=f"decoding {size_text(frame.size)} B{self._cells.glyph('…')}")
             self._aside(partial(self._decode_aside, row, detail, side, self._decoding))
+
+    def _show_overview(self, row_number: int, row: Row, detail: RowDetail) -> None:
+        lines = partial(overview, row_number + 1, row, detail, self._index, self._text, self._definitions)
+        frames = [frame for frame in (detail.request, detail.response) if frame is not None]
+        if max((frame.size for frame in frames), default=0) <= DECODE_AT_ONCE:
+            self._detail.show_overview(lines(self._opener.remarks(row, detail)))
+        else:
+            self._detail.show_overview(lines())
+            self._aside(partial(self._remark_aside, row, detail, lines, self._decoding))
 
     def _show_timing(self, row_number: int, row: Row, detail: RowDetail) -> None:
         from tui.timing import timing

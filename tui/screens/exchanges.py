@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Container
 from textual.widget import Widget
 
 from captures.definitions import definitions
@@ -32,6 +31,7 @@ from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.find_bar import FindBar
 from tui.widgets.lines import Lines
+from tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
     from tui.cells import Cells
@@ -99,10 +99,10 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        with Container(id="root"):
+        with Ground(id="root"):
             yield Bar(self._cells, fill=look.TITLE, id="title")
             yield FilterBar(self._cells, self._saved, self._history, id="filter")
-            with Container(id="body"):
+            with Ground(id="body"):
                 yield ExchangeList(self._cells, id="list")
                 yield Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
             yield FindBar(id="find")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.containers import Container
 from textual.screen import ModalScreen
 
 from tui import actions, look
@@ -24,8 +25,8 @@ class FollowScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar = actions.bindings("follow")
     DEFAULT_CSS = """
     FollowScreen { background: ansi_default; align: center middle; }
-    FollowScreen Offer { background: ansi_default; }
-    FollowScreen Offer { width: 1fr; max-width: 110; height: 11; border: ascii; padding: 0 1; }
+    FollowScreen Container { max-width: 110; height: 11; border: ascii; padding: 0 1; background: ansi_default; }
+    FollowScreen Offer { height: 9; }
     """
 
     def __init__(self, cells: Cells, filters: Mapping[str, str]) -> None:
@@ -34,7 +35,8 @@ class FollowScreen(ModalScreen[str | None]):
         self._filters = filters
 
     def compose(self) -> ComposeResult:
-        yield Offer(self._cells)
+        with Container():
+            yield Offer(self._cells)
 
     def on_mount(self) -> None:
         keys = {action.id.partition(".")[2]: action.keys[0] for action in actions.of("follow")}

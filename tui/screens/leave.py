@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Container
 from textual.screen import ModalScreen
 
 from tui import look
@@ -27,7 +28,8 @@ class LeaveScreen(ModalScreen[Leave]):
     ]
     DEFAULT_CSS = """
     LeaveScreen { background: ansi_default; align: center middle; }
-    LeaveScreen Bar { width: 1fr; max-width: 64; height: 6; border: ascii; padding: 0 1; background: ansi_default; }
+    LeaveScreen Container { max-width: 64; height: 6; border: ascii; padding: 0 1; background: ansi_default; }
+    LeaveScreen Bar { height: 4; }
     """
 
     def __init__(self, cells: Cells, bootstrap: str) -> None:
@@ -36,7 +38,8 @@ class LeaveScreen(ModalScreen[Leave]):
         self._bootstrap = bootstrap
 
     def compose(self) -> ComposeResult:
-        yield Bar(self._cells)
+        with Container():
+            yield Bar(self._cells)
 
     def on_mount(self) -> None:
         self.query_one(Bar).show(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Container
 from textual.widget import Widget
 
 from captures.export.text import size_text
@@ -17,6 +16,7 @@ from tui.cells import Cells
 from tui.screens.base import KproxyScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.lines import Lines
+from tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
     from tui.captions import Captions
@@ -43,7 +43,7 @@ class TabbedScreen(KproxyScreen):
         self.view = view
 
     def compose(self) -> ComposeResult:
-        with Container(id="root"):
+        with Ground(id="root"):
             yield Bar(self._cells, fill=look.TITLE, id="title")
             yield Bar(self._cells, id="screens")
             yield from self.content()

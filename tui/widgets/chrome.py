@@ -8,16 +8,16 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui import actions, look
 from tui.cells import Cells
 from tui.keymap import keymap_of
+from tui.widgets.painted import Painted
 
 Part = tuple[str, Style]
 
 
-class Bar(Widget):
+class Bar(Painted):
     """One line or more of styled parts, painted only when they are others; `right` parts are never cut."""
 
     DEFAULT_CSS = """

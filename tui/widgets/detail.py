@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
 from textual.widget import Widget
 
 from captures.export.text import size_text
@@ -22,6 +21,7 @@ from tui.widgets.chrome import Bar, Part
 from tui.widgets.field_tree import FieldTree
 from tui.widgets.hex_view import HexView
 from tui.widgets.overview import Line, Overview
+from tui.widgets.painted import Ground
 from tui.widgets.records_tab import RecordsTab
 from tui.widgets.timing import TimingPane
 
@@ -41,7 +41,7 @@ FEW_LINES = 3
 """Lines below the bytes up to which only the first of what is known of a field is told, in one of them."""
 
 
-class Detail(Vertical):
+class Detail(Ground):
     """Shows an overview, two frames, their records or times; `tab` says which. Fields and bytes follow each other."""
 
     DEFAULT_CSS = """
@@ -86,9 +86,9 @@ class Detail(Vertical):
         yield Bar(self._cells, id="about")
         yield Bar(self._cells, id="tabs")
         yield Overview(self._cells, id="overview")
-        with Container(id="panes"):
+        with Ground(id="panes"):
             yield FieldTree(self._cells, show_secrets=self._show_secrets, id="fields")
-            with Vertical(id="bytes"):
+            with Ground(id="bytes"):
                 yield Bar(self._cells, id="buffers")
                 yield HexView(self._cells, id="hex")
                 yield Bar(self._cells, id="facts")

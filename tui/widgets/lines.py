@@ -17,10 +17,10 @@ from textual import events
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui import actions, look
 from tui.cells import Cells
+from tui.widgets.painted import Painted, joined
 
 CACHED_STRIPS = 512
 RIGHT = 3
@@ -29,7 +29,7 @@ LONGEST_LINE = 400
 """Cells of a line that is copied."""
 
 
-class Lines(Widget, can_focus=True):
+class Lines(Painted, can_focus=True):
     """`count` lines with a cursor; subclasses say how a line looks and what moving onto it means.
 
     `HEADING` lines at the top do not scroll. The last column shows where in the list the window is.
@@ -132,21 +132,17 @@ class Lines(Widget, can_focus=True):
     # painting
 
     def render_line(self, y: int) -> Strip:
-        size = self.size
-        width = size.width - 1
+        width = self.size.width - 1
         if width < 1:
-            return Strip.blank(size.width)
+            return Strip.blank(self.size.width)
         if y == 0:
             self._thumb = self._thumb_span()
         if y < self.HEADING:
-            strip = Strip(self.heading(y, width)).adjust_cell_length(width)
-            return Strip.join([strip, Strip([Segment(" ")])])
-        index = self.top + y - self.HEADING
+            return joined(self.heading(y, width), width, Segment(" "))
+        index, beside = self.top + y - self.HEADING, self._scroll_cell(y - self.HEADING)
         if index >= self.count:
-            strip = Strip(self.beyond(index - self.count, width)).adjust_cell_length(width)
-        else:
-            strip = self._line(index, width)
-        return Strip.join([strip, Strip([self._scroll_cell(y - self.HEADING)])])
+            return joined(self.beyond(index - self.count, width), width, beside)
+        return self._line(index, width, beside)
 
     def line_text(self, index: int) -> str:
         """A line as it is painted at any width, its columns moved together."""
@@ -160,15 +156,14 @@ class Lines(Widget, can_focus=True):
     def cursor_style(self) -> Style:
         return look.CURSOR if self.has_focus else look.CURSOR_AWAY
 
-    def _line(self, index: int, width: int) -> Strip:
+    def _line(self, index: int, width: int, beside: Segment) -> Strip:
         at_cursor = index == self.cursor
         key = self.line_key(index)
-        full = (key, width, at_cursor and self.has_focus, at_cursor)
+        full = (key, width, at_cursor and self.has_focus, at_cursor, beside)
         strip = None if key is None else self._strips.get(full)
         if strip is None:
-            strip = Strip(self.segments(index, width)).adjust_cell_length(width)
-            if at_cursor:
-                strip = strip.apply_style(self.cursor_style())
+            style = self.cursor_style() if at_cursor else None
+            strip = joined(self.segments(index, width), width, beside, style)
             if key is not None:
                 self._strips[full] = strip
                 if len(self._strips) > CACHED_STRIPS:
@@ -224,6 +219,11 @@ class Lines(Widget, can_focus=True):
         self.scroll_into_sight()
         self.refresh()
         self.call_after_refresh(self._put_terminal_cursor)
+
+    async def on_key(self, event: events.Key) -> None:
+        # what the application does with keys that no parent took, without a turn of the loop for each of them
+        if await self.app._check_bindings(event.key):  # noqa: SLF001 (what else runs bindings goes the long way)
+            event.stop()
 
     def on_focus(self) -> None:
         self.refresh_line(self.cursor)

@@ -7,12 +7,12 @@ from typing import Any
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Container
 from textual.widget import Widget
 
 from tui.cells import Cells
 from tui.records import LinesRead, RecordLine
 from tui.viewing import Choices
+from tui.widgets.painted import Ground
 from tui.widgets.record import RecordPane
 from tui.widgets.records import RecordTable
 
@@ -26,7 +26,7 @@ Load = Callable[[], tuple[LinesRead | None, str]]
 """Gives the records of an exchange, not read yet, or what to say where there are none."""
 
 
-class RecordsTab(Container):
+class RecordsTab(Ground):
     """Reads records when it is shown, off the screen's thread where there are many."""
 
     DEFAULT_CSS = """

@@ -9,7 +9,6 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from captures.export.text import latency_text
 from tui import actions, look
@@ -18,6 +17,7 @@ from tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
 from tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
 from tui.times import of_day
 from tui.widgets.lines import Lines
+from tui.widgets.painted import Painted
 
 FIGURES: Final = (
     ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
@@ -175,7 +175,7 @@ def _next(names: Sequence[str], name: str) -> str:
     return names[(names.index(name) + 1) % len(names)]
 
 
-class StatsPlot(Widget):
+class StatsPlot(Painted):
     """Median and 99th percentile of one line over the window."""
 
     DEFAULT_CSS = """

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui import look
 from tui.cells import Cells
 from tui.times import of_day
+from tui.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from tui.analysis import Timeline
@@ -28,7 +28,7 @@ LETTERS: Final[dict[str, str]] = {
 """What the letters mean, as captures.analysis.timelines has them."""
 
 
-class TimelinePane(Widget):
+class TimelinePane(Painted):
     """Shown while there is a timeline."""
 
     DEFAULT_CSS = """

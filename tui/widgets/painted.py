@@ -1,0 +1,80 @@
+"""The base of what paints lines of its own: straight to the screen's strips, without a frame's arithmetic for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.containers import Container
+from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+class Painted(Widget):
+    """A widget whose lines fill it: nothing is around them, and their strips are as wide as the widget.
+
+    Lines are made by `render_line`, once until they are refreshed.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._made: dict[int, Strip] = {}
+        super().__init__(**options)
+
+    @property
+    def size(self) -> Size:
+        """The size; there is no gutter to take off, which the toolkit would look up in the screen's map every time."""
+        return self.outer_size
+
+    def _set_dirty(self, *regions: Region) -> None:
+        super()._set_dirty(*regions)
+        if not regions:
+            self._made.clear()
+        for region in regions:
+            for y in region.line_range:
+                self._made.pop(y, None)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        made, width = self._made, self.size.width
+        strips: list[Strip] = []
+        for y in crop.line_range:
+            strip = made.get(y)
+            if strip is None:
+                strip = made[y] = self.render_line(y).adjust_cell_length(width)
+            strips.append(strip)
+        if filters := self.get_line_filters():
+            _, ground = self.background_colors
+            for one in filters:
+                strips = [strip.apply_filter(one, ground) for strip in strips]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+
+class Ground(Painted, Container):
+    """A container: blank lines wherever nothing stands on it."""
+
+    def render_line(self, _y: int) -> Strip:
+        return Strip.blank(self.size.width)
+
+
+def joined(segments: Iterable[Segment], width: int, beside: Segment, over: Style | None = None) -> Strip:
+    """Segments in `width` cells, in the style `over` theirs, and one cell; neighbours of the same style become one."""
+    line: list[Segment] = []
+    text, style = "", None
+    for piece, given, _ in segments:
+        own = given or None  # an empty style paints nothing more
+        if own == style:
+            text += piece
+            continue
+        if text:
+            line.append(Segment(text, style))
+        text, style = piece, own
+    line.append(Segment(text, style))
+    if sum(segment.cell_length for segment in line) != width:
+        line = Segment.adjust_line_length(line, width)
+    if over is not None:
+        line = list(Segment.apply_style(line, over))
+    return Strip([*line, beside], width + 1)
