@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -19,6 +18,7 @@ from tui.cells import Cells
 from tui.themes import THEMES
 from tui.widgets.chrome import Bar
 from tui.widgets.lines import Lines
+from tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
     from tui.app import KproxyApp
@@ -50,9 +50,14 @@ class KproxyScreen(Screen[None]):
         self._captions = captions
         self._interrupted = 0.0
 
+    def _compositor_refresh(self) -> None:
+        # while the application puts its first screen up it displays nothing: what is to be painted then waits
+        if not self.app._batch_count:  # noqa: SLF001 (the toolkit paints for nobody)
+            super()._compositor_refresh()
+
     @property
-    def _root(self) -> Container:
-        return self.query_one("#root", Container)
+    def _root(self) -> Ground:
+        return self.query_one("#root", Ground)
 
     @property
     def context(self) -> str:

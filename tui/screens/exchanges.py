@@ -99,12 +99,15 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        with Ground(id="root"):
+        root = Ground(id="root")
+        detail = Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
+        self._arrange(root, detail)
+        with root:
             yield Bar(self._cells, fill=look.TITLE, id="title")
             yield FilterBar(self._cells, self._saved, self._history, id="filter")
             with Ground(id="body"):
                 yield ExchangeList(self._cells, id="list")
-                yield Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
+                yield detail
             yield FindBar(id="find")
             yield Bar(self._cells, id="status")
             yield HelpBar(self._cells, id="keys")
@@ -243,20 +246,23 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
     # layout
 
     def _lay_out(self) -> None:
-        """Choose the layout for the terminal's size."""
-        width, height = self.app.size
+        """Take the layout for the terminal's size."""
         root = self._root
         self._mark_tiny()
-        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
-        side = split and width >= WIDE_COLUMNS
         was_split = root.has_class("-split")
-        root.set_class(split, "-split")
-        root.set_class(side, "-side")
-        self.detail.lay_out(width // 2 if side else width)
-        if split and not was_split:
+        self._arrange(root, self.detail)
+        if root.has_class("-split") and not was_split:
             self._show_selected()
         # what was hidden can take the focus once the new styles are in force
         self.call_after_refresh(self._keep_focus)
+
+    def _arrange(self, root: Ground, detail: Detail) -> None:
+        """Choose a layout; before the two are mounted, so that their styles are worked out once."""
+        width, height = self.app.size
+        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
+        side = split and width >= WIDE_COLUMNS
+        root.update_classes({"-split": split, "-side": side}, update=root.is_attached)
+        detail.lay_out(width // 2 if side else width)
 
     def _keep_focus(self) -> None:
         """The focus is never on something that cannot be seen."""
@@ -375,9 +381,9 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         """Show the exchange that the cursor is on now."""
         if self.detail_shown:
             if not self._presented:
-                # the first rows are painted before
+                # the first rows are painted before, which is not until the application has mounted
                 self._presented = True
-                self.call_after_refresh(self._show_selected)
+                self.app.call_later(self.call_after_refresh, self._show_selected)
             elif self.app.keys_wait:
                 # keys that come at once are all taken before one exchange is decoded
                 self.app.after_keys(self._show_selected)

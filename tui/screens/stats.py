@@ -48,8 +48,8 @@ class StatsScreen(TabbedScreen):
 
     def _lay_out(self) -> None:
         super()._lay_out()
-        self._root.set_class(self.app.size.height >= TALL_ROWS, "-tall")
-        self._root.set_class(self.app.size.height < LOW_ROWS, "-low")
+        height = self.app.size.height
+        self._root.update_classes({"-tall": height >= TALL_ROWS, "-low": height < LOW_ROWS})
 
     def refreshed(self) -> bool:
         self._analysis.start()

@@ -81,30 +81,31 @@ class Detail(Ground):
         self._opened: Opened | None = None
         self._holder: Node | None = None
         """Whose children's bytes are shown, None for the frame's."""
+        self._about = Bar(cells, id="about")
+        self._tabs = Bar(cells, id="tabs")
+        self._overview = Overview(cells, id="overview")
+        self.fields = FieldTree(cells, show_secrets=show_secrets, id="fields")
+        self._buffers = Bar(cells, id="buffers")
+        self.hex = HexView(cells, id="hex")
+        self._facts = Bar(cells, id="facts")
+        self.records = RecordsTab(cells, self.choices)
+        self._timing = TimingPane(cells, id="timing")
 
     def compose(self) -> ComposeResult:
-        yield Bar(self._cells, id="about")
-        yield Bar(self._cells, id="tabs")
-        yield Overview(self._cells, id="overview")
+        yield self._about
+        yield self._tabs
+        yield self._overview
         with Ground(id="panes"):
-            yield FieldTree(self._cells, show_secrets=self._show_secrets, id="fields")
+            yield self.fields
             with Ground(id="bytes"):
-                yield Bar(self._cells, id="buffers")
-                yield HexView(self._cells, id="hex")
-                yield Bar(self._cells, id="facts")
-        yield RecordsTab(self._cells, self.choices)
-        yield TimingPane(self._cells, id="timing")
+                yield self._buffers
+                yield self.hex
+                yield self._facts
+        yield self.records
+        yield self._timing
 
     def on_mount(self) -> None:
         self._show_tabs()
-
-    @property
-    def fields(self) -> FieldTree:
-        return self.query_one(FieldTree)
-
-    @property
-    def hex(self) -> HexView:
-        return self.query_one(HexView)
 
     @property
     def panes(self) -> list[Widget]:
@@ -112,12 +113,8 @@ class Detail(Ground):
         if self.tab == RECORDS:
             return self.records.panes
         if self.tab == TIMING:
-            return [self.query_one(TimingPane)]
-        return [self.query_one("#overview")] if self.tab == "Overview" else [self.fields, self.hex]
-
-    @property
-    def records(self) -> RecordsTab:
-        return self.query_one(RecordsTab)
+            return [self._timing]
+        return [self._overview] if self.tab == "Overview" else [self.fields, self.hex]
 
     @property
     def side(self) -> Side | None:
@@ -133,18 +130,18 @@ class Detail(Ground):
         """Go `by` tabs to the right."""
         focused = self.screen.focused in self.panes
         self.tab = TABS[(TABS.index(self.tab) + by) % len(TABS)]
-        self.set_class(self.tab == "Overview", "-overview")
-        self.set_class(self.tab == RECORDS, "-records")
-        self.set_class(self.tab == TIMING, "-timing")
+        self.update_classes(
+            {"-overview": self.tab == "Overview", "-records": self.tab == RECORDS, "-timing": self.tab == TIMING}
+        )
         self._show_tabs()
         if focused:
             self.panes[0].focus()
 
     def show_overview(self, lines: list[Line]) -> None:
-        self.query_one("#overview", Overview).show(lines)
+        self._overview.show(lines)
 
     def show_timing(self, timing: Timing | None) -> None:
-        self.query_one(TimingPane).draw(timing)
+        self._timing.draw(timing)
 
     def show_record_count(self, count: int | None) -> None:
         """How many records the exchange carries, None where it carries none."""
@@ -153,7 +150,7 @@ class Detail(Ground):
 
     def show_about(self, left: str, right: str) -> None:
         """The exchange in one line, for where the list cannot be seen."""
-        self.query_one("#about", Bar).show(([(f" {left}", look.BOLD)], [(f"{right} ", look.PLAIN)]))
+        self._about.show(([(f" {left}", look.BOLD)], [(f"{right} ", look.PLAIN)]))
 
     def show_frame(self, opened: Opened | None, *, api: tuple[int, int] | None = None, message: str = "") -> None:
         """Show a frame, or a message where there is none."""
@@ -164,8 +161,8 @@ class Detail(Ground):
 
     def lay_out(self, width: int) -> None:
         """Lay the panes out for a width."""
-        self.set_class(width >= SIDE_BY_SIDE, "-wide")
-        self.set_class(width < SIXTEEN_BYTES, "-narrow")
+        wide, narrow = width >= SIDE_BY_SIDE, width < SIXTEEN_BYTES
+        self.update_classes({"-wide": wide, "-narrow": narrow}, update=self.is_attached)
         self.records.lay_out(width)
 
     def _show_tabs(self) -> None:
@@ -176,7 +173,7 @@ class Detail(Ground):
             text = f"{name} {size_text(self._records)}" if name == RECORDS and self._records is not None else name
             parts.append((f"{left}{text}{right}", look.CURSOR if chosen else look.PLAIN))
             parts.append((self._cells.glyph("│") if name != TABS[-1] else " ", look.DIM))
-        self.query_one("#tabs", Bar).show((parts, [("{ } tab  ", look.DIM)]))
+        self._tabs.show((parts, [("{ } tab  ", look.DIM)]))
 
     @on(FieldTree.Selected)
     def _field_selected(self, event: FieldTree.Selected) -> None:
@@ -197,7 +194,7 @@ class Detail(Ground):
         if selected is not None and selected[0] <= byte < selected[1]:
             self.hex.marked = selected
             self.hex.refresh()
-        self._facts()
+        self._tell_facts()
 
     @on(HexView.FieldWanted)
     def _field_wanted(self, event: HexView.FieldWanted) -> None:
@@ -209,7 +206,7 @@ class Detail(Ground):
         self._choose_buffer()
         if selected is not None and self._opened is not None:
             self.hex.mark(*selected)
-        self._facts()
+        self._tell_facts()
 
     def _choose_buffer(self) -> None:
         """Show the bytes that the selected field's offsets count in."""
@@ -228,11 +225,11 @@ class Detail(Ground):
         for one in chain:
             parts.append((f" {self._cells.glyph('│')} ", look.DIM))
             parts.append((self._cells.escape(title(one)), look.CURSOR if one is holder else look.PLAIN))
-        self.query_one("#buffers", Bar).show((parts, []))
+        self._buffers.show((parts, []))
 
-    def _facts(self) -> None:
+    def _tell_facts(self) -> None:
         """Which bytes these are, as what type, of which field."""
-        bar = self.query_one("#facts", Bar)
+        bar = self._facts
         selected, item = self.fields.selected, self.fields.item
         if self._opened is None or selected is None or item is None:
             bar.show()

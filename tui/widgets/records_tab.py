@@ -64,7 +64,7 @@ class RecordsTab(Ground):
         return [self.table, self.record]
 
     def lay_out(self, width: int) -> None:
-        self.set_class(width >= SIDE_BY_SIDE, "-side")
+        self.set_class(width >= SIDE_BY_SIDE, "-side", update=self.is_attached)
 
     def withholds(self, line: RecordLine) -> bool:
         """Whether what a record says is withheld."""
