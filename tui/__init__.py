@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
 os.environ.setdefault("TEXTUAL_FPS", "250")
+
+SWITCH_SECONDS = 0.001
+"""After which a thread that waits gets its turn: the one that writes to the terminal, and keys while another decodes."""
 
 __all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 
@@ -73,10 +77,12 @@ def run(
             preferences=preferences,
             exporter=exporter,
         )
-        before = signal.signal(signal.SIGTERM, lambda *_: app.end())
+        before, interval = signal.signal(signal.SIGTERM, lambda *_: app.end()), sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         try:
             answer = app.run(mouse=preferences is None or preferences.mouse)
         finally:
+            sys.setswitchinterval(interval)
             signal.signal(signal.SIGTERM, before)
     if app.hung_up:
         raise HungUpError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from rich.segment import Segment
@@ -16,11 +16,13 @@ from textual.widget import Widget
 class Painted(Widget):
     """A widget whose lines fill it: nothing is around them, and their strips are as wide as the widget.
 
-    Lines are made by `render_line`, once until they are refreshed.
+    Lines are made by `render_line`, once until they are refreshed; those that then look as before are not sent again.
     """
 
     def __init__(self, **options: Any) -> None:
         self._made: dict[int, Strip] = {}
+        self._sent: dict[int, Strip] = {}
+        """Lines as the terminal has them, as far as that is known."""
         super().__init__(**options)
 
     @property
@@ -36,14 +38,32 @@ class Painted(Widget):
             for y in region.line_range:
                 self._made.pop(y, None)
 
+    def _make(self, y: int) -> Strip:
+        strip = self._made.get(y)
+        if strip is None:
+            strip = self._made[y] = self.render_line(y).adjust_cell_length(self.size.width)
+            # who asks may send it or not
+            self._sent.pop(y, None)
+        return strip
+
+    def _exchange_repaint_regions(self) -> Collection[Region]:
+        width = self.size.width
+        changed: list[Region] = []
+        for region in super()._exchange_repaint_regions():
+            if region.column_span != (0, width):
+                changed.append(region)
+                continue
+            for y in region.line_range:
+                sent = self._sent.get(y)
+                strip = self._make(y)
+                if strip != sent:
+                    changed.append(Region(0, y, width, 1))
+                self._sent[y] = strip
+        return changed
+
     def render_lines(self, crop: Region) -> list[Strip]:
-        made, width = self._made, self.size.width
-        strips: list[Strip] = []
-        for y in crop.line_range:
-            strip = made.get(y)
-            if strip is None:
-                strip = made[y] = self.render_line(y).adjust_cell_length(width)
-            strips.append(strip)
+        width = self.size.width
+        strips = [self._make(y) for y in crop.line_range]
         if filters := self.get_line_filters():
             _, ground = self.background_colors
             for one in filters:
