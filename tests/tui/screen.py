@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
+from textual.pilot import Pilot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "UPDATE_SNAPSHOTS"
 """Environment variable that writes the snapshots instead of comparing with them."""
+
+
+SETTLE_SECONDS = 20.0
+STILL_SECONDS = 1.0
+"""Within which a screen does settle while snapshots are written."""
 
 
 def grid(app: App[Any]) -> list[str]:
@@ -22,6 +29,11 @@ def grid(app: App[Any]) -> list[str]:
         lines.append("".join(segment.text for segment in strip).rstrip())
     assert len(lines) == height
     return lines
+
+
+def is_painted(app: App[Any]) -> bool:
+    """Whether there is a grid: while screens change they have no size, or that of before."""
+    return len(app.screen._compositor.render_strips()) == app.size.height
 
 
 def styled(app: App[Any], attribute: str) -> list[str]:
@@ -37,6 +49,11 @@ def styled(app: App[Any], attribute: str) -> list[str]:
     return found
 
 
+def name(what: str, size: tuple[int, int]) -> str:
+    """The snapshot's of something in a size."""
+    return f"{what}-{size[0]}x{size[1]}"
+
+
 def assert_snapshot(app: App[Any], name: str) -> None:
     """Compare the grid with tests/tui/snapshots/NAME.txt."""
     seen = "\n".join(grid(app)) + "\n"
@@ -45,3 +62,15 @@ def assert_snapshot(app: App[Any], name: str) -> None:
         path.write_text(seen, encoding="utf-8")
     assert path.exists(), f"{path} is missing; {UPDATE}=1 writes it"
     assert seen.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+async def assert_settles(app: App[Any], pilot: Pilot[Any], name: str) -> None:
+    """Wait until the grid is the snapshot: what is read, and what is judged after a while, may not be painted yet."""
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get(UPDATE):
+        await pilot.pause(STILL_SECONDS)
+    expected = path.read_text(encoding="utf-8").splitlines() if path.exists() else None
+    deadline = time.monotonic() + (0 if os.environ.get(UPDATE) else SETTLE_SECONDS)
+    while not (is_painted(app) and grid(app) == expected) and time.monotonic() < deadline:
+        await pilot.pause(0.02)
+    assert_snapshot(app, name)

@@ -91,7 +91,9 @@ class KproxyScreen(Screen[None]):
 
     def _able(self) -> list[Action]:
         """What can be run now: the focused pane's actions, then those of the screen and everywhere."""
-        contexts = (self.context, *reversed(self.CONTEXTS))
+        # nothing has the focus while the terminal is too small for the panes
+        pane = () if self.focused is None else (self.context,)
+        contexts = (*pane, *reversed(self.CONTEXTS))
         able = [action for context in contexts for action in actions.of(context)]
         return [
             action

@@ -93,10 +93,13 @@ class Outline(Lines):
     # lines on screen
 
     def _reflow(self) -> None:
-        """Make the lines for the width there is."""
-        width = self.size.width - 1
-        if width == self._width or width < 1:
+        """Make the lines for the width there is; whole ones while the pane is not on the screen."""
+        width = max(0, self.size.width - 1)
+        if width == self._width:
             return
+        # the same things in lines of another width, or other things, which `_return_to` finds the cursor's place among
+        same = self._width >= 0 and self.cursor < len(self._shown)
+        at = self._shown[self.cursor] if same else None
         old, self._wrapped = self._wrapped, {}
         self._width = width
         shown: list[Shown] = []
@@ -104,10 +107,13 @@ class Outline(Lines):
             lines = block.lines[:1] if block.key in self._folded else block.lines
             for line, text in enumerate(lines):
                 key = (text, width)
-                pieces = old.get(key) or _wrap(self.cells.escape(text), width - FOLD_CELLS)
+                whole = self.cells.escape(text)
+                pieces = old.get(key) or (_wrap(whole, width - FOLD_CELLS) if width else [whole])
                 self._wrapped[key] = pieces
                 shown += [Shown(number, line, first == 0, piece) for first, piece in enumerate(pieces)]
         self._shown = shown
+        if at is not None:
+            self.cursor = next(index for index, one in enumerate(shown) if (one.block, one.line) == (at.block, at.line))
 
     def _place(self) -> tuple[Hashable, int, str, int] | None:
         """Thing, line, its text, and the line on screen of the cursor."""
