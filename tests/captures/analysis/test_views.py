@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +16,10 @@ from captures.export.views import TEXTS, view_text
 from captures.reader import read
 from decoders.exchange import Exchange
 from tests.decoders.sasl.test_session import handshake, token
+from tests.support.judged import CAPTURES, NEW, OLD, OLDEST, judged
 from tests.support.scripts import Script, eyes, play
 
 DATA = Path(__file__).parents[2] / "data"
-CAPTURES = DATA / "captures"
-OLDEST, OLD, NEW = "kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka"
 
 
 @lru_cache(maxsize=8)
@@ -38,14 +35,6 @@ def views_of(name: str) -> Views:
 
 def lines_of(name: str, view: str) -> list[dict[str, Any]]:
     return list(getattr(views_of(name), view).lines())
-
-
-def judged(name: str, kind: str, *api_keys: int) -> Iterator[dict[str, Any]]:
-    """What Kafka's classes read: the bodies of requests or responses."""
-    with gzip.open(CAPTURES / f"{name}.jsonl.gz", "rt") as lines:
-        for line in map(json.loads, lines):
-            if line["kind"] == kind and line["api_key"] in api_keys:
-                yield line["body"]
 
 
 def test_who_fetches() -> None:
