@@ -20,6 +20,7 @@ FORMATS: Final[dict[str, str]] = {
 }  # fmt: skip
 """The formats, and the title of the column in each: clock, seconds since the first exchange (or the one that was set as
 reference), seconds after the line above, after the one before on the same connection, since the epoch."""
+NANOSECONDS: Final = 1_000_000_000
 LOOKED_BACK: Final = 2_000
 """Rows that are looked at for the one before on a connection."""
 
@@ -32,6 +33,20 @@ def of_day(seconds: int) -> str:
         return "??:??:??"
 
 
+def zone(seconds: int) -> str:
+    """How far that clock is from UTC, at most 6 characters; empty where it cannot say."""
+    try:
+        offset = time.strftime("%z", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return ""
+    return "UTC" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
+
+
+def zone_of(index: IndexReader) -> str:
+    """`zone` when the first exchange began; empty where there is none."""
+    return zone(_first(index) // NANOSECONDS) if index.first < index.count else ""
+
+
 class Times:
     """How times are shown; `reference` is what SINCE counts from, None for the first row."""
 
@@ -40,10 +55,12 @@ class Times:
         self.reference: int | None = None
         self._clock = clock
 
-    @property
-    def title(self) -> str:
+    def title(self, index: IndexReader | None) -> str:
+        """The column's: of clock times also whose they are, as filters and exports have those of UTC."""
         if self.format == SINCE and self.reference is not None:
             return "since ref"
+        if self.format == CLOCK and index is not None:
+            return f"{FORMATS[CLOCK]} {zone_of(index)}"
         return FORMATS[self.format]
 
     def next(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.tui.screen import assert_snapshot, grid
+from tests.tui.screen import grid
 from tui import actions
 from tui.app import KproxyApp
 from tui.preferences import Preferences
@@ -24,15 +24,6 @@ def offered(app: KproxyApp) -> list[str]:
 async def run(pilot: Pilot[bool], text: str) -> None:
     await pilot.press("colon", *text, "enter")
     await pilot.pause()
-
-
-@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40), (200, 60)])
-async def test_palette(index: Path, size: tuple[int, int]) -> None:
-    app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        await pilot.press("ctrl+p", *"filter ")
-        await pilot.pause()
-        assert_snapshot(app, f"palette-{size[0]}x{size[1]}")
 
 
 @pytest.mark.parametrize("keys", [[], ["enter"], ["enter", "tab"], ["3"]], ids=["list", "fields", "bytes", "outline"])

@@ -11,7 +11,6 @@ from textual.pilot import Pilot
 
 from captures.index.indexer import run
 from kproxy.cli.decode import command as decode
-from tests.tui.screen import assert_snapshot
 from tests.tui.test_screens import sasl
 from tui import clipboard
 from tui.app import KproxyApp
@@ -57,15 +56,6 @@ async def names(pilot: Pilot[bool]) -> list[str]:
     await pilot.press("escape")
     await pilot.pause()
     return found
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_menu(index: Path, size: tuple[int, int]) -> None:
-    app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        await pilot.press("j", "j", "j", "enter", "G", "c")
-        await pilot.pause()
-        assert_snapshot(app, f"copy-menu-{size[0]}x{size[1]}")
 
 
 async def test_a_request_that_was_copied_is_decoded_again(real: Path, copied: list[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.screen import assert_snapshot, grid
+from tests.tui.screen import grid
 from tui.app import KproxyApp
 from tui.preferences import Preferences
 
@@ -14,7 +14,6 @@ async def test_nothing_is_drawn_and_one_pane_shown(index: Path, size: tuple[int,
     app = KproxyApp(index, ascii_only=False, preferences=Preferences(plain=True))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        assert_snapshot(app, f"plain-{size[0]}x{size[1]}")
         for keys in ([], ["enter"], ["left_curly_bracket"], ["question_mark"], ["escape", "escape", "f", "a"]):
             await pilot.press(*keys)
             await pilot.pause(0.2)

@@ -24,39 +24,16 @@ SIZES = [(80, 24), (120, 40)]
 LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ("127.0.0.1:19092", "127.0.0.1:19093"))
 
 
-def name(what: str, size: tuple[int, int]) -> str:
-    return f"{what}-{size[0]}x{size[1]}"
-
-
 def focused(app: KproxyApp) -> Widget | None:
     return app.focused
 
 
-@pytest.mark.parametrize("size", [*SIZES, (200, 60)])
-async def test_list(index: Path, size: tuple[int, int]) -> None:
+async def test_the_bytes_of_a_field_are_marked(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        assert_snapshot(app, name("list", size))
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_detail(index: Path, size: tuple[int, int]) -> None:
-    app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("j", "j", "j", "enter", "j", "j", "j")
         await pilot.pause()
-        assert_snapshot(app, name("detail", size))
         assert "00" in " ".join(styled(app, "reverse"))
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_overview(index: Path, size: tuple[int, int]) -> None:
-    app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        await pilot.press("j", "enter", "left_curly_bracket", "left_curly_bracket")
-        await pilot.pause()
-        assert_snapshot(app, name("overview", size))
 
 
 async def test_undecodable_response_shows_where_it_stopped(index: Path) -> None:
@@ -104,7 +81,6 @@ async def test_a_broken_filter_is_marked_and_changes_nothing(index: Path) -> Non
         assert "2 of 60" in grid(app)[1]
         await pilot.press("f", *" and latenzy > 1ms", "enter")
         await pilot.pause()
-        assert_snapshot(app, "filter-error-80x24")
         assert "latenzy" in styled(app, "underline")
         assert app.main.pane.count == 2
         await pilot.press("escape")
@@ -129,13 +105,12 @@ async def test_errors_beyond_the_row_are_filtered_too(index: Path) -> None:
         assert app.main.pane.count == 1
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_help(index: Path, size: tuple[int, int]) -> None:
+async def test_help(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
-        assert_snapshot(app, name("help", size))
+        assert grid(app)[0].startswith(" Help")
         await pilot.press("q")
         await pilot.pause()
         assert grid(app)[0].startswith(" kproxy")

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 
 from captures.index.indexer import run
 from captures.index.reader import IndexReader
-from tests.tui.screen import assert_snapshot, grid, styled
-from tests.tui.test_views import CAPTURE, SIZES, captured, until
+from tests.tui.screen import grid, styled
+from tests.tui.test_views import CAPTURE, captured, until
 from tui import finding, going
 from tui.app import KproxyApp
 from tui.arrangement import Rows, Without
@@ -187,16 +187,6 @@ async def test_neighbours_on_the_connection(captured: Path) -> None:
         assert pane.selected == same[-1]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_what_can_be_followed(captured: Path, size: tuple[int, int]) -> None:
-    app = KproxyApp(captured, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        await opened(app, pilot)
-        await pilot.press("ctrl+g", *"49", "enter", "t")
-        await pilot.pause()
-        assert_snapshot(app, f"follow-{size[0]}x{size[1]}")
-
-
 async def test_following_shows_what_belongs_and_goes_back(captured: Path) -> None:
     app = KproxyApp(captured, filter_text="api == Produce", ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -355,7 +345,7 @@ async def test_time_formats(captured: Path) -> None:
             await pilot.press("T")
             await pilot.pause()
         assert seen == [
-            ("Time", "06:11:10.186"),
+            ("Time UTC", "06:11:10.186"),
             ("since start", "0.070722"),
             ("since above", "0.066077"),
             ("on its conn", ""),

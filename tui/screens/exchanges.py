@@ -63,8 +63,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
     .-split #list { display: block; height: 2fr; }
     .-split #detail { display: block; height: 3fr; }
     .-side #body { layout: horizontal; }
-    .-side #list { width: 1fr; height: 1fr; }
-    .-side #detail { width: 1fr; height: 1fr; }
+    .-side #list { width: 3fr; height: 1fr; }
+    .-side #detail { width: 2fr; min-width: 80; height: 1fr; }
     .-tiny #filter, .-tiny #find, .-tiny #body { display: none; }
     """
 
@@ -94,6 +94,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._definitions = definitions(release, given)
         self._presenter: Presenter | None = None
         self._presented = False
+        self._behind = False
+        """Whether the detail shows another exchange than is chosen, until no more keys come."""
         self._maximised = False
         self._generation: str | None = None
         self._ticks = 0
@@ -240,8 +242,13 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
 
     def _show_selected(self) -> None:
         """Fill the detail with the exchange under the cursor."""
+        self._behind = False
         if self._presenter is not None:
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
+
+    def _catch_up(self) -> None:
+        if self._behind:
+            self._show_selected()
 
     # layout
 
@@ -262,7 +269,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
         side = split and width >= WIDE_COLUMNS
         root.update_classes({"-split": split, "-side": side}, update=root.is_attached)
-        detail.lay_out(width // 2 if side else width)
+        detail.lay_out(width, tall=side)
 
     def _keep_focus(self) -> None:
         """The focus is never on something that cannot be seen."""
@@ -309,17 +316,18 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             parts.append(("  TAIL", look.BOLD))
         elif self._live is not None and pane.unseen:
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
-        if pane.view is not None and pane.view.filtered:
-            parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
-            if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
-                percent = 100 * pane.view.scanned // self._index.count
-                parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
         parts += self.walking()
         parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
         elif self._live is not None and self._live.recording is not None:
             parts.append((f"  [W: {self._live.recording}]", look.PLAIN))
+        if pane.view is not None and pane.view.filtered:
+            if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
+                percent = 100 * pane.view.scanned // self._index.count
+                parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
+            # where the line is too short it is this that is cut: the bar at the top shows it too
+            parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
         right: list[Part] = []
         if client := self._client_without_column():
             right.append((f"client {client} ", look.PLAIN))
@@ -386,7 +394,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                 self.app.call_later(self.call_after_refresh, self._show_selected)
             elif self.app.keys_wait:
                 # keys that come at once are all taken before one exchange is decoded
-                self.app.after_keys(self._show_selected)
+                self._behind = True
+                self.app.after_keys(self._catch_up)
             else:
                 self._show_selected()
         self._show_chrome()
@@ -411,6 +420,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             self.pane.focus()
 
     def on_descendant_focus(self) -> None:
+        # what keys do next in the detail, they do to the exchange that is chosen
+        self._catch_up()
         self._show_chrome()
 
     # actions

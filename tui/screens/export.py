@@ -25,6 +25,7 @@ from tui.widgets.chrome import Bar, HelpBar
 from tui.widgets.lines import Lines
 
 TITLE_CELLS = 11
+GOES_ON = " \\"
 WHAT, FORMAT, LEAVE_OUT = "What", "Format", "Leave out"
 
 
@@ -208,12 +209,9 @@ class ExportScreen(ModalScreen[Wanted | None]):
         """The chosen format, what is left out, and the command that does the same."""
         wanted, choice = self.wanted, self._choice
         count = f"{choice.count:,} exchange{'' if choice.count == 1 else 's'}"
-        words = shlex.join(
-            ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
-        )
-        width = max(20, self.app.size.width - 2)
+        words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
         lines: list[str] = ["", f"{count}: {FORMATS[wanted.form][1]}.", *self._notes, "", "The same as a command:", ""]
-        lines += [words[at : at + width] for at in range(0, len(words), width)]
+        lines += command_lines(words, max(20, self.app.size.width - 2))
         self.query_one("#export-told", Bar).show(*(([(f" {line}", look.PLAIN)], []) for line in lines))
         focused = self.focused
         self.query_one(HelpBar).show_for(getattr(focused, "CONTEXT", "export"), focused, self)
@@ -276,3 +274,17 @@ class ExportScreen(ModalScreen[Wanted | None]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+
+def command_lines(words: Sequence[str], width: int) -> list[str]:
+    """A command as lines that a shell takes for one; a word that is longer than `width` is cut into more."""
+    lines = [""]
+    for word in map(shlex.quote, words):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        # room for what says that the line goes on
+        if len(joined) + len(GOES_ON) <= width or not lines[-1]:
+            lines[-1] = joined
+        else:
+            lines[-1] += GOES_ON
+            lines.append(word)
+    return [line[at : at + width] for line in lines for at in range(0, len(line), width)]

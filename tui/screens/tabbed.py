@@ -14,6 +14,7 @@ from tui import look
 from tui.actions import SCREENS
 from tui.cells import Cells
 from tui.screens.base import KproxyScreen
+from tui.times import zone_of
 from tui.widgets.chrome import Bar, HelpBar, Part
 from tui.widgets.lines import Lines
 from tui.widgets.painted import Ground
@@ -102,7 +103,10 @@ class TabbedScreen(KproxyScreen):
         self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
         self.query_one("#screens", Bar).show((self._tabs(), []))
         place: Part = (f" {pane.cursor + 1 if pane.count else 0:,}/{pane.count:,}", look.BOLD)
-        self.query_one("#status", Bar).show(([place, *self.told()], []))
+        index = self._captions.index
+        clock = zone_of(index) if index is not None else ""
+        right: list[Part] = [(f"times {clock} ", look.DIM)] if clock else []
+        self.query_one("#status", Bar).show(([place, *self.told()], right))
         self.query_one(HelpBar).show_for(self.context, self.focused, self)
 
     def _lay_out(self) -> None:

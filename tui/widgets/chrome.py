@@ -15,6 +15,8 @@ from tui.keymap import keymap_of
 from tui.widgets.painted import Painted
 
 Part = tuple[str, Style]
+KEY_PARTS = 2
+"""Parts of a key in the help bar: itself, and what it does."""
 
 
 class Bar(Painted):
@@ -45,9 +47,13 @@ class Bar(Painted):
             tail = tail.crop(0, width)
         room = width - tail.cell_length
         if head.cell_length > room:
-            cut = head.crop(0, max(0, room - 1))
+            cut = self.cut(head, max(0, room - 1))
             head = Strip([*cut, Segment(self._cells.glyph("…"), self._fill)]) if room else Strip([])
         return Strip.join([head.adjust_cell_length(room, self._fill), tail])
+
+    def cut(self, line: Strip, room: int) -> Strip:
+        """The beginning of a line that is longer than `room`."""
+        return line.crop(0, room)
 
 
 class HelpBar(Bar):
@@ -63,6 +69,13 @@ class HelpBar(Bar):
             (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
             (self._keys(" kproxy: ", screen.CONTEXTS, screen) if screen.CONTEXTS else [], []),
         )
+
+    def cut(self, line: Strip, room: int) -> Strip:
+        """Whole keys, with what they do."""
+        kept = list(line)
+        while len(kept) > KEY_PARTS and len("".join(part.text for part in kept).rstrip()) > room:
+            del kept[-KEY_PARTS:]
+        return Strip(kept).crop(0, room)
 
     def _keys(self, title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
         keymap = keymap_of(self.app)

@@ -53,6 +53,7 @@ class Detail(Ground):
     Detail #buffers { height: 1; display: none; }
     Detail.-buffers #buffers { display: block; }
     Detail #facts { height: 2; }
+    Detail.-tall #facts { height: 8; }
     Detail.-wide #panes { layout: horizontal; }
     Detail.-wide #fields { width: 2fr; height: 1fr; }
     Detail.-wide #bytes { width: 74; height: 1fr; }
@@ -159,11 +160,11 @@ class Detail(Ground):
         self.fields.show(opened, api=api, message=message)
         self._mark()
 
-    def lay_out(self, width: int) -> None:
-        """Lay the panes out for a width."""
-        wide, narrow = width >= SIDE_BY_SIDE, width < SIXTEEN_BYTES
-        self.update_classes({"-wide": wide, "-narrow": narrow}, update=self.is_attached)
-        self.records.lay_out(width)
+    def lay_out(self, width: int, *, tall: bool = False) -> None:
+        """Lay the panes out for a width, or for a place that is `tall` and narrow."""
+        wide, narrow = width >= SIDE_BY_SIDE and not tall, width < SIXTEEN_BYTES
+        self.update_classes({"-wide": wide, "-narrow": narrow, "-tall": tall}, update=self.is_attached)
+        self.records.lay_out(0 if tall else width)
 
     def _show_tabs(self) -> None:
         parts: list[Part] = [(" ", look.DIM)]

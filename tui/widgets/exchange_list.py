@@ -248,7 +248,7 @@ class ExchangeList(Lines):
         return [Segment(self.cells.fit(" ".join(titles), width), look.HEADING)]
 
     def _title(self, column: Column) -> str:
-        return self.text.times.title if column.name == "time" and self.text is not None else column.title
+        return self.text.times.title(self.index) if column.name == "time" and self.text is not None else column.title
 
     def line_key(self, index: int) -> Hashable | None:
         # asked for whenever a line is painted, from the cache or not

@@ -187,6 +187,15 @@ class FieldTree(Lines):
         for piece in wrap(f"{self.cells.glyph('✖')} {text}", room, subsequent_indent="  "):
             self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"], near=near))
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Complaints take other lines in another width."""
+        del event
+        item = self.item
+        if any(one.style is look.SEVERITY["E"] for one in self._items):
+            self._rebuild()
+            if item is not None and item.node is not None:
+                self.move_to(next(at for at, one in enumerate(self._items) if one.node is item.node), quiet=True)
+
     def _unfold_at_first(self, root: Node) -> None:
         """Unfold from the top while the whole stays readable, and always the way to what went wrong."""
         level = list(root.children)

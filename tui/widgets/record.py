@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any, Final
 
 from rich.cells import cell_len, chop_cells
@@ -77,7 +78,13 @@ class RecordPane(Lines):
         """The lines in pieces that fit, escaped."""
         for name, raw, style, part in self._content():
             text = self.cells.escape(raw)
-            pieces = [text] if len(text) <= room and cell_len(text) <= room else chop_cells(text, room)
+            if len(text) <= room and cell_len(text) <= room:
+                pieces = [text]
+            elif part and style is look.PLAIN:
+                # every character of a key or value
+                pieces = chop_cells(text, room)
+            else:
+                pieces = [cut for line in wrap(text, room) for cut in chop_cells(line, room)]
             for number, piece in enumerate(pieces or [""]):
                 yield name if number == 0 else "", piece, style, part
 

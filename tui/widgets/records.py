@@ -15,6 +15,7 @@ from captures.export.text import size_text
 from tui import actions, look
 from tui.cells import Cells
 from tui.records import LinesRead, RecordLine, TextLine
+from tui.times import zone
 from tui.viewing import HEX, WITHHELD, Choices, Seen
 from tui.widgets.lines import Lines
 
@@ -104,8 +105,17 @@ class RecordTable(Lines):
         if line == 0:
             text = self._lines.summary() if self._lines and self._lines.lines else ""
             return [Segment(self.cells.fit(f" {text}", width), look.BOLD)]
-        titles = " ".join(self.cells.fit(title, size, right=right) for title, size, right in self._columns(width))
+        columns = self._columns(width)
+        titles = " ".join(self.cells.fit(self._title(name), size, right=right) for name, size, right in columns)
         return [Segment(self.cells.fit(titles, width), look.HEADING)]
+
+    def _title(self, name: str) -> str:
+        """Of times also whose clock they are of, by the first that there is."""
+        if name != "Time" or self._lines is None:
+            return name
+        stamps = (line.record[1] for line in self._lines.lines[self.top :] if isinstance(line, RecordLine))
+        stamp = next((stamp for stamp in stamps if stamp is not None and stamp >= 0), None)
+        return name if stamp is None else f"{name} {zone(stamp // 1000)}"
 
     def line_key(self, index: int) -> Hashable | None:
         return index
