@@ -123,8 +123,8 @@ def _still(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.captions.time", Clock(LIVE_SECONDS))
 
 
-@pytest.mark.parametrize(("look", "size"), PAIRS, ids=[name(look.name, size) for look, size in PAIRS])
-async def test_look(look: Look, size: tuple[int, int]) -> None:
+async def paint(look: Look, size: tuple[int, int]) -> KproxyApp:
+    """Compare a screen with its snapshot; the application that painted it."""
     app = KproxyApp(Path(look.source, "index"), ascii_only=False, **look.options)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -133,6 +133,20 @@ async def test_look(look: Look, size: tuple[int, int]) -> None:
             for key in typed or [NAMED.get(word, word)]:
                 app.post_message(events.Key(key, key if typed else None))
         await assert_settles(app, pilot, name(look.name, size))
+    return app
+
+
+@pytest.mark.parametrize(("look", "size"), PAIRS, ids=[name(look.name, size) for look, size in PAIRS])
+async def test_look(look: Look, size: tuple[int, int]) -> None:
+    app = await paint(look, size)
+    assert not app.no_color
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_the_same_is_said_without_colour(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = await paint(look, SIZES[0])
+    assert app.no_color
 
 
 def test_every_snapshot_is_of_a_test() -> None:
