@@ -53,6 +53,8 @@ class Detail(Ground):
     Detail #buffers { height: 1; display: none; }
     Detail.-buffers #buffers { display: block; }
     Detail #facts { height: 2; }
+    Detail.-tall #fields { height: 3fr; }
+    Detail.-tall #bytes { height: 2fr; }
     Detail.-tall #facts { height: 8; }
     Detail.-wide #panes { layout: horizontal; }
     Detail.-wide #fields { width: 2fr; height: 1fr; }
