@@ -9,7 +9,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ def run(
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
     `preferences` are what the user has set up; without an `exporter` there is no export. SIGTERM is leaving. Raises
-    HungUpError once the terminal is gone.
+    HungUpError once the terminal is gone, or SIGHUP says so.
     """
     with few_collections():
         from tui.app import KproxyApp
@@ -77,13 +78,21 @@ def run(
             preferences=preferences,
             exporter=exporter,
         )
-        before, interval = signal.signal(signal.SIGTERM, lambda *_: app.end()), sys.getswitchinterval()
+        endings = {signal.SIGTERM: app.end, signal.SIGHUP: app.hang_up}
+        before = {number: signal.signal(number, partial(_run, end)) for number, end in endings.items()}
+        interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             answer = app.run(mouse=preferences is None or preferences.mouse)
         finally:
             sys.setswitchinterval(interval)
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
     if app.hung_up:
         raise HungUpError
     return answer is True
+
+
+def _run(end: Callable[[], None], *_: object) -> None:
+    """A signal handler."""
+    end()

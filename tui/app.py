@@ -129,9 +129,9 @@ class KproxyApp(KeysInTurn):
         return self._driver is not None and self._driver.can_suspend
 
     def hang_up(self) -> None:
-        """The terminal is gone, and nobody is left to look."""
+        """The terminal is gone, and nobody is left to look; may be called by a signal handler."""
         self.hung_up = True
-        self.exit()
+        self.end()
 
     def end(self) -> None:
         """Leave as if the user had, whatever is being done; may be called by a signal handler."""

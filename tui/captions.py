@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tui.live import RunInfo
 
 RATE_SECONDS = 3.0
+RATE_EVERY = 0.5
+"""Seconds between two looks at the rate."""
 SHORT_COLUMNS = 100
 """Below this the title names only the port that is listened on."""
 HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -39,9 +41,8 @@ class Captions:
         self.error = ""
         self._live = live
         self._began = time.time()
-        self._behind = True
-        """Whether all that was read passed before that."""
-        self._rates: deque[tuple[float, int]] = deque()
+        self._rated = 0.0
+        self._last_rate = 0.0
         self._looked_for_writer = 0.0
         self._writer_gone = False
 
@@ -57,7 +58,7 @@ class Captions:
             if upstream and width < SHORT_COLUMNS:
                 ends = ":" + self._live.bootstrap.rpartition(":")[2]
             state = "LIVE" if self._live.alive() else "ENDED"
-            left = f" kproxy {state} {ends}  {clock}  {rows:,} ex  {self._rate(rows):,.0f}/s"
+            left = f" kproxy {state} {ends}  {clock}  {rows:,} ex  {self._rate():,.0f}/s"
         else:
             names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
             more = f" +{len(names) - 1}" if len(names) > 1 else ""
@@ -70,19 +71,16 @@ class Captions:
                 right.append((f"{name} {value:,}  ", look.TITLE_ALARM if value else look.TITLE))
         return [(left, look.TITLE)], right
 
-    def _rate(self, rows: int) -> float:
-        """Exchanges a second; those of before we began to look are no news, however fast they are read."""
-        if self._behind:
-            if self.index is None or not rows or self.index.row(rows - 1).time < self._began * 1e9:
-                return 0.0
-            self._behind = False
-        now = time.monotonic()
-        if not self._rates or now - self._rates[-1][0] >= 0.5:
-            self._rates.append((now, rows))
-        while len(self._rates) > 1 and now - self._rates[0][0] > RATE_SECONDS:
-            self._rates.popleft()
-        first, count = self._rates[0]
-        return (rows - count) / (now - first) if now - first > 0.5 else 0.0
+    def _rate(self) -> float:
+        """Exchanges in each of the last seconds, by when they passed and not by when they were read."""
+        index, now = self.index, time.monotonic()
+        if index is None or now - self._rated < RATE_EVERY:
+            return self._last_rate
+        self._rated = now
+        rows = range(index.first, index.count)
+        since = int((time.time() - RATE_SECONDS) * 1e9)
+        self._last_rate = (len(rows) - bisect_left(rows, since, key=lambda row: index.row(row).time)) / RATE_SECONDS
+        return self._last_rate
 
     def progress(self) -> list[Part]:
         if self.error:

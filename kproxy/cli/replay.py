@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -120,7 +121,12 @@ def command(
     arrived = Event()
     warnings: list[str] = []
     viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
-    with _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index:
+    from kproxy.following import leaving_on
+
+    with (
+        leaving_on(signal.SIGTERM, signal.SIGHUP),
+        _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index,
+    ):
         import tui
 
         if str(captures[0]) == "-":

@@ -181,22 +181,25 @@ class Clock:
         return self.now - 1000
 
 
-def test_what_passed_before_anybody_looked_is_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_of_what_passes_now_whenever_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.captions.time", clock := Clock(100_000))
     captions = Captions(RunInfo("127.0.0.1:19092", "kafka:9092", since=100_000 - 3_725))
-    last = 0.0
-    rows = SimpleNamespace(meta={}, count=0, row=lambda _: SimpleNamespace(time=last * 1e9))
+    times: list[float] = []
+    rows = SimpleNamespace(meta={}, count=0, first=0, row=lambda row: SimpleNamespace(time=times[row] * 1e9))
     captions.index = cast("IndexReader", rows)
 
-    def title(after: float, count: int, time: float) -> str:
-        nonlocal last
-        clock.now, rows.count, last = 100_000 + after, count, time
+    def title(after: float, *passed: float) -> str:
+        clock.now = 100_000 + after
+        times.extend(passed)
+        rows.count = len(times)
         return captions.title(120)[0][0][0]
 
-    assert "01:02:05  0 ex  0/s" in title(0, 0, 0)
-    assert "01:02:06  5,000 ex  0/s" in title(1, 5_000, 98_000)
-    assert "01:02:07  9,000 ex  0/s" in title(2, 9_000, 100_001)
-    assert "01:02:09  9,040 ex  20/s" in title(4, 9_040, 99_000), "one that took long is not the beginning again"
+    assert "01:02:05  0 ex  0/s" in title(0)
+    assert "01:02:06  5,000 ex  0/s" in title(1, *[98_000] * 5_000), "of long ago"
+    assert "01:02:07  8,000 ex  1,000/s" in title(2, *[100_001] * 3_000), "of now, though nobody looked before"
+    assert "01:02:11  8,000 ex  0/s" in title(6)
+    rows.first = 8_000
+    assert "01:02:12  8,030 ex  10/s" in title(7, *[100_006] * 30)
 
 
 async def test_a_run_that_has_ended_is_said_to(index: Path) -> None:

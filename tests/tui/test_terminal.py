@@ -77,6 +77,12 @@ def test_sigterm_leaves_and_gives_the_terminal_back(replay: Painted, tmp_path: P
     assert not left(tmp_path)
 
 
+def test_sighup_leaves_nothing_behind(replay: Painted, tmp_path: Path) -> None:
+    replay.process.send_signal(signal.SIGHUP)
+    assert replay.end() == Exit.PIPE
+    assert not left(tmp_path)
+
+
 def test_sigterm_ends_it_where_the_terminal_takes_no_output(replay: Painted, tmp_path: Path) -> None:
     for _ in range(200):
         replay.press("jk")

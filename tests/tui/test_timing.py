@@ -91,6 +91,8 @@ async def test_a_fetch(captured: Path) -> None:
         text = "\n".join(grid(app))
         assert "max wait" in text
         assert app.main.detail.tab == "Timing"
+        assert grid(app)[-2].startswith(" Timing: ")
+        assert "Overview:" not in text
         await pilot.press("space")
         await pilot.pause()
         assert "\n".join(grid(app)) != text  # the next exchange's

@@ -214,6 +214,21 @@ async def test_fold_find_and_cursor_are_kept(captured: Path) -> None:
         assert pane.count < 6
 
 
+async def test_what_is_found_may_be_an_expression_and_a_wrong_one_stays_to_be_mended(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = await go(app, pilot, "4")
+        await pilot.press("slash", *"/ref(/", "enter")
+        await pilot.pause()
+        assert "no regular expression" in "\n".join(grid(app))
+        assert "Find /ref(/" in "\n".join(grid(app))
+        await pilot.press("backspace", "backspace", *"used|x{9}/", "enter")
+        await pilot.pause()
+        assert "refused" in " ".join(styled(app, "reverse"))
+        assert app.focused is screen.pane
+        assert "[find: /refused|x{9}/]" in "\n".join(grid(app))
+
+
 async def test_the_cursor_stays_on_its_thing_while_others_come(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:

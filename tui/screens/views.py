@@ -39,7 +39,7 @@ class ViewScreen(TabbedScreen):
 
     def told(self) -> list[Part]:
         sought = self.pane.sought
-        return [*self.facts_told(), *([(f"  [find: {sought}]", look.PLAIN)] if sought else ())]
+        return [*self.facts_told(), *([(f"  [find: {sought.words}]", look.PLAIN)] if sought is not None else ())]
 
     def _draw(self) -> None:
         """Draw the timeline of what is under the cursor."""
@@ -77,10 +77,18 @@ class ViewScreen(TabbedScreen):
     @on(FindBar.Done)
     def _find(self, event: FindBar.Done) -> None:
         event.stop()
-        self.query_one(FindBar).close()
+        bar = self.query_one(FindBar)
+        if event.text:
+            from tui import finding
+
+            try:
+                self.pane.sought = finding.read(event.text)
+            except ValueError as error:
+                bar.complain(str(error))
+                return
+        bar.close()
         self.pane.focus()
         if event.text:
-            self.pane.sought = event.text
             self.pane.action_found(1)
         self._show_chrome()
 

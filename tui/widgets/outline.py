@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from textwrap import wrap
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.segment import Segment
 from textual import events
@@ -15,6 +15,9 @@ from tui import actions, look
 from tui.analysis import Block
 from tui.cells import Cells
 from tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from tui.finding import Sought
 
 EXCHANGE: Final = re.compile(r"#([0-9]+)$")
 """An exchange's number, at the end of a line."""
@@ -63,7 +66,7 @@ class Outline(Lines):
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self.empty = ""
-        self.sought = ""
+        self.sought: Sought | None = None
         self._blocks: Sequence[Block] = ()
         self._folded: set[Hashable] = set()
         self._shown: list[Shown] = []
@@ -244,8 +247,8 @@ class Outline(Lines):
 
     def action_found(self, by: int) -> None:
         """Go to the next (1) or previous (-1) line with the text that is sought, in what is folded too."""
-        sought = self.sought.casefold()
-        if not sought or not self._blocks:
+        sought = self.sought
+        if sought is None or not self._blocks:
             return
         places = [(number, line) for number, block in enumerate(self._blocks) for line in range(len(block.lines))]
         at = self._shown[self.cursor] if self.cursor < self.count else Shown(0, 0, True, "")
@@ -253,12 +256,12 @@ class Outline(Lines):
         for step in range(1, len(places) + 1):
             number, line = places[(start + by * step) % len(places)]
             block = self._blocks[number]
-            if sought in block.lines[line].casefold():
+            if sought.in_text(block.lines[line]):
                 if line:
                     self._fold(block, fold=False)
                 self.move_to(next(i for i, one in enumerate(self._shown) if (one.block, one.line) == (number, line)))
                 return
-        self.notify(f"nothing says {self.sought}", timeout=3)
+        self.notify(f"nothing here says {sought.words}", timeout=3)
 
     def clicked(self, event: events.Click) -> None:
         if event.chain == 2:

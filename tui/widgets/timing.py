@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment
 
-from tui import look
+from tui import actions, look
 from tui.cells import Cells
 from tui.times import of_day
 from tui.widgets.overview import NAME_CELLS, Overview
@@ -18,8 +18,11 @@ TEXT_CELLS: Final = 27
 LASTED, BOUND = "█", "░"
 
 
-class TimingPane(Overview):
+class TimingPane(Overview, inherit_bindings=False):
     """Bars over lines of "name  value"."""
+
+    CONTEXT = "timing"
+    BINDINGS = actions.bindings("timing")
 
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
