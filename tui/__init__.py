@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from captures.garbage import few_collections
 from tui.live import RunInfo
-from tui.outside import Exporter
+from tui.outside import Exporter, Opener
 from tui.preferences import Preferences
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def run(
     ascii_only: bool | None = None,
     preferences: Preferences | None = None,
     exporter: Exporter | None = None,
+    opener: Opener | None = None,
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
@@ -59,8 +60,8 @@ def run(
     then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
-    `preferences` are what the user has set up; without an `exporter` there is no export. SIGTERM is leaving. Raises
-    HungUpError once the terminal is gone, or SIGHUP says so.
+    `preferences` are what the user has set up; without an `exporter` there is no export, without an `opener`
+    no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so.
     """
     with few_collections():
         from tui.app import KproxyApp
@@ -77,6 +78,7 @@ def run(
             ascii_only=ascii_only,
             preferences=preferences,
             exporter=exporter,
+            opener=opener,
         )
         endings = {signal.SIGTERM: app.end, signal.SIGHUP: app.hang_up}
         before = {number: signal.signal(number, partial(_run, end)) for number, end in endings.items()}

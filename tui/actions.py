@@ -412,6 +412,16 @@ ACTIONS: tuple[Action, ...] = (
         "command",
         bar=True,
     ),
+    Action(
+        "app.open",
+        "Open",
+        "Open other captures over what is shown, which goes on meanwhile; q at their list comes back.",
+        ("L",),
+        "app",
+        "open_captures",
+        argument="[FILE...]",
+        enabled=lambda screen: screen.app.opens,
+    ),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
     Action(
         "app.theme",

@@ -6,15 +6,17 @@ import asyncio
 import locale
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.screen import ModalScreen
 
 from tui import garbage
-from tui.analysis import Analysis
 from tui.captions import Captions
 from tui.cells import Cells
 from tui.clipboard import copy
@@ -22,14 +24,15 @@ from tui.in_turn import KeysInTurn
 from tui.keeping import History, SavedFilters
 from tui.keymap import Keymap
 from tui.live import RunInfo
-from tui.outside import Exporter
+from tui.outside import Exporter, Opener, OtherCapture, UnopenedError
 from tui.preferences import SAVED_FILTERS, Preferences
-from tui.screens.exchanges import ExchangesScreen
+from tui.showing import Showing
 from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
 from tui.themes import THEMES, ThemeFilter
 
 if TYPE_CHECKING:
-    from tui.screens.tabbed import TabbedScreen
+    from tui.analysis import Analysis
+    from tui.screens.exchanges import ExchangesScreen
     from tui.viewing import Viewers
 
 SETTLED_SECONDS = 1.0
@@ -63,6 +66,7 @@ class KproxyApp(KeysInTurn):
         ascii_only: bool | None = None,
         preferences: Preferences | None = None,
         exporter: Exporter | None = None,
+        opener: Opener | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         preferences = preferences or Preferences()
@@ -79,16 +83,10 @@ class KproxyApp(KeysInTurn):
         )
         self.hung_up = False
         """Whether the terminal has gone."""
-        self._live = live
-        self._captions = Captions(live)
-        self.analysis = Analysis(index_dir)
-        self._views: dict[str, TabbedScreen] = {}
-        self.main = ExchangesScreen(
-            index_dir,
-            cells,
-            self._captions,
-            live=live,
-            filter_text=filter_text,
+        self._opener = opener
+        self._shows = partial(
+            Showing,
+            cells=cells,
             release=release,
             given=given,
             show_secrets=show_secrets,
@@ -96,8 +94,23 @@ class KproxyApp(KeysInTurn):
             arrived=arrived,
             saved=self.saved,
             history=History(preferences.kept("filter-history")),
-            exporter=exporter,
         )
+        self._shown = [self._shows(index_dir, live=live, filter_text=filter_text, exporter=exporter)]
+        """What is shown, over what was shown when it was opened."""
+
+    @property
+    def _showing(self) -> Showing:
+        return self._shown[-1]
+
+    @property
+    def main(self) -> ExchangesScreen:
+        """The exchanges of what is shown."""
+        return self._showing.main
+
+    @property
+    def analysis(self) -> Analysis:
+        """What adds up what is shown."""
+        return self._showing.analysis
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
@@ -107,7 +120,8 @@ class KproxyApp(KeysInTurn):
 
     def on_unmount(self) -> None:
         garbage.unsettle()
-        self.analysis.stop()
+        for shown in reversed(self._shown):
+            shown.close()
 
     def _begin_tidying(self) -> None:
         garbage.settle()
@@ -168,13 +182,17 @@ class KproxyApp(KeysInTurn):
 
     def go(self, name: str) -> None:
         """Show a screen of tui.actions.SCREENS; each keeps its cursor and what is folded."""
-        if self.screen is not self.main and self.screen not in self._views.values():
+        shown = self._showing
+        if self.screen is not shown.main and self.screen not in shown.views.values():
             return
         if name == "exchanges":
             if self.screen is not self.main:
                 self.pop_screen()
             return
-        view = self._view(name)
+        view = shown.view(name)
+        if not self.is_screen_installed(view):
+            # an installed screen lives on when another one is shown
+            self.install_screen(view, f"{len(self._shown)}:{name}")
         if self.screen is self.main:
             self.push_screen(view)
         elif self.screen is not view:
@@ -192,31 +210,56 @@ class KproxyApp(KeysInTurn):
         self.main.filter_by(text, came_from)
         self.go("exchanges")
 
-    def _view(self, name: str) -> TabbedScreen:
-        view = self._views.get(name)
-        if view is None:
-            # imported once somebody looks: the list is painted before
-            if name == "health":
-                from tui.health import Health
-                from tui.screens.views import HealthScreen
+    # other captures
 
-                view = HealthScreen(name, self._cells, self._captions, Health(self._captions, self._live))
-            elif name == "records":
-                from tui.screens.records import RecordsScreen
+    @property
+    def opens(self) -> bool:
+        """Whether other captures can be opened."""
+        return self._opener is not None
 
-                view = RecordsScreen(name, self._cells, self._captions, self.main)
-            elif name == "stats":
-                from tui.screens.stats import StatsScreen
+    def open_captures(self, paths: Sequence[Path]) -> None:
+        """Show other captures over what is shown, which goes on; `leave_captures` comes back to it."""
+        if self._opener is not None:
+            self.notify(f"opening {paths[0].name}", timeout=3)
+            self.run_worker(partial(self._open_aside, self._opener, paths), thread=True, group="open", exclusive=True)
 
-                view = StatsScreen(name, self._cells, self._captions, self.analysis)
-            else:
-                from tui.screens.views import AnalysisScreen
+    def _open_aside(self, opener: Opener, paths: Sequence[Path]) -> None:
+        with ExitStack() as opening:
+            try:
+                other = opening.enter_context(opener(paths))
+            except UnopenedError as error:
+                self.call_from_thread(self.notify, str(error), severity="error", timeout=6)
+                return
+            self.call_from_thread(self._show_captures, other, opening)
 
-                view = AnalysisScreen(name, self._cells, self._captions, self.analysis)
-            self._views[name] = view
-            # an installed screen lives on when another one is shown
-            self.install_screen(view, name)
-        return view
+    def _show_captures(self, other: OtherCapture, opening: ExitStack) -> None:
+        if isinstance(self.screen, ModalScreen):
+            self.pop_screen()  # what was asked there is about something else
+        shown = self._shows(
+            other.index_dir, exporter=other.exporter, back_to=self._showing.captions.name, close=opening.pop_all().close
+        )
+        self._shown.append(shown)
+        self.push_screen(shown.main)
+
+    def leave_captures(self) -> bool:
+        """Come back to what was shown before other captures were opened; False where none were."""
+        if len(self._shown) == 1:
+            return False
+        self.run_worker(self._leave(self._shown.pop()))
+        return True
+
+    async def _leave(self, shown: Showing) -> None:
+        await self.pop_screen()
+        for view in shown.views.values():
+            self.uninstall_screen(view)
+            if view.is_running:
+                await view.remove()
+        await asyncio.to_thread(shown.close)
+
+    def viewers_changed(self) -> None:
+        """Keys and values may be shown otherwise now."""
+        for shown in self._shown:
+            shown.main.detail.records.viewers_changed()
 
 
 def _speaks_unicode() -> bool:

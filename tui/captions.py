@@ -36,15 +36,26 @@ HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
 class Captions:
     """Lines about an index and the proxy behind it; `index` is None until there is one, `error` says why."""
 
-    def __init__(self, live: RunInfo | None) -> None:
+    def __init__(self, live: RunInfo | None, back_to: str = "") -> None:
         self.index: IndexReader | None = None
         self.error = ""
+        self.back_to = back_to
+        """What is shown once this is left, where that is no shell."""
         self._live = live
         self._began = time.time()
         self._rated = 0.0
         self._last_rate = 0.0
         self._looked_for_writer = 0.0
         self._writer_gone = False
+
+    @property
+    def name(self) -> str:
+        """What this is about, in a word: the captures, or what clients connect to."""
+        if self._live is not None:
+            return f"LIVE {self._live.bootstrap}"
+        meta = self.index.meta if self.index else {}
+        names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
+        return (names[0] if names else "") + (f" +{len(names) - 1}" if len(names) > 1 else "")
 
     def title(self, width: int) -> tuple[list[Part], list[Part]]:
         meta = self.index.meta if self.index else {}
@@ -60,9 +71,7 @@ class Captions:
             state = "LIVE" if self._live.alive() else "ENDED"
             left = f" kproxy {state} {ends}  {clock}  {rows:,} ex  {self._rate():,.0f}/s"
         else:
-            names = meta.get("names") or [Path(source).name for source in meta.get("sources", ())]
-            more = f" +{len(names) - 1}" if len(names) > 1 else ""
-            left = f" kproxy {names[0] if names else ''}{more}  {rows:,} ex"
+            left = f" kproxy {self.name}  {rows:,} ex"
         health = meta.get("health") or {}
         right: list[Part] = []
         for name, members in HEALTH:

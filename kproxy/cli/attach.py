@@ -12,6 +12,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
+from kproxy.cli.opening import opener
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
@@ -129,6 +130,7 @@ def _show(
                 arrived=arrived,
                 preferences=preferences(),
                 exporter=exporter(release=release, given=given, viewing=viewing),
+                opener=opener(release=release, given=given, viewing=viewing, warn=warnings.append),
             )
         finally:
             indexer.stop()

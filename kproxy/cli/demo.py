@@ -14,6 +14,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
+from kproxy.cli.opening import opener
 from kproxy.cli.terminal import can_paint
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
     from kproxy.launcher import Indexer
 
     assert relay.recording is not None  # noqa: S101 (the demo records)
+    warnings: list[str] = []
     indexer = Indexer(relay.recording, relay.index_dir, ("--follow", "--with-parent"))
     try:
         with leaving_on(signal.SIGTERM, signal.SIGHUP):
@@ -141,7 +143,10 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                 viewers=Viewing().chooser(),
                 preferences=preferences(),
                 exporter=exporter(),
+                opener=opener(warn=warnings.append),
             )
     finally:
         traffic.stop_clients()
         indexer.stop()
+        for warning in warnings:
+            cli.warn(warning)

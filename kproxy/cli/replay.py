@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -17,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from captures.errors import WARNING
 from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
+from kproxy.cli.indexed import indexed, refuse_segments
 from kproxy.cli.interface import painting, preferences
+from kproxy.cli.opening import opener
 from kproxy.cli.options import (
     Selection,
     Viewing,
@@ -46,9 +42,6 @@ if TYPE_CHECKING:
     from decoders.filters import Expression
     from decoders.knowledge import Knowledge
     from kproxy.following import Flag
-
-FIRST_ROWS_SECONDS = 0.5
-"""How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
 
 
 @click.command()
@@ -99,7 +92,7 @@ def command(
     kproxy replay capture.pcap --headless -Y 'api == Fetch' -c 20
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
-    _refuse_segments(captures[0])
+    refuse_segments(captures[0])
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
@@ -125,7 +118,15 @@ def command(
 
     with (
         leaving_on(signal.SIGTERM, signal.SIGHUP),
-        _indexed(captures, ports, release, given, keylog, spooling, follow=follow) as index,
+        indexed(
+            captures,
+            ports=ports,
+            release=release,
+            given=given,
+            keylog=keylog,
+            spooling=spooling,
+            follow=follow,
+        ) as index,
     ):
         import tui
 
@@ -150,25 +151,19 @@ def command(
                     spooling=spooling,
                     viewing=viewing,
                 ),
+                opener=opener(
+                    release=release,
+                    given=given,
+                    keylog=keylog,
+                    spooling=spooling,
+                    viewing=viewing,
+                    warn=warnings.append,
+                ),
             )
         finally:
             for warning in warnings:
                 settings.warn(warning)
         index.raise_failure()
-
-
-def _refuse_segments(path: Path) -> None:
-    """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
-    from captures.formats.magic import begins_as_capture
-
-    if not path.is_file() or begins_as_capture(path):
-        return
-    from captures.segments import holds_segments
-    from captures.source import open_source
-
-    with closing(open_source(path)) as source:
-        if holds_segments(source):
-            raise Failure(f"{path}: is a log segment; `kproxy export` and `kproxy stats` read it", Exit.USAGE)
 
 
 # --- without a terminal ----------------------------------------------------------------------------------------------
@@ -264,131 +259,6 @@ def _filter_text(expression: Expression | None, since: int | None, until: int | 
             clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
             parts.append(f'time {operator} "{clock}.{rest:09d}Z"')
     return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
-
-
-class _Index:
-    """An index that another process writes, or that is complete."""
-
-    def __init__(self, directory: Path, process: subprocess.Popen[bytes] | None = None) -> None:
-        self.directory = directory
-        self._process = process
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        try:
-            meta: dict[str, Any] = json.loads((self.directory / "meta.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return meta
-
-    def wait_for_rows(self) -> None:
-        """Wait a moment for what decides whether there is anything to show. Raises Failure where there is not."""
-        deadline = time.monotonic() + FIRST_ROWS_SECONDS
-        while time.monotonic() < deadline:
-            meta = self.meta
-            if meta.get("rows"):
-                return
-            if meta.get("state") == "failed":
-                self.raise_failure()
-            if meta.get("state") == "complete":
-                return
-            if self._process is not None and self._process.poll() is not None and not meta:
-                raise Failure(self._said() or "the capture cannot be indexed")
-            time.sleep(0.01)
-
-    def raise_failure(self) -> None:
-        """Raise Failure (exit code 3) where the capture could not be read to its end, or who indexed it has failed."""
-        error = self.meta.get("error")
-        if error:
-            raise Failure(str(error["text"]), Exit.INPUT)
-        if self._process is not None and self._process.poll() not in {None, 0}:
-            raise Failure(self._said() or "what indexed the capture was ended", Exit.INPUT)
-
-    def stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(3)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for line in self._lines():
-            if line.startswith(WARNING):
-                settings.warn(line.removeprefix(WARNING))
-        if self._process.stderr is not None:
-            self._process.stderr.close()
-
-    def _said(self) -> str:
-        lines = [line for line in self._lines() if not line.startswith(WARNING)]
-        return lines[-1].removeprefix("kproxy: ") if lines else ""
-
-    def _lines(self) -> list[str]:
-        """What the process, which has ended, wrote to standard error since this was asked."""
-        said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
-        return said.decode("utf-8", "replace").strip().splitlines()
-
-
-@contextmanager
-def _indexed(
-    captures: tuple[Path, ...],
-    ports: Ports | None,
-    release: str | None,
-    given: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
-    *,
-    follow: bool,
-) -> Iterator[_Index]:
-    """Captures while a process of its own indexes them, or their index of another time; it goes with the block."""
-    from captures.index import cached
-    from captures.source import check
-    from kproxy import scratch
-
-    if not any(str(path) == "-" for path in captures):
-        check(captures)  # what cannot be opened is told before the screen is taken
-    try:
-        parent = scratch.new(scratch.cache_dir(), "replay")
-    except OSError:
-        parent = scratch.new(scratch.temporary(), "replay")
-    held = scratch.hold(parent)
-    directory = parent / "index"
-    only = str(ports) if ports else None
-    try:
-        entry = None if follow else cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
-        spools = None if entry is None else cached.lend(entry, directory, spooling)
-        if spools is not None:
-            with ExitStack() as closing_spools:
-                for spool in spools:
-                    closing_spools.callback(spool.close)
-                index = _Index(directory)
-                index.wait_for_rows()
-                yield index
-            return
-        arguments = ["--port", only] if only else []
-        arguments += ["--release", release] if release else []
-        arguments += [f"--definitions={one}" for one in given]
-        arguments += [f"--keylog={keylog}"] if keylog else []
-        arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
-        arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
-             *map(str, captures), str(directory)],
-            stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        index = _Index(directory, process)
-        try:
-            import tui.app  # noqa: F401 (it takes about as long as the first rows)
-
-            index.wait_for_rows()
-            yield index
-        finally:
-            index.stop()
-    finally:
-        scratch.remove(parent)
-        os.close(held)
 
 
 def _keys_from_terminal() -> None:

@@ -18,6 +18,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
+from kproxy.cli.opening import opener
 from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_addons import Addons, addons
 from kproxy.cli.options_addresses import Addresses, addressing
@@ -225,6 +226,7 @@ def command(
                     filter_text,
                     viewers,
                     arrived,
+                    viewing,
                     release=release,
                     given=given,
                     show_secrets=show_secrets,
@@ -347,6 +349,7 @@ def _show(
     filter_text: str,
     viewers: Viewers,
     arrived: threading.Event,
+    viewing: Viewing,
     *,
     release: str | None,
     given: tuple[str, ...],
@@ -378,7 +381,8 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(release=release, given=given),
+            exporter=exporter(release=release, given=given, viewing=viewing),
+            opener=opener(release=release, given=given, viewing=viewing, warn=messages.warn),
         )
     except tui.HungUpError:
         raise

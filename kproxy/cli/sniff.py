@@ -15,6 +15,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
+from kproxy.cli.opening import opener
 from kproxy.cli.options import FILTER, PORTS, Viewing, defining, headless, releasing, revealing, viewing
 from kproxy.cli.options_recording import keeping
 from kproxy.cli.options_running import backing, leave
@@ -212,7 +213,8 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(ports=ports, release=release, given=given),
+            exporter=exporter(ports=ports, release=release, given=given, viewing=viewing),
+            opener=opener(release=release, given=given, viewing=viewing, warn=messages.warn),
         )
     finally:
         indexer.stop()

@@ -27,12 +27,14 @@ from tui.widgets.overview import Overview
 from tui.widgets.record import RecordPane
 from tui.widgets.records import RecordTable
 from tui.widgets.stats import StatsTable
+from tui.widgets.timing import TimingPane
 
 HANDLERS = {
     "list": ExchangeList,
     "tree": FieldTree,
     "hex": HexView,
     "overview": Overview,
+    "timing": TimingPane,
     "records": RecordTable,
     "record": RecordPane,
     "filter": FilterInput,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.screen import Screen
@@ -82,11 +84,11 @@ class KproxyScreen(Screen[None]):
 
     # running actions by name
 
-    def action_command(self) -> None:
-        """Find an action and run it on the focused pane or its screen."""
+    def action_command(self, text: str = "") -> None:
+        """Find an action and run it on the focused pane or its screen; `text` stands in the line already."""
         from tui.screens.command import CommandScreen
 
-        screen = CommandScreen(self._cells, self._able(), self.arguments, self.app.commands)
+        screen = CommandScreen(self._cells, self._able(), self.arguments, self.app.commands, text)
         self.app.push_screen(screen, partial(self._run, self.focused))
 
     def _able(self) -> list[Action]:
@@ -135,6 +137,12 @@ class KproxyScreen(Screen[None]):
         """What could stand after a command's name, and what it is."""
         if action.id == "app.theme":
             return [(name, theme.said) for name, theme in THEMES.items() if name.startswith(typed)]
+        if action.id == "app.open":
+            from tui.paths import completions, quoted, split
+
+            whole, path = split(typed)
+            before = [quoted(one) for one in whole]
+            return [(" ".join([*before, quoted(name)]), said) for name, said in completions(path)]
         return ()
 
     def action_theme(self, name: str) -> None:
@@ -142,6 +150,18 @@ class KproxyScreen(Screen[None]):
             self.app.paint_as(name)
         else:
             self.notify(f"no theme {name}: {', '.join(THEMES)}", severity="warning", timeout=4)
+
+    def action_open_captures(self, line: str = "") -> None:
+        """Open the captures that `line` names; without one ask which."""
+        try:
+            names = shlex.split(line)
+        except ValueError as error:
+            self.notify(str(error), severity="warning", timeout=4)
+            return
+        if names:
+            self.app.open_captures([Path(name).expanduser() for name in names])
+        else:
+            self.action_command("open ")
 
     def action_toggle_bar(self) -> None:
         self._root.toggle_class("-nobar")

@@ -156,7 +156,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self.watch_export()
         if self._arrived.is_set():
             self._arrived.clear()
-            self.detail.records.viewers_changed()
+            self.app.viewers_changed()
         if self._index is None and not self._open_index():
             self._show_chrome()
             return
@@ -317,6 +317,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         elif self._live is not None and pane.unseen:
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
         parts += self.walking()
+        if self._captions.back_to:
+            parts.append((f"  [q: back to {self._captions.back_to}]", look.BOLD))
         parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
@@ -484,7 +486,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             self.notify("q leaves", timeout=2)
 
     def action_back(self) -> None:
-        if self._step_back():
+        if self._step_back() or self.app.leave_captures():
             return
         if self._live is None or not self._live.ours:
             self.app.exit()

@@ -1,0 +1,176 @@
+"""Captures with an index for the terminal interface, made by a process of its own or kept from another time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.errors import WARNING
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from captures.ports import Ports
+    from captures.spool import Spooling
+
+FIRST_ROWS_SECONDS = 0.5
+"""How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
+
+
+def refuse_segments(path: Path) -> None:
+    """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
+    from captures.formats.magic import begins_as_capture
+
+    if not path.is_file() or begins_as_capture(path):
+        return
+    from captures.segments import holds_segments
+    from captures.source import open_source
+
+    with closing(open_source(path)) as source:
+        if holds_segments(source):
+            raise Failure(f"{path}: is a log segment; `kproxy export` and `kproxy stats` read it", Exit.USAGE)
+
+
+class Index:
+    """An index that another process writes, or that is complete."""
+
+    def __init__(
+        self,
+        directory: Path,
+        process: subprocess.Popen[bytes] | None = None,
+        *,
+        warn: Callable[[str], None] = settings.warn,
+    ) -> None:
+        self.directory = directory
+        self._process = process
+        self._warn = warn
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        try:
+            meta: dict[str, Any] = json.loads((self.directory / "meta.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return meta
+
+    def wait_for_rows(self) -> None:
+        """Wait a moment for what decides whether there is anything to show. Raises Failure where there is not."""
+        deadline = time.monotonic() + FIRST_ROWS_SECONDS
+        while time.monotonic() < deadline:
+            meta = self.meta
+            if meta.get("rows"):
+                return
+            if meta.get("state") == "failed":
+                self.raise_failure()
+            if meta.get("state") == "complete":
+                return
+            if self._process is not None and self._process.poll() is not None and not meta:
+                raise Failure(self._said() or "the capture cannot be indexed")
+            time.sleep(0.01)
+
+    def raise_failure(self) -> None:
+        """Raise Failure (exit code 3) where the capture could not be read to its end, or who indexed it has failed."""
+        error = self.meta.get("error")
+        if error:
+            raise Failure(str(error["text"]), Exit.INPUT)
+        if self._process is not None and self._process.poll() not in {None, 0}:
+            raise Failure(self._said() or "what indexed the capture was ended", Exit.INPUT)
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for line in self._lines():
+            if line.startswith(WARNING):
+                self._warn(line.removeprefix(WARNING))
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _said(self) -> str:
+        lines = [line for line in self._lines() if not line.startswith(WARNING)]
+        return lines[-1].removeprefix("kproxy: ") if lines else ""
+
+    def _lines(self) -> list[str]:
+        """What the process, which has ended, wrote to standard error since this was asked."""
+        said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
+        return said.decode("utf-8", "replace").strip().splitlines()
+
+
+@contextmanager
+def indexed(
+    captures: Sequence[Path],
+    *,
+    ports: Ports | None = None,
+    release: str | None = None,
+    given: Sequence[str] = (),
+    keylog: Path | None = None,
+    spooling: Spooling | None = None,
+    follow: bool = False,
+    warn: Callable[[str], None] = settings.warn,
+) -> Iterator[Index]:
+    """Captures while a process of its own indexes them, or their index of another time; it goes with the block.
+
+    `warn` is given what that process warns of. Raises CaptureError and Failure where there is nothing to show.
+    """
+    from captures.index import cached
+    from captures.source import check
+    from captures.spool import Spooling
+    from kproxy import scratch
+
+    if not any(str(path) == "-" for path in captures):
+        check(captures)  # what cannot be opened is told before the screen is taken
+    try:
+        parent = scratch.new(scratch.cache_dir(), "replay")
+    except OSError:
+        parent = scratch.new(scratch.temporary(), "replay")
+    held = scratch.hold(parent)
+    spooling = spooling or Spooling()
+    directory = parent / "index"
+    only = str(ports) if ports else None
+    try:
+        entry = None if follow else cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
+        spools = None if entry is None else cached.lend(entry, directory, spooling)
+        if spools is not None:
+            with ExitStack() as closing_spools:
+                for spool in spools:
+                    closing_spools.callback(spool.close)
+                index = Index(directory)
+                index.wait_for_rows()
+                yield index
+            return
+        arguments = ["--port", only] if only else []
+        arguments += ["--release", release] if release else []
+        arguments += [f"--definitions={one}" for one in given]
+        arguments += [f"--keylog={keylog}"] if keylog else []
+        arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
+        arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
+             *map(str, captures), str(directory)],
+            stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        index = Index(directory, process, warn=warn)
+        try:
+            import tui.app  # noqa: F401 (it takes about as long as the first rows)
+
+            index.wait_for_rows()
+            yield index
+        finally:
+            index.stop()
+    finally:
+        scratch.remove(parent)
+        os.close(held)

@@ -1,0 +1,67 @@
+"""How the terminal interface opens other captures beside what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from captures.spool import Spooling
+    from kproxy.cli.options import Viewing
+    from tui.outside import Opener, OtherCapture
+
+
+def opener(
+    *,
+    release: str | None = None,
+    given: Sequence[str] = (),
+    keylog: Path | None = None,
+    spooling: Spooling | None = None,
+    viewing: Viewing | None = None,
+    warn: Callable[[str], None],
+) -> Opener:
+    """What opens captures as these options say; `warn`, from any thread, is given what it warns of."""
+    return partial(_opened, release=release, given=given, keylog=keylog, spooling=spooling, viewing=viewing, warn=warn)
+
+
+@contextmanager
+def _opened(
+    captures: Sequence[Path],
+    *,
+    release: str | None,
+    given: Sequence[str],
+    keylog: Path | None,
+    spooling: Spooling | None,
+    viewing: Viewing | None,
+    warn: Callable[[str], None],
+) -> Iterator[OtherCapture]:
+    from captures.errors import CaptureError
+    from kproxy.cli.exits import Failure
+    from kproxy.cli.exporting import exporter
+    from kproxy.cli.indexed import indexed, refuse_segments
+    from tui.outside import OtherCapture, UnopenedError
+
+    with ExitStack() as open_:
+        try:
+            for one in captures:
+                refuse_segments(one)
+            index = open_.enter_context(
+                indexed(captures, release=release, given=given, keylog=keylog, spooling=spooling, warn=warn)
+            )
+        except (CaptureError, Failure, OSError) as error:
+            raise UnopenedError(str(error)) from None
+        yield OtherCapture(
+            index.directory,
+            exporter(
+                [one.absolute() for one in captures],
+                release=release,
+                given=given,
+                keylog=keylog,
+                spooling=spooling,
+                viewing=viewing,
+            ),
+        )

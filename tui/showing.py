@@ -1,0 +1,73 @@
+"""An index on screen: its exchanges, and the screens beside them, made once somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.analysis import Analysis
+from tui.captions import Captions
+from tui.screens.exchanges import ExchangesScreen
+
+if TYPE_CHECKING:
+    from tui.cells import Cells
+    from tui.live import RunInfo
+    from tui.screens.tabbed import TabbedScreen
+
+
+class Showing:
+    """The screens of one index; each keeps its cursor and what is folded."""
+
+    def __init__(
+        self,
+        index_dir: Path,
+        cells: Cells,
+        *,
+        live: RunInfo | None = None,
+        back_to: str = "",
+        close: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> None:
+        """`options` are those of the exchanges; `close` is called at the end, when nothing looks at the index any more.
+
+        `back_to` names what is shown once this is left, where that is no shell.
+        """
+        self._cells = cells
+        self._live = live
+        self._close = close
+        self.captions = Captions(live, back_to)
+        self.analysis = Analysis(index_dir)
+        self.main = ExchangesScreen(index_dir, cells, self.captions, live=live, **options)
+        self.views: dict[str, TabbedScreen] = {}
+        """The screens beside the exchanges that were made, by their names in tui.actions.SCREENS."""
+
+    def view(self, name: str) -> TabbedScreen:
+        """A screen of tui.actions.SCREENS beside the exchanges."""
+        if name not in self.views:
+            self.views[name] = self._made(name)
+        return self.views[name]
+
+    def _made(self, name: str) -> TabbedScreen:
+        # imported once somebody looks: the list is painted before
+        if name == "health":
+            from tui.health import Health
+            from tui.screens.views import HealthScreen
+
+            return HealthScreen(name, self._cells, self.captions, Health(self.captions, self._live))
+        if name == "records":
+            from tui.screens.records import RecordsScreen
+
+            return RecordsScreen(name, self._cells, self.captions, self.main)
+        if name == "stats":
+            from tui.screens.stats import StatsScreen
+
+            return StatsScreen(name, self._cells, self.captions, self.analysis)
+        from tui.screens.views import AnalysisScreen
+
+        return AnalysisScreen(name, self._cells, self.captions, self.analysis)
+
+    def close(self) -> None:
+        """End what works for these screens, which are gone. May take seconds."""
+        self.analysis.stop()
+        self._close()
