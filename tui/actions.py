@@ -260,7 +260,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "outline.filter",
         "Filter by",
-        "Show the exchanges of what the line is about: topic, client, group, transaction or connection.",
+        "Show the exchanges of what the line is about: topic, client, group, transaction or connection. Where a "
+        "filter is applied, asks how to join them.",
         ("equals_sign",),
         "outline",
         "filter_by",
@@ -286,7 +287,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "stats.filter",
         "Exchanges",
-        "Show the exchanges of the line that were asked for within the window, long polls and others.",
+        "Show the exchanges of the line that were asked for within the window, long polls and others. Where a filter "
+        "is applied, asks how to join them.",
         ("enter", "equals_sign"),
         "stats",
         "filter_by",

@@ -205,9 +205,9 @@ class KproxyApp(KeysInTurn):
             self.go("exchanges")
         return found
 
-    def filter_by(self, text: str, came_from: str) -> None:
-        """Show the exchanges that a filter selects."""
-        self.main.filter_by(text, came_from)
+    def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
+        """Show the exchanges that a filter selects; `prepared` only puts it into the line."""
+        self.main.filter_by(text, came_from, prepared=prepared)
         self.go("exchanges")
 
     # other captures

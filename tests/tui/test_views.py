@@ -19,7 +19,7 @@ from tests.tui.screen import grid, styled
 from tui import actions
 from tui.app import KproxyApp
 from tui.live import RunInfo
-from tui.screens.tabbed import filter_text
+from tui.screens.tabbed import known_tests
 from tui.screens.views import ViewScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
@@ -171,8 +171,29 @@ async def test_a_transaction_is_not_all_of_its_id(captured: Path) -> None:
         with changed(captured, "transactions") as snapshot:
             snapshot["renumbered"] = True
         screen._tick()
-        await pilot.press("equals_sign")
+        await pilot.press("equals_sign", "equals_sign")
         await until(lambda: app.main.bar.applied == 'txn == "shop-tx"', pilot)
+
+
+async def test_a_line_is_joined_to_the_filter_that_is_applied(captured: Path) -> None:
+    app = KproxyApp(captured, filter_text="api == Fetch", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await go(app, pilot, "3")
+        await pilot.press("slash", *"consumer", "enter", "equals_sign")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert 'topic == "shop-orders" and client.id == ' in text
+        assert "now: api == Fetch" in text
+        await pilot.press("j", "tilde")  # the topic alone, taken out
+        await until(lambda: app.screen is app.main, pilot)
+        assert app.main.bar.applied == 'api == Fetch and not topic == "shop-orders"'
+        await pilot.press("q")
+        await until(lambda: app.screen is screen, pilot)
+        await pilot.press("equals_sign", "tab", "exclamation_mark")
+        await until(lambda: app.screen is app.main, pilot)
+        assert app.main.bar.input.has_focus
+        assert app.main.bar.input.value.startswith('not (topic == "shop-orders" and ')
+        assert app.main.bar.applied == 'api == Fetch and not topic == "shop-orders"'
 
 
 @pytest.mark.parametrize("view", [name for name in actions.SCREENS if name != "exchanges"])
@@ -187,8 +208,8 @@ async def test_all_screens_are_named_at_any_width(captured: Path, view: str) -> 
 
 
 def test_only_what_the_language_knows_is_filtered_by() -> None:
-    assert filter_text(['nonsense == "x"', 'client.id == "a\\"b"']) == 'client.id == "a\\"b"'
-    assert filter_text(['nonsense == "x"']) == ""
+    assert known_tests(['nonsense == "x"', 'client.id == "a\\"b"']) == ['client.id == "a\\"b"']
+    assert known_tests(['nonsense == "x"']) == []
 
 
 async def test_fold_find_and_cursor_are_kept(captured: Path) -> None:

@@ -86,10 +86,13 @@ class FilteringScreen(KproxyScreen):
 
     # the filter
 
-    def filter_by(self, text: str, came_from: str) -> None:
-        """Show what a filter selects."""
+    def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
+        """Show what a filter selects, from another screen; `prepared` only puts it into the line."""
         self._came_from = came_from
-        self.bar.set_text(text)
+        if prepared:
+            self.bar.prepare(text)
+        else:
+            self.bar.set_text(text)
 
     def _pending_view(self, index: IndexReader) -> View:
         """The first view of an index, by the filter that was asked for before there was one."""

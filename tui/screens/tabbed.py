@@ -21,6 +21,7 @@ from tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
     from tui.captions import Captions
+    from tui.screens.menu import Asked
 
 TICK = 0.25
 """Seconds between looks at what is to be shown."""
@@ -133,22 +134,34 @@ class TabbedScreen(KproxyScreen):
         self._show_chrome()
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Show the exchanges that pass tests, as far as the filter language knows them."""
-        text = filter_text(tests)
-        if text:
-            self.app.filter_by(text, self.view)
-        else:
+        """Show the exchanges that pass tests, as far as filters can say them; ask where a filter is applied."""
+        known = known_tests(tests)
+        applied = self.app.main.bar.applied
+        if not known:
             self.notify("no filter finds the exchanges of this line", timeout=3)
+        elif not applied:
+            self.app.filter_by(" and ".join(known), self.view)
+        else:
+            from tui.clauses import Clause
+            from tui.screens.menu import FilterMenu
+
+            texts = dict.fromkeys([" and ".join(known), *known])
+            clauses = [Clause("this" if number == 0 else "of it", text) for number, text in enumerate(texts)]
+            self.app.push_screen(FilterMenu(self._cells, "Filter by", clauses, applied, self.app.saved), self._asked)
+
+    def _asked(self, asked: Asked | None) -> None:
+        if asked is not None:
+            self.app.filter_by(asked.text, self.view, prepared=asked.prepared)
 
     def action_back(self) -> None:
         self.app.go("exchanges")
 
 
-def filter_text(tests: Sequence[str]) -> str:
-    """Those of the tests that the filter language knows, as one filter."""
+def known_tests(tests: Sequence[str]) -> list[str]:
+    """Those of the tests that the filter language knows."""
     from decoders.filters import parse
 
-    return " and ".join(test for test in tests if parse(test).expression is not None)
+    return [test for test in tests if parse(test).expression is not None]
 
 
 def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
