@@ -184,17 +184,22 @@ class Reader:
         while (packets := self._packets(wait=False)) is not None:
             items += self._take(packets)
             started = started + self.started
+        items += self.cut()
+        self.started = started + self.started
+        return items
+
+    def cut(self) -> list[Item]:
+        """Read no further: what is still open is complete as far as it was read."""
         self.finished = True
         unknown = sorted(self._links.unknown)
         if unknown and self.error is None:
             names = ", ".join(map(str, unknown))
             self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self.source.parts[0].name)
         if self._elsewhere is not None:
+            self.started = []
             self._elsewhere.finish(self._reached)
-            return items
-        items += self.end(self._reached)
-        self.started = started + self.started
-        return items
+            return []
+        return self.end(self._reached)
 
     def divide(self, elsewhere: Elsewhere) -> None:
         """From now on only find packets: `elsewhere` is given them, and `poll` returns nothing."""

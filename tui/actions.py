@@ -376,6 +376,16 @@ ACTIONS: tuple[Action, ...] = (
         bar=True,
     ),
     Action(
+        "exchanges.stop-reading",
+        "Stop reading",
+        "Read the capture no further, while it is indexed; what was read stays.",
+        ("S",),
+        "exchanges",
+        "stop_reading",
+        bar=True,
+        enabled=lambda screen: screen.is_indexing,
+    ),
+    Action(
         "exchanges.maximise",
         "Max",
         "Give the whole screen to one pane, or share it again.",

@@ -259,7 +259,8 @@ class KproxyApp(KeysInTurn):
     def viewers_changed(self) -> None:
         """Keys and values may be shown otherwise now."""
         for shown in self._shown:
-            shown.main.detail.records.viewers_changed()
+            if shown.main.is_mounted:
+                shown.main.detail.records.viewers_changed()
 
 
 def _speaks_unicode() -> bool:

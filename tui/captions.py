@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from captures.index.reader import IndexReader
     from tui.live import RunInfo
 
+SPEED_SECONDS = 1.0
+"""After which it can be said how fast a capture is read."""
 RATE_SECONDS = 3.0
 RATE_EVERY = 0.5
 """Seconds between two looks at the rate."""
@@ -45,6 +47,8 @@ class Captions:
         self._began = time.time()
         self._rated = 0.0
         self._last_rate = 0.0
+        self._read_at: tuple[float, int] | None = None
+        """When the first bytes were seen to be read, and how many."""
         self._looked_for_writer = 0.0
         self._writer_gone = False
 
@@ -105,14 +109,29 @@ class Captions:
             return [(f"  {Path(error['path']).name}:{offset} {error['message']}", look.SEVERITY["E"])]
         if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
             return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
-        if meta.get("state") != "indexing":
+        if meta.get("state") not in {"indexing", "stopped"}:
             return []
         read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
         percent = f" {100 * read // total} %" if total else ""
-        text = f"  index{percent}  {size_text(read)}B" + (f"/{size_text(total)}B" if total else "")
+        of = f"{size_text(read)}B" + (f"/{size_text(total)}B" if total else "")
+        if meta["state"] == "stopped":
+            return [(f"  partial: stopped at{percent}  {of}", look.SEVERITY["W"])]
+        text = f"  index{percent}  {of}{self._speed(read, total)}  (S stops)"
         if meta.get("unpacked_to"):
             text += f"  unpacked to {meta['unpacked_to']}"
         return [(text, look.PLAIN)]
+
+    def _speed(self, read: int, total: int | None) -> str:
+        """How fast the capture is read, and how long that will take."""
+        now = time.monotonic()
+        if self._read_at is None:
+            self._read_at = (now, read)
+        since, first = self._read_at
+        if now - since < SPEED_SECONDS or read <= first:
+            return ""
+        speed = (read - first) / (now - since)
+        left = f"  {(total - read) / speed:,.0f} s left" if total else ""
+        return f"  {size_text(int(speed))}B/s{left}"
 
     def _writer_lives(self, pid: int | None) -> bool:
         """Whether the process that writes the index is there; looked at once a second."""

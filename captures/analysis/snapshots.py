@@ -1,14 +1,14 @@
 """The process that adds up the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
 
 It reads what the index was made of, as its meta.json tells, and goes on while that grows. Each view is a file
-INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "failed", "exchanges",
-"bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one thing with what
-belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in captures.export.views, by
-the local clock, "filters": for each line the tests that find its exchanges, in the display filter's words, "timeline":
-a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of its
-client's start-up. The figures of captures.analysis.figures are such files too, with what `Figures.to_json` says in
-place of the blocks. `renumbered` says that the beginning of a ring was gone when this reading began: its exchanges have
-other numbers than the index's. `left_out` counts things beyond MOST_LINES.
+INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
+"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one
+thing with what belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in
+captures.export.views, by the local clock, "filters": for each line the tests that find its exchanges, in the display
+filter's words, "timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a
+connection has that of its client's start-up. The figures of captures.analysis.figures are such files too, with what
+`Figures.to_json` says in place of the blocks. `renumbered` says that the beginning of a ring was gone when this reading
+began: its exchanges have other numbers than the index's. `left_out` counts things beyond MOST_LINES.
 """
 
 from __future__ import annotations
@@ -192,12 +192,20 @@ class Snapshots:
         self._position, self._size = reader.position, reader.source.written()
         if time.monotonic() >= self._next:
             self.write()
-            if self._state == "following" and (meta_of(self._index) or {}).get("state") in {"complete", "failed"}:
-                self._stopping.set()
+            self._stop_with(meta_of(self._index) or {})
+
+    def _stop_with(self, meta: dict[str, Any]) -> None:
+        """Read no further than the index goes, where that has ended or was stopped."""
+        if self._state == "following" and meta.get("state") in {"complete", "failed"}:
+            self._stopping.set()
+        elif meta.get("state") == indexer.STOPPED and self._position >= meta["bytes_read"]:
+            self._state = indexer.STOPPED
+            self._stopping.set()
 
     def end(self, error: CaptureError | None) -> None:
         """The reading has ended."""
-        self._state = "complete" if error is None else "failed"
+        if self._state != indexer.STOPPED:
+            self._state = "complete" if error is None else "failed"
         self.write(error)
 
     def write(self, error: CaptureError | None = None) -> None:

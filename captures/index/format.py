@@ -45,6 +45,8 @@ DETAILS = "details"
 PROBLEMS = "problems"
 KNOWLEDGE = "knowledge"
 META = "meta.json"
+STOP = "stop"
+"""A file that is put there for the writer to read no further; its state in meta.json is "stopped" then."""
 VIEWS = "views"
 """Directory in that of an index, for captures.analysis.snapshots."""
 

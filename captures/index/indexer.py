@@ -22,6 +22,7 @@ from captures.export.parallel import chunks
 from captures.garbage import few_collections
 from captures.index import cached
 from captures.index.changes import Changes
+from captures.index.format import STOP
 from captures.index.parallel import Division, helpful
 from captures.index.summary import Summariser, Summary
 from captures.index.writer import IndexWriter, Mark, NoIndex
@@ -38,6 +39,8 @@ META_SECONDS = 0.25
 """How often progress and health are written while rows come."""
 PARENT_SECONDS = 1.0
 BEGIN_SECONDS = 10.0
+INDEXING, STOPPED = "indexing", "stopped"
+"""States in meta.json, beside "following", "complete" and "failed"."""
 UNREADABLE = 3
 """Exit code for a capture that could not be read to its end."""
 
@@ -98,7 +101,7 @@ class Indexer:
         self.spooled = any(part.spool is not None for part in source.parts)
         held = [source.directory] if isinstance(source, RingSource) else [part.path for part in source.parts]
         paths = [str(path.absolute()) for path in held]
-        state = "following" if self._follow or self.streaming else "indexing"
+        state = "following" if self._follow or self.streaming else INDEXING
         self._summaries = Summariser(source, self.reader.definitions, Knowledge(self._tell))
         self.writer = (
             NoIndex()
@@ -151,6 +154,19 @@ class Indexer:
             pass
         if not self.reader.finished:
             self._take(self.reader.finish())
+        self._write_meta()
+
+    @property
+    def told_to_stop(self) -> bool:
+        """Whether somebody has had enough of a capture whose end is known."""
+        return (
+            self.writer.meta["state"] == INDEXING and self._directory is not None and (self._directory / STOP).exists()
+        )
+
+    def cut(self) -> None:
+        """End the reading where it is; what was read stays."""
+        self.writer.meta["state"] = STOPPED
+        self._take(self.reader.cut())
         self._write_meta()
 
     def keep(self) -> str | None:
@@ -238,7 +254,7 @@ class Indexer:
         self._meta_written = time.monotonic()
         error = self.reader.error
         state = self.writer.meta["state"]
-        if self.reader.finished:
+        if self.reader.finished and state != STOPPED:
             state = "complete" if error is None else "failed"
         self.writer.write_meta(
             state=state,
@@ -295,7 +311,10 @@ def run(
     indexer = _open(begin, stopping, follow=follow)
     try:
         while not indexer.finished and not stopping.is_set():
-            if not indexer.step(wait=indexer.streaming):
+            if indexer.told_to_stop:
+                indexer.cut()
+                keep = False
+            elif not indexer.step(wait=indexer.streaming):
                 stopping.wait(POLL_SECONDS)
         if indexer.finished:
             if keep and (why := indexer.keep()) is not None:

@@ -152,6 +152,10 @@ class IndexReader:
         self.count, self.changes, self.first = count, changes, first
         return True
 
+    def stop_writer(self) -> None:
+        """Have the writer read no further. Raises OSError."""
+        (self.directory / layout.STOP).touch()
+
     def row(self, index: int) -> Row:
         """Columns of row `index` (from 0). Raises IndexError beyond the end."""
         if not 0 <= index < self.count:

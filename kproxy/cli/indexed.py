@@ -60,16 +60,16 @@ class Index:
             return {}
         return meta
 
-    def wait_for_rows(self) -> None:
+    def wait_for_rows(self, seconds: float) -> None:
         """Wait a moment for what decides whether there is anything to show. Raises Failure where there is not."""
-        deadline = time.monotonic() + FIRST_ROWS_SECONDS
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             meta = self.meta
             if meta.get("rows"):
                 return
             if meta.get("state") == "failed":
                 self.raise_failure()
-            if meta.get("state") == "complete":
+            if meta.get("state") in {"complete", "stopped"}:
                 return
             if self._process is not None and self._process.poll() is not None and not meta:
                 raise Failure(self._said() or "the capture cannot be indexed")
@@ -118,11 +118,13 @@ def indexed(
     keylog: Path | None = None,
     spooling: Spooling | None = None,
     follow: bool = False,
+    patience: float = FIRST_ROWS_SECONDS,
     warn: Callable[[str], None] = settings.warn,
 ) -> Iterator[Index]:
     """Captures while a process of its own indexes them, or their index of another time; it goes with the block.
 
-    `warn` is given what that process warns of. Raises CaptureError and Failure where there is nothing to show.
+    It begins once there are rows, or after `patience` seconds. `warn` is given what that process warns of. Raises
+    CaptureError and Failure where there is nothing to show.
     """
     from captures.index import cached
     from captures.source import check
@@ -147,7 +149,7 @@ def indexed(
                 for spool in spools:
                     closing_spools.callback(spool.close)
                 index = Index(directory)
-                index.wait_for_rows()
+                index.wait_for_rows(patience)
                 yield index
             return
         arguments = ["--port", only] if only else []
@@ -167,7 +169,7 @@ def indexed(
         try:
             import tui.app  # noqa: F401 (it takes about as long as the first rows)
 
-            index.wait_for_rows()
+            index.wait_for_rows(patience)
             yield index
         finally:
             index.stop()

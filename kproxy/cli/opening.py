@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tui.outside import Opener, OtherCapture
 
 
+PATIENCE_SECONDS = 5.0
+"""How long rows are waited for, while what is shown already stays on the screen."""
+
+
 def opener(
     *,
     release: str | None = None,
@@ -50,7 +54,15 @@ def _opened(
             for one in captures:
                 refuse_segments(one)
             index = open_.enter_context(
-                indexed(captures, release=release, given=given, keylog=keylog, spooling=spooling, warn=warn)
+                indexed(
+                    captures,
+                    release=release,
+                    given=given,
+                    keylog=keylog,
+                    spooling=spooling,
+                    patience=PATIENCE_SECONDS,
+                    warn=warn,
+                )
             )
         except (CaptureError, Failure, OSError) as error:
             raise UnopenedError(str(error)) from None

@@ -444,6 +444,18 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._paused = not self._paused
         self._tick()
 
+    @property
+    def is_indexing(self) -> bool:
+        """A capture whose end is known is still read."""
+        return self._index is not None and self._index.meta.get("state") == "indexing"
+
+    def action_stop_reading(self) -> None:
+        if self._index is not None:
+            try:
+                self._index.stop_writer()
+            except OSError as error:
+                self.notify(f"not stopped: {error.strerror}", severity="error", timeout=4)
+
     def action_maximise(self) -> None:
         width, height = self.app.size
         if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:

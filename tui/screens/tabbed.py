@@ -179,6 +179,8 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
         parts.append((f"  reading{percent}  {size_text(facts['bytes_read'])}B", look.PLAIN))
     # what is still read, or grows, comes to more
     done = facts["state"] in {"complete", "failed"}
+    if facts["state"] == "stopped":
+        parts.append(("  partial: reading was stopped", look.SEVERITY["W"]))
     parts.append((f"  {'of' if done else 'so far'} {facts['exchanges']:,} exchanges", look.DIM))
     if facts["left_out"]:
         parts.append((f"  {facts['left_out']:,} more are not shown", look.SEVERITY["W"]))
@@ -189,5 +191,5 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
 
 def why_empty(facts: dict[str, Any]) -> str:
     """What stands where a snapshot has no lines."""
-    done = facts["state"] in {"complete", "failed"}
+    done = facts["state"] in {"complete", "stopped", "failed"}
     return "Nothing of this in the capture." if done else "Nothing of this yet"

@@ -45,22 +45,27 @@ def capture(kind: str, directory: Path) -> list[Path | str]:
 
 
 def indexed(captures: list[Path | str], directory: Path, jobs: int) -> list[object]:
-    """All that an index holds."""
+    """All that the index holds which so many processes make."""
     indexer = Indexer(captures, directory, jobs=jobs)
     while not indexer.finished:
         indexer.step()
     indexer.close()
+    return held(directory)
+
+
+def held(directory: Path) -> list[object]:
+    """All that an index holds."""
     with IndexReader(directory) as index:
-        held: list[object] = [{name: value for name, value in index.meta.items() if name not in RUN}]
+        found: list[object] = [{name: value for name, value in index.meta.items() if name not in RUN}]
         for row in index.rows(0, index.count):
             connection = index.connection(row.connection)
-            held += [
+            found += [
                 {name: value for name, value in row._asdict().items() if name not in PLACES},
                 [index.string(one) for one in (row.client, row.label, row.subject)],
                 index.detail(row),
                 [index.string(connection.client), index.string(connection.broker), *connection[2:]],
             ]
-        return [*held, list(index.problems()), index.knowledge.facts]
+        return [*found, list(index.problems()), index.knowledge.facts]
 
 
 def mixed(directory: Path, random: Random) -> list[Path | str]:
