@@ -92,9 +92,13 @@ class Wanted:
         return self.target.exists() or self.target.is_symlink()
 
 
-def default_target(captures: Sequence[str], form: str, what: str, number: int | None) -> Path:
-    """A name that is not taken, in the working directory: CAPTURE-shown.csv, CAPTURE-417.html."""
-    stem = Path(captures[0].removesuffix(".gz").removesuffix(".zst").removesuffix(".xz")).stem if captures else ""
+def default_target(captures: Sequence[str], form: str, what: str, number: int | None, stem: str = "") -> Path:
+    """A name that is not taken, in the working directory: CAPTURE-shown.csv, CAPTURE-417.html.
+
+    `stem` stands for the name of a capture that nobody has named.
+    """
+    if captures and not stem:
+        stem = Path(captures[0].removesuffix(".gz").removesuffix(".zst").removesuffix(".xz")).stem
     label = str(number) if what == THIS and number is not None else what
     name = f"{stem or 'kproxy'}-{label}"
     suffix = FORMATS[form][0]

@@ -15,6 +15,7 @@ from kproxy.cli.exporting import exporter
 from tests.tui.screen import grid
 from tui.app import KproxyApp
 from tui.exporting import Choice, Wanted, arguments, numbers_test
+from tui.live import RunInfo
 from tui.outside import Exporter
 from tui.screens.export import ExportScreen
 
@@ -125,6 +126,32 @@ async def test_an_export_that_is_stopped_leaves_nothing(tmp_path: Path, app: Kpr
         await pilot.pause()
         assert app.main.export is None
     assert list(Path().iterdir()) == []
+
+
+async def test_what_became_of_it_does_not_hide_the_rest_for_ever(
+    app: KproxyApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("colon", *"export csv mine.csv", "enter")
+        await over(app, pilot)
+        assert "secrets withheld" in "".join(text for text, _ in app.main.exporting())
+        monkeypatch.setattr("tui.screens.exporting.TOLD_SECONDS", 0)
+        assert not app.main.exporting()
+
+
+async def test_what_a_run_without_a_named_recording_exports_is_called_by_its_port(
+    index: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = KproxyApp(index, live=RunInfo("127.0.0.1:19092", "kafka:9092"), exporter=exporter(), ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("x")
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "File      kproxy-19092-shown.jsonl" in text
+        assert "What passes until it is read is exported too." in text
 
 
 async def test_a_failure_is_said_and_leaves_nothing(tmp_path: Path, app: KproxyApp) -> None:

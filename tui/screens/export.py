@@ -134,14 +134,18 @@ class ExportScreen(ModalScreen[Wanted | None]):
         *,
         secrets: bool = False,
         notes: Sequence[str] = (),
+        stem: str = "",
     ) -> None:
-        """`first` is what was asked for already; with `secrets` these may be exported as well."""
+        """`first` is what was asked for already; with `secrets` these may be exported as well; `stem` as for
+        `default_target`.
+        """
         super().__init__()
         self._cells = cells
         self._exporter = exporter
         self._captures = captures
         self._choices = choices
         self._notes = notes
+        self._stem = stem
         number = choices[THIS].number if THIS in choices else None
         labels = {name: f"{name} {choice.count:,}" for name, choice in choices.items()}
         if number is not None:
@@ -201,7 +205,9 @@ class ExportScreen(ModalScreen[Wanted | None]):
     def _suggest(self) -> None:
         """Name a file by what is chosen, unless the user has named one."""
         if self.file.value == self._suggested:
-            name = default_target(self._captures, self._chosen[FORMAT], self._chosen[WHAT], self._choice.number)
+            name = default_target(
+                self._captures, self._chosen[FORMAT], self._chosen[WHAT], self._choice.number, self._stem
+            )
             self.file.value = self._suggested = str(name)
             self.file.cursor_position = len(self._suggested)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,8 +26,13 @@ from tui.exporting import (
 from tui.screens.walking import WalkingScreen
 
 if TYPE_CHECKING:
+    from tui.live import RunInfo
     from tui.outside import Exporter
     from tui.widgets.chrome import Part
+
+
+TOLD_SECONDS = 20.0
+"""How long the status line tells what became of an export."""
 
 
 class ExportingScreen(WalkingScreen):
@@ -34,6 +40,7 @@ class ExportingScreen(WalkingScreen):
 
     BINDINGS: ClassVar = actions.bindings("exporting")
 
+    _live: RunInfo | None
     _show_secrets: bool
 
     def __init__(self, *arguments: Any, exporter: Exporter | None = None) -> None:
@@ -43,6 +50,7 @@ class ExportingScreen(WalkingScreen):
         """The export that runs."""
         self._exported = ""
         """What there was to say of the last one."""
+        self._over_at = 0.0
 
     @property
     def exports(self) -> bool:
@@ -52,6 +60,8 @@ class ExportingScreen(WalkingScreen):
         """What the status line says of it."""
         if self.export is not None:
             return [(f"  [{self.export.said()}; x stops it]", look.BOLD)]
+        if self._exported and time.monotonic() - self._over_at > TOLD_SECONDS:
+            self._exported = ""
         return [(f"  [{self._exported}]", look.PLAIN)] if self._exported else []
 
     def watch_export(self) -> None:
@@ -67,7 +77,7 @@ class ExportingScreen(WalkingScreen):
 
     def _export_over(self, export: Export) -> None:
         self.export = None
-        self._exported = export.closing
+        self._exported, self._over_at = export.closing, time.monotonic()
         self.app.notify(export.closing, severity="error" if export.failed else "information", timeout=10)
         self._show_chrome()
 
@@ -124,6 +134,12 @@ class ExportingScreen(WalkingScreen):
         index = self._index
         return [f"{index.first:,} older exchanges were overwritten"] if index is not None and index.first else []
 
+    @property
+    def _stem(self) -> str:
+        """What exports of a run are called whose recording has no name."""
+        live = self._live
+        return "" if live is None or live.recording is not None else f"kproxy-{live.bootstrap.rpartition(':')[2]}"
+
     # actions
 
     def action_export(self, line: str = "") -> None:
@@ -150,7 +166,8 @@ class ExportingScreen(WalkingScreen):
 
         screen = ExportScreen(
             self._cells, exporter, self._captures, choices, first, secrets=self._show_secrets,
-            notes=self._export_notes(),
+            notes=[*self._export_notes(), *(["What passes until it is read is exported too."] if self._live else ())],
+            stem=self._stem,
         )  # fmt: skip
         self.app.push_screen(screen, partial(self._begin, choices))
 
@@ -158,7 +175,7 @@ class ExportingScreen(WalkingScreen):
         form = line.split(maxsplit=1)[0]
         what = THIS if form == "html" and THIS in choices else next(iter(choices))
         number = choices[what].number
-        target = default_target(self._captures, form if form in FORMATS else "jsonl", what, number)
+        target = default_target(self._captures, form if form in FORMATS else "jsonl", what, number, self._stem)
         return of_line(line, Wanted(what, form, "secrets", target))
 
     def _begin(self, choices: dict[str, Choice], wanted: Wanted | None) -> None:
