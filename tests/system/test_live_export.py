@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.support.tmux import PROMPT, Terminal
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
+STILL = 20
+"""Looks at a screen that is the same each time, after which nothing more comes."""
 VALUE = b"x" * 4000
 """A ring of 3 MB has room for some 700 of these."""
 
@@ -64,7 +67,7 @@ def test_a_ring_is_exported_while_it_turns(terminal: Terminal, tmp_path: Path) -
         producer.produce("orders", VALUE, str(number))
         assert producer.flush(60) == 0
     terminal.wait_for("older overwritten")
-    terminal.type("F")  # stay where it is
+    settle(terminal)
 
     # one exchange, which is found by its time, because the ring is counted anew
     terminal.press("x")
@@ -88,6 +91,15 @@ def test_a_ring_is_exported_while_it_turns(terminal: Terminal, tmp_path: Path) -
     terminal.type("Q")
     terminal.wait_for(PROMPT)
     del cluster
+
+
+def settle(terminal: Terminal) -> None:
+    """Wait until all that has passed is on the screen."""
+    same, before = 0, ""
+    while same < STILL:
+        rows = re.sub(r"\d\d:\d\d:\d\d ", "", terminal.screen())
+        same, before = same + 1 if rows == before else 0, rows
+        time.sleep(0.1)
 
 
 def selected(terminal: Terminal) -> tuple[str, str]:
