@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
 SWITCH_SECONDS = 0.001
-"""After which a thread that waits gets its turn: the one that writes to the terminal, and keys while another decodes."""
+"""After which a thread that waits gets its turn: what writes to the terminal, and keys while another decodes."""
 
 __all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 

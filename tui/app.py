@@ -17,7 +17,6 @@ from textual.filter import LineFilter
 from textual.screen import ModalScreen
 
 from tui import garbage
-from tui.captions import Captions
 from tui.cells import Cells
 from tui.clipboard import copy
 from tui.in_turn import KeysInTurn
