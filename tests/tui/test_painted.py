@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,9 +76,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    index = tmp_path_factory.mktemp("painted") / "index"
-    run([CAPTURE], index)
-    return index
+    """An index of a copy, beside which marks are written."""
+    folder = tmp_path_factory.mktemp("painted")
+    run([shutil.copy(CAPTURE, folder)], folder / "index")
+    return folder / "index"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -94,17 +96,32 @@ async def test_what_is_sent_is_what_is_to_be_seen(capture: Path, monkeypatch: py
 async def test_lines_that_look_as_before_are_not_sent(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = KproxyApp(capture, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(lambda: app.main.pane.count > 0, pilot)
-        await pilot.pause(0.3)
+        await until(lambda: app.main.detail.fields.count > 0, pilot)
         sent: list[int] = []
         exchange = Painted._exchange_repaint_regions
 
         def counted(pane: Painted) -> Any:
             regions = exchange(pane)
-            sent.append(len(regions))
+            if pane is app.main.detail.fields:
+                sent.append(len(regions))
             return regions
 
         monkeypatch.setattr(Painted, "_exchange_repaint_regions", counted)
+        # what the terminal has of it need not be known before the first time
         app.main.detail.fields.refresh()
-        await until(lambda: bool(sent), pilot)
+        await until(lambda: len(sent) > 0, pilot)
+        sent.clear()
+        app.main.detail.fields.refresh()
+        await until(lambda: len(sent) > 0, pilot)
         assert not any(sent)
+
+
+async def test_a_redraw_sends_everything(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = KproxyApp(capture, ascii_only=False)
+    with watched(monkeypatch) as terminal:
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(lambda: app.main.pane.count > 0, pilot)
+            await until(lambda: terminal.cells == to_be_seen(app), pilot)
+            terminal.cells = [[("?", "")] * 120 for _ in range(40)]
+            await pilot.press("ctrl+l")
+            await until(lambda: terminal.cells == to_be_seen(app), pilot)

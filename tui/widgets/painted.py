@@ -47,6 +47,7 @@ class Painted(Widget):
         return strip
 
     def _exchange_repaint_regions(self) -> Collection[Region]:
+        """Of what was refreshed, that which looks otherwise; asked when it is to be sent."""
         width = self.size.width
         changed: list[Region] = []
         for region in super()._exchange_repaint_regions():
