@@ -7,7 +7,7 @@ two directions of a tap) are merged into a temporary pcapng file, because addres
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,10 +42,13 @@ class Span:
 class JoinedSource(FileSource):
     """Several files as one. Raises CaptureError where one cannot be opened."""
 
-    def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], spooling: Spooling | None = None, names: Mapping[Path, str] | None = None
+    ) -> None:
+        """`names` as for FileSource."""
         # before they are opened: what grows meanwhile is then kept under a name that nobody asks for
-        self._stamps = {str(path): stamp(path) for path in paths}
-        super().__init__(paths, spooling)
+        self._stamps = {(names or {}).get(path, str(path)): stamp(path) for path in paths}
+        super().__init__(paths, spooling, names)
         self.secrets = keylog.embedded(part.view for part in self.parts)
         """TLS secrets that the files hold, which a merged one does not."""
         spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]

@@ -12,7 +12,7 @@ import os
 import stat
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -77,8 +77,12 @@ class FileSource:
     read_again = False
     """Another reading follows this one."""
 
-    def __init__(self, paths: Sequence[Path], spooling: Spooling | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], spooling: Spooling | None = None, names: Mapping[Path, str] | None = None
+    ) -> None:
+        """`names` are what the user calls files, where that is not their path."""
         self.spooling = spooling or Spooling()
+        self._names = names or {}
         self.parts: list[Part] = []
         self._bases: list[int] = []
         self._files: dict[Path, int] = {}
@@ -187,8 +191,11 @@ class FileSource:
             raise CaptureError(error.strerror or str(error), path) from None
         # A pipe (of a shell: <(...)) cannot be mapped.
         if not stat.S_ISREG(os.fstat(file).st_mode) or is_compressed(os.pread(file, MAGIC_SIZE, 0)):
-            return self._fill(self._spool(file, str(path)))
-        return self._add(path, file, str(path), base)
+            return self._fill(self._spool(file, self._name(path)))
+        return self._add(path, file, self._name(path), base)
+
+    def _name(self, path: Path) -> str:
+        return self._names.get(path, str(path))
 
     def _spool(self, file: int, name: str) -> Spool:
         """What an open file holds, decompressed."""
@@ -505,13 +512,14 @@ def open_source(
     live: bool = False,
     ordered: bool = False,
     spooling: Spooling | None = None,
+    names: Mapping[Path, str] | None = None,
 ) -> FileSource:
     """The source of one capture or of several read as one; `live` as for RingSource.
 
     A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
     joined in the order of time, unless they are `ordered`: the parts of another source, as they are. What cannot be
-    read as it is goes where `spooling` says. Raises CaptureError where one of them cannot be opened or is empty (a
-    stream may still be).
+    read as it is goes where `spooling` says; `names` are what the user calls files that were put elsewhere. Raises
+    CaptureError where one of them cannot be opened or is empty (a stream may still be).
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -531,11 +539,11 @@ def open_source(
     if len(files) > 1 and not ordered:
         from captures.joining import JoinedSource
 
-        return JoinedSource(files, spooling)
-    seekable = _frames(files[0]) if len(files) == 1 else None
+        return JoinedSource(files, spooling, names)
+    seekable = _frames(files[0]) if len(files) == 1 and not names else None
     if seekable is not None:
         return SeekableSource(files[0], seekable, spooling, viewed=not ordered)
-    return (ViewedSource if ordered else FileSource)(files, spooling)
+    return (ViewedSource if ordered else FileSource)(files, spooling, names)
 
 
 def _frames(path: Path) -> Frames | None:

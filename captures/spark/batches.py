@@ -15,7 +15,8 @@ from captures.ports import Ports
 from captures.spark import job, parts
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried
-from captures.spark.closing import CLOSED, Facts, Numbers
+from captures.spark.closing import CLOSED, Numbers
+from captures.spark.facts import Facts
 from captures.spark.flows import FINAL, ITEMS, SORTED, STATE, Options
 from captures.spark.order import Order, Summary
 from captures.spark.parts import Part

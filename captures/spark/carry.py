@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from captures.spark.closing import PLACE, Told
+from captures.spark.closing import PLACE
+from captures.spark.facts import Told
 from captures.spark.flows import COUNTED, OPEN, PRESUMED, Place
 from captures.spark.order import Order, Summary
 from captures.spark.planning import WIDE

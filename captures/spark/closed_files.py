@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ _COUNT: Final = "files"
 
 
 class ClosedFiles(DataSource):
-    """Options: path (the folder), ledger (its file), quiet (seconds), most (files of a batch)."""
+    """Options: path (the folder), ledger (its file), quiet (seconds), most and bytes (files of a batch, and theirs)."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +34,7 @@ class ClosedFiles(DataSource):
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's signature
         options = self.options
         ledger = Ledger(Path(options["ledger"]), Path(options["path"]), float(options["quiet"]))
-        return _Reader(ledger, int(options["most"]))
+        return _Reader(ledger, int(options["most"]), int(options["bytes"]))
 
 
 @dataclass
@@ -43,9 +44,11 @@ class _Range(InputPartition):
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, ledger: Ledger, most: int) -> None:
+    def __init__(self, ledger: Ledger, most: int, size: int) -> None:
+        """A batch has `most` files at most, and no more than `size` bytes unless it is of one file."""
         self._ledger = ledger
         self._most = most
+        self._size = size
         self._target: int | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
@@ -60,8 +63,13 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
         count = self._ledger.update() if self._target is None else self._target
         if start is not None and limit is not None and isinstance(limit, ReadMaxFiles):
-            count = min(count, start[_COUNT] + limit.max_files)
+            count = self._bounded(start[_COUNT], min(count, start[_COUNT] + limit.max_files))
         return {_COUNT: count}
+
+    def _bounded(self, start: int, end: int) -> int:
+        """Where a batch ends that may go on to `end`."""
+        sizes = accumulate(one.size for one in self._ledger.entries()[start:end])
+        return start + max(min(1, end - start), sum(size <= self._size for size in sizes))
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [_Range(start[_COUNT], end[_COUNT])]

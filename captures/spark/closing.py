@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,69 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.spark.flows import COUNTED, ITEMS, MADE, NODE, Held, Open, Options, nested, records_of
+from captures.spark.asking import numbered
+from captures.spark.facts import Facts, Position, Then
+from captures.spark.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
 from captures.spark.numbering import Among
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
 from decoders.exchange import Health
-from decoders.knowledge import MOST, RESERVED, Fact, Knowledge
-
-Position = tuple[int, int, int]
-"""When an item was complete: (done, born, nth)."""
-Told = tuple[str, str, str, Position]
-"""A fact, what it is about, what is known, and from when on."""
 
 NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
 """Kinds of items that are counted, and the column that has their number."""
-
-
-class Facts:
-    """What all flows tell, and from when on it is known."""
-
-    def __init__(self, told: Iterable[Told]) -> None:
-        self._known: dict[tuple[str, str], tuple[list[Position], list[str]]] = {}
-        for topic_id, name in RESERVED.items():
-            self._known[Fact.TOPIC.value, topic_id.hex()] = [(-1, 0, 0)], [name]
-        kept = Counter({Fact.TOPIC.value: len(RESERVED)})
-        for fact, about, known, position in sorted(told, key=lambda one: one[3]):
-            held = self._known.get((fact, about))
-            if held is None:
-                if fact != NODE and kept[fact] >= MOST:
-                    continue
-                kept[fact] += 1
-                held = self._known[fact, about] = [], []
-            if not held[1] or held[1][-1] != known:
-                held[0].append(position)
-                held[1].append(known)
-
-    def known(self, fact: str, about: str, position: Position) -> str | None:
-        """What is known at a position."""
-        held = self._known.get((fact, about))
-        index = 0 if held is None else bisect_right(held[0], position)
-        return None if held is None or not index else held[1][index - 1]
-
-    @property
-    def nodes(self) -> dict[tuple[str, int], tuple[list[Position], list[str]]]:
-        """Node ids by host and port."""
-        found = {}
-        for (fact, about), held in self._known.items():
-            if fact == NODE:
-                port, _, host = about.partition(" ")
-                found[host, int(port)] = held
-        return found
-
-
-class Then(Knowledge):
-    """What was known at a position."""
-
-    def __init__(self, facts: Facts, position: Position) -> None:
-        super().__init__()
-        self._facts = facts
-        self._position = position
-
-    def topic(self, topic_id: Any) -> str | None:
-        return self._facts.known(Fact.TOPIC.value, bytes(topic_id).hex(), self._position)
 
 
 _NONE: Final[Mapping[str, int]] = {}
@@ -105,18 +52,53 @@ class Numbers:
         return cls(before)
 
 
+class Counting:
+    """Numbers items of ranges: those of a range come together, in the order of captures.spark.flows.SORTED."""
+
+    def __init__(self, numbers: Numbers, among: Among | None = None) -> None:
+        """`among` tells of claims beside the items (captures.spark.claims)."""
+        self._among = among or Among()
+        self._numbers = numbers
+        self._range: int | None = None
+        self._counted = {"exchange": 0, "flow": 0}
+
+    def of(self, batch: Any) -> list[int]:
+        """The number of each item among those of its kind; 0 where it has none."""
+        found = []
+        counted = self._counted
+        columns = (batch.column(name).to_pylist() for name in ("kind", "started", "range", "number"))
+        for kind, at, span, number in zip(*columns, strict=True):
+            if span != self._range:
+                self._range = span
+                for each, before in self._numbers.before.items():
+                    counted[each] = before.get(span, 0)
+            counts_as = COUNTED.get(kind)
+            if counts_as is None or number is not None:
+                found.append(number or 0)
+            else:
+                counted[counts_as] += 1
+                found.append(counted[counts_as] + (self._among.claims_before(at) if counts_as == "exchange" else 0))
+        return found
+
+    def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The numbers of items as captures.spark.asking.numbered."""
+        for batch in batches:
+            given = zip(
+                *(batch.column(name).to_pylist() for name in ("flow_id", "kind", "started", "born", "rank")),
+                self.of(batch), strict=True,
+            )  # fmt: skip
+            yield numbered((flow, COUNTED[kind], *rest) for flow, kind, *rest in given if kind in COUNTED)
+
+
 class Closer:
     """Closes items of ranges: those of a range come together, in the order of captures.spark.flows.SORTED."""
 
     def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` tells of claims beside the items (captures.spark.claims)."""
-        self._among = among or Among()
+        """`among` as for Counting."""
         self._options = options
         self._facts = facts
-        self._numbers = numbers
+        self._counting = Counting(numbers, among)
         self._nodes = facts.nodes
-        self._range: int | None = None
-        self._counted = {"exchange": 0, "flow": 0}
 
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Items with all their rows: batches of CLOSED."""
@@ -125,10 +107,8 @@ class Closer:
                 yield self._closed(batch)
 
     def _closed(self, batch: Any) -> Any:
-        kinds = batch.column("kind").to_pylist()
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
-        started, spans, given = (batch.column(name).to_pylist() for name in ("started", "range", "number"))
-        numbers = self._count(kinds, started, spans, given)
+        numbers = self._counting.of(batch)
         opened = {
             index: rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
             for index, data in enumerate(batch.column("open").to_pylist())
@@ -141,25 +121,6 @@ class Closer:
         columns[at] = self._with_nodes(columns[at], positions)
         places = (batch.column(name) for name in PLACE)
         return pa.record_batch([*places, pa.array(numbers, pa.int64()), *columns], schema=CLOSED)
-
-    def _count(
-        self, kinds: Sequence[str], started: Sequence[int], ranges: Sequence[int], given: Sequence[int | None]
-    ) -> list[int]:
-        """The number of each item among those of its kind; 0 where it has none."""
-        found = []
-        counted = self._counted
-        for kind, at, span, number in zip(kinds, started, ranges, given, strict=True):
-            if span != self._range:
-                self._range = span
-                for each, before in self._numbers.before.items():
-                    counted[each] = before.get(span, 0)
-            counts_as = COUNTED.get(kind)
-            if counts_as is None or number is not None:
-                found.append(number or 0)
-            else:
-                counted[counts_as] += 1
-                found.append(counted[counts_as] + (self._among.claims_before(at) if counts_as == "exchange" else 0))
-        return found
 
     def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
         """The rows of a table, those of items that were open in their places."""
@@ -225,11 +186,3 @@ def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), pa.StructArray.from_arrays(arrays, fields=fields))
-
-
-def told(batch: Any) -> Iterator[Told]:
-    """What the items of a batch tell."""
-    columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))
-    for learned, *position in zip(*columns, strict=True):
-        for one in learned or ():
-            yield one["fact"], one["about"], one["known"], tuple(position)

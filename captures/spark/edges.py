@@ -53,20 +53,30 @@ class _Form:
     all_next: Callable[[int, int], list[int]]
 
 
-def edges(view: memoryview, walker: Walker, nominal: Sequence[int]) -> list[int]:
+Need = Callable[[int, int], None]
+"""Told which bytes of a view are looked at next, from where to where."""
+
+
+def edges(view: memoryview, walker: Walker, nominal: Sequence[int], need: Need | None = None) -> list[int]:
     """The first proven edge at or behind each of some offsets of a file, each once; fewer where none can be proven.
 
-    `walker` is of the file. What comes out depends on the file and the offset alone.
+    `walker` is of the file, whose first 64 KiB are there; `need` is asked for what else of it is looked at. What comes
+    out depends on the file and the offset alone.
     """
     form = _pcap(view, walker.longest) if isinstance(walker, PcapWalker) else _pcapng(view)
     if form is None:
         return []
-    found = {edge for at in nominal if (edge := _edge(form, at, len(view))) is not None}
+    found = {edge for at in nominal if (edge := _edge(form, at, len(view), need or _there)) is not None}
     return sorted(found)
 
 
-def _edge(form: _Form, at: int, size: int) -> int | None:
+def _there(_: int, __: int) -> None:
+    pass
+
+
+def _edge(form: _Form, at: int, size: int, need: Need) -> int | None:
     begin = at - form.longest
+    need(begin, at + form.longest)
     heads = [form.first] if begin <= form.first else form.all_next(begin, at)
     heapify(heads)
     for _ in range(MOST_STEPS):
@@ -74,6 +84,7 @@ def _edge(form: _Form, at: int, size: int) -> int | None:
             return None
         if len(heads) == 1 and heads[0] >= at:
             return heads[0]
+        need(heads[0], heads[0] + form.longest)
         following = form.next_of(heads[0])
         if following == _DEAD or following in heads:
             heappop(heads)

@@ -22,6 +22,8 @@ from captures.definitions import definitions
 from captures.export.records import RecordLines
 from captures.reader import Done, Reader
 from captures.source import FileSource
+from captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
+from captures.spark.facts import NODE, Facts
 from captures.spark.order import Order
 from captures.tables import arrow
 from captures.tables.flows import FlowCounter
@@ -35,7 +37,6 @@ from captures.tcp.reassembly import Share
 from decoders.conversation.stream import Source
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.filters import Expression, Matcher
-from decoders.filters.matcher import learns
 from decoders.knowledge import Fact, Knowledge
 from decoders.learning import learn, learn_both
 from decoders.schema import Definitions
@@ -47,10 +48,6 @@ MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
 """Tables that items have rows of."""
 ROWS: Final = 1024
 """Items of a batch."""
-_NUMBERS: Final = frozenset({"number", "connection"})
-"""Attributes of filters that stage 3 alone gives."""
-NODE: Final = "node"
-"""What a fact is about that is no Fact of Knowledge: the node id of a broker."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -73,14 +70,13 @@ ITEMS: Final = pa.schema([
 """An item a row, with its rows of each table.
 
 `kind` is "exchange", "problem", "flow" ("silent" for one without exchanges), or "begun" for an exchange that is only
-counted: the filter left it out. `started` and `done` are the
-addresses at which an exchange's header was readable and at which the item was complete, `born` that of its connection's
-first packet; `rank` is its place within the flow by when it began, `nth` by when it was complete: numbers go by
-(started, born, rank), and who knew what by (done, born, nth). `range` is started >> GRANULE. Of a flow `started` is its
-first exchange's. `learned` is what it tells others.
+counted: the filter left it out. `started` and `done` are the addresses at which an exchange's header was readable and
+at which the item was complete, `born` that of its connection's first packet; `rank` is its place within the flow by
+when it began, `nth` by when it was complete: numbers go by (started, born, rank), and who knew what by (done, born,
+nth). `range` is started >> GRANULE. Of a flow `started` is its first exchange's. `learned` is what it tells others.
 `open`, where given, is a pickled Open, and the item has no rows yet. `number` is given where the item was numbered in
 an earlier batch of a stream. `standing` is FINAL, or what the item is until the next batch of a stream (OPEN,
-PRESUMED), for which the rows of kind "state" hold the `state` of the flow `flow_id` (captures.spark.carrying).
+PRESUMED), for which the rows of kind "state" hold the `state` of their flow (captures.spark.carrying).
 """
 Place = tuple[str, int, int, int]
 """What an item counts as, and where it began: (counted, started, born, rank)."""
@@ -103,7 +99,7 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
 
-    Raises ValueError where `filter` asks what only other connections tell.
+    `heard` is what flows have told, for a filter that asks for it.
     """
 
     tables: tuple[str, ...]
@@ -111,15 +107,21 @@ class Options:
     given: tuple[str, ...] = ()
     filter: Expression | None = None
     bodies: bool = True
+    heard: Facts | None = None
 
     @property
     def definitions(self) -> Definitions:
         return definitions(self.release, self.given)
 
-    def __post_init__(self) -> None:
-        if self.filter is not None and (learns(self.filter) or not _NUMBERS.isdisjoint(self.filter.attributes())):
-            text = "the filter asks for numbers, or for topics or brokers that other connections name"
-            raise ValueError(f"{text}, which are not known yet when connections are read apart")
+    @property
+    def undecided(self) -> bool:
+        """Whether the filter asks what has yet to be heard: exchanges are then left out, and tell what they know."""
+        return self.filter is not None and self.heard is None and asks_others(self.filter)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the filter asks for numbers."""
+        return self.filter is not None and asks_for_numbers(self.filter)
 
 
 @dataclass(slots=True)
@@ -285,7 +287,11 @@ class Flow:
         self._counter = FlowCounter(order.capture, ())
         self._reader = FlowReader(self.source, options, order, self._counter)
         known = self._reader.definitions
-        self._matcher = None if options.filter is None else Matcher(options.filter, self.source, known)
+        self._matcher, self._asked = None, None
+        if options.filter is not None and options.heard is not None:
+            self._asked = Asked(options.filter, self.source, known, options.heard)
+        elif options.filter is not None:
+            self._matcher = Matcher(options.filter, self.source, known)
         self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
         self._drafter.flows.epochs |= epochs
         self._started: dict[Exchange, tuple[int, int]] = {}
@@ -357,9 +363,10 @@ class Flow:
             self._first.setdefault(exchange.connection, at)
         for at, item in done:
             born = self._reader.born(item.connection)
-            if self._matcher is not None and isinstance(item, Exchange) and not self._matcher.matches(item):
+            if isinstance(item, Exchange) and not self._selects(item, at, born):
                 heard = Listening()
-                learn(item, self.source, self._reader.definitions, heard)
+                told_nodes = ToldNodes(heard.told) if self._options.undecided else None
+                learn(item, self.source, self._reader.definitions, heard, told_nodes)
                 started, rank = self._started.pop(item)
                 yield self._item("begun", started, at, born, None, heard.told, rank=rank)
                 continue
@@ -370,6 +377,17 @@ class Flow:
                 made = self._exchange(item, at, born, *self._started.pop(item))
                 if made is not None:
                     yield made
+
+    def _selects(self, item: Exchange, at: int, born: int) -> bool:
+        """Whether the filter does, of an exchange that is complete."""
+        if self._options.undecided:
+            return False
+        if self._asked is not None:
+            started, rank = self._started[item]
+            number = self.numbers.get(("exchange", started, born, rank), 0)
+            connection = self.numbers.get(("flow", self._first[item.connection], born, 0), 0)
+            return self._asked.matches(item, (at, born, self._nth + 1), number, connection)
+        return self._matcher is None or bool(self._matcher.matches(item))
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         if not self._options.bodies:

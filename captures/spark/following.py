@@ -2,13 +2,14 @@
 
 The stream is that of closed files (captures.spark.closed_files), and Spark's checkpoint says which of them a batch has.
 A batch writes its rows for good as files named after its number; the rows of what goes on (connections, requests that
-wait) stand in files of their own, which each batch replaces. What it carries to the next comes last, in one move: a
-batch that has it is over, and one that is made again finds what the batch before it left. So the tables are, after
-every batch, those of all files that have been read.
+wait) stand in files of their own, which each batch replaces. Both come into the tables in one move
+(captures.spark.switching). What it carries to the next comes last, in another: a batch that has it is over, and one
+that is made again finds what the batch before it left. So the tables are, at any time, those of all files that were
+read in so many batches.
 
     OUT/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
     OUT/flows/capture_date=2026-11-21/capture_hour=05/9f3c…-open-0001.parquet
-    OUT/.follow/{checkpoint,carry/batch=7,files}
+    OUT/.follow/{checkpoint,carry/batch=7,files,read,a,b}
 """
 
 from __future__ import annotations
@@ -33,19 +34,23 @@ from captures.spark.carry import Carry
 from captures.spark.closed_files import NAME, ClosedFiles
 from captures.spark.flows import Options
 from captures.spark.planning import SPLIT_SIZE, began
-from captures.spark.writing import put, write
+from captures.spark.switching import Switch
+from captures.spark.writing import fill
 
 STATE: Final = ".follow"
 QUIET: Final = 60.0
 """Seconds after which the newest file is closed, unless others are wanted."""
 MOST: Final = 64
 """Files of a batch, unless others are wanted."""
+BYTES: Final = 16 << 30
+"""Bytes of the files of a batch, unless others are wanted."""
 KEPT: Final = 2
 """Batches whose carry is kept."""
 _COMMON, _STATES = "carry.json", "flows"
 
 Step = Callable[[int, str], None]
-"""Told of a batch's number and what of it has just been done: "begun", "tables", "open", "carry"."""
+"""Told of a batch's number and what of it has just been done: "begun", "tables" (they are written), "switched" (they
+are read), "carry"."""
 
 
 def follow(
@@ -57,6 +62,7 @@ def follow(
     once: bool = False,
     quiet: float = QUIET,
     most: int = MOST,
+    most_bytes: int = BYTES,
     size: int = SPLIT_SIZE,
     ports: Ports | None = None,
     seconds: float = 1,
@@ -65,21 +71,31 @@ def follow(
     """Start making the tables of a folder's captures below `out`, which every executor must see as it must the folder.
 
     `once` ends with what is closed now; else the folder is looked at every so many `seconds`. `quiet` is for how many
-    seconds the newest file must not have changed to be read, `most` how many files a batch has. Raises OSError where
-    `out` cannot be written, ValueError where it follows something else, or was begun by another version.
+    seconds the newest file must not have changed to be read, `most` how many files a batch has, and `most_bytes` how
+    many bytes, unless it is of one file. Raises OSError where
+    `out` cannot be written, ValueError where it follows something else, was begun by another version, or where the
+    filter asks what is known only at the end.
     """
+    refuse_undecided(options)
     state = out.absolute() / STATE
     state.mkdir(parents=True, exist_ok=True)
     _begin(state / "begun.json", folder, options, ports)
     spark.dataSource.register(ClosedFiles)
     stream = spark.readStream.format(NAME).options(
-        path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most
+        path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most, bytes=most_bytes
     )
     follower = _Follower(spark, out.absolute(), options, size, ports, step or _quietly)
     writer = stream.load().writeStream.foreachBatch(follower.batch)
     writer = writer.option("checkpointLocation", str(state / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
     return writer.trigger(**trigger).start()
+
+
+def refuse_undecided(options: Options) -> None:
+    """Raise ValueError where the filter asks what is known only at the end."""
+    if options.undecided:
+        text = "the filter asks for numbers, or for topics or brokers that other connections name"
+        raise ValueError(f"{text}, of which more comes while a folder is followed: filter the tables")
 
 
 def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> None:
@@ -113,6 +129,8 @@ class _Follower:
         self._spark = spark
         self._out = out
         self._carries = out / STATE / "carry"
+        self._aside = out / STATE / "aside"
+        self._switch = Switch(out, out / STATE)
         self._options = options
         self._size = size
         self._ports = ports
@@ -131,15 +149,15 @@ class _Follower:
         lost: list[File] = []
         while True:
             try:
+                shutil.rmtree(self._aside, ignore_errors=True)
                 late = [one for one in files if self._is_late(one, carry)]
-                for one in late:
-                    self._alone(one)
+                names = [self._alone(one) for one in late]
                 at_hand = replace(carry, late=[*carry.late, *((one.path, began(one.path) or 0) for one in late)])
                 made = batches.make(
                     self._spark, [one for one in files if one not in late], self._options, at_hand, states,
                     size=self._size, ports=self._ports,
                 )  # fmt: skip
-                self._put(number, made)
+                self._put(number, made, names)
                 break
             except Exception:  # whatever Spark makes of it
                 # A file of a ring may go at any time: made again, the batch says that it is lost.
@@ -149,13 +167,18 @@ class _Follower:
                 lost = gone
         made.release()
 
-    def _put(self, number: int, made: batches.Batch) -> None:
+    def _put(self, number: int, made: batches.Batch, names: list[str]) -> None:
+        """Put a batch in place, and with it the tables of late files, of these captures."""
         capture = made.carry.capture
         if capture:
-            put([made.final], {}, self._options.tables, self._out, f"{capture}-{number:06}")
+            final, open_ = f"{capture}-{number:06}", f"{capture}-open"
+            fill([made.final], {}, self._options.tables, self._aside / final, final)
+            fill([made.open], made.given, self._options.tables, self._aside / open_, open_)
+            names = [*names, final, open_]
             self._step(number, "tables")
-            put([made.open], made.given, self._options.tables, self._out, f"{capture}-open")
-            self._step(number, "open")
+        self._switch.put([self._aside / name for name in names], [f"{name}-" for name in names])
+        self._step(number, "switched")
+        shutil.rmtree(self._aside, ignore_errors=True)
         self._leave(number, made)
         self._step(number, "carry")
 
@@ -189,10 +212,12 @@ class _Follower:
             return False
         return first is not None and first < carry.begun
 
-    def _alone(self, file: File) -> None:
-        """Make the tables of a late file, as those of a capture of its own."""
+    def _alone(self, file: File) -> str:
+        """Make the tables of a late file, as those of a capture of its own, whose name is returned."""
         made = job.make(self._spark, [file.path], self._options, size=self._size, ports=self._ports)
         try:
-            write(made, self._out)
+            name = made.order.capture
+            fill(made.parts, made.given, made.names, self._aside / name, name)
         finally:
             made.release()
+        return name

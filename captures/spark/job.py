@@ -7,7 +7,7 @@ their summaries are asked first; so are items, because of what they tell each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from captures.garbage import few_collections
 from captures.ports import Ports
 from captures.spark import claims, parts, upholding
-from captures.spark.claims import CLAIMED, PARCEL
-from captures.spark.closing import CLOSED, Closer, Facts, Numbers, Told
+from captures.spark.claims import CLAIMED, PARCEL, PARCELS
+from captures.spark.closing import CLOSED, Closer, Counting, Numbers
+from captures.spark.facts import Facts, Told
+from captures.spark.flows import COUNTED as COUNTED_AS
 from captures.spark.flows import ITEMS, NUMBERED, SORTED, Options
 from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
 from captures.spark.numbering import COUNTED, Among, Counted
@@ -34,6 +36,8 @@ from captures.spark.upholding import Verdicts, Whole
 from captures.tables import arrow
 from captures.tables.schema import CAPTURES, FLOWS, TABLES, USUAL
 from captures.tcp.packets import Ints
+from captures.tls.keylog import Secrets
+from captures.tls.keylog import read as read_secrets
 
 Stage = Callable[[Iterable[Any]], Iterator[Any]]
 StageOf = Callable[[Plan], Stage]
@@ -77,18 +81,21 @@ def tables(
     release: str | None = None,
     definitions: Sequence[str] = (),
     bodies: bool = True,
+    keylog: Path | str | None = None,
 ) -> dict[str, DataFrame]:
     """The tables of captures (captures.tables.schema) as DataFrames, which are registered as temporary views, too.
 
-    `paths` are files, patterns, folders of captures, or a recording's folder; every executor must see them under the
-    same names. `only` names the tables, `ports` narrows to connections with one of them ("9092,19092-19095"), `size`
-    is what a split has at most, in bytes; `release`, `definitions` and `bodies` are as for `kproxy export`. Raises
-    CaptureError where a capture cannot be opened, ValueError where `ports` cannot be read.
+    `paths` are files, patterns, folders of captures, URLs of these, or a recording's folder; every executor must see
+    them under the same names. `only` names the tables, `ports` narrows to connections with one of them
+    ("9092,19092-19095"), `size` is what a split has at most, in bytes; `release`, `definitions`, `bodies` and `keylog`
+    are as for `kproxy export`, and the key log is read here alone. Raises CaptureError where a capture or the key log
+    cannot be opened, ValueError where `ports` cannot be read.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     options = Options(tuple(only), release, tuple(definitions), bodies=bodies)
     wanted = None if ports is None else Ports.parse(ports)
-    made = make(spark, given, options, size=size, ports=wanted)
+    secrets = None if keylog is None else read_secrets(Path(keylog))
+    made = make(spark, given, options, size=size, ports=wanted, secrets=secrets)
     frames = {name: made.frame(name) for name in made.names}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -102,14 +109,26 @@ def make(
     *,
     size: int = SPLIT_SIZE,
     ports: Ports | None = None,
+    secrets: Secrets | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
-    planned, given, order, whole = segments(spark, plan(paths, size), size, CLAIMED, _claims(options, ports))
+    planned, given, order, whole = segments(
+        spark, plan(paths, size, secrets=secrets), size, CLAIMED, _claims(options, ports)
+    )
     count = parallelism(spark, len(order.summaries))
-    drafted = kept(_judged(given, count, options, order))
+    sent, held = _parcels(given), [given]
+    if options.undecided:
+        first = kept(_judged(sent, count, options, order))
+        held.append(first)
+        options = replace(options, heard=Facts(told(first)))
+        if options.numbered:
+            sent = sent.unionByName(_numbered(first, count))
+    drafted = kept(_judged(sent, count, options, order))
     unproven = frozenset(row["flow_id"] for row in drafted.where(f.col("kind") == UNPROVEN).select("flow_id").collect())
     if unproven:
-        again = _judged(_read(spark, planned, CLAIMED, _claims(options, ports, unproven)), count, options, order)
+        again = _judged(
+            _parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order
+        )
         drafted = kept(drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again))
     verdicts = verdicts_of(row.asDict() for row in drafted.where(f.col("kind") == VERDICT).select(VERDICTS).collect())
     items = drafted.where("state is null")
@@ -118,20 +137,38 @@ def make(
     portions = given.where("portion is not null")
     among = Among.of(others, _counts(portions, verdicts, others))
     facts = Facts(told(items))
-    counts = items.groupBy("kind", "range").count().toLocalIterator()
-    numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in counts])
     made = kept(
         items.repartition(count, "range")
         .sortWithinPartitions(*SORTED)
-        .mapInArrow(closed(options, facts, numbers, among), from_arrow_schema(CLOSED))
+        .mapInArrow(closed(options, facts, _numbers(items), among), from_arrow_schema(CLOSED))
     )
     rows = [parts.items(made), parts.claims(portions, verdicts, Whole(options, order, facts, among))]
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
-    return Tables(names, rows, at_hand, order, whole, (given, drafted, made))
+    return Tables(names, rows, at_hand, order, whole, (*held, drafted, made))
 
 
-def _judged(given: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
+def _numbers(drafted: DataFrame) -> Numbers:
+    counts = drafted.groupBy("kind", "range").count().toLocalIterator()
+    return Numbers.of([(row["kind"], row["range"], row["count"]) for row in counts])
+
+
+def _numbered(first: DataFrame, parts: int) -> DataFrame:
+    """The numbers of items, as rows to be put together with the parcels of their flows."""
+    numbers = _numbers(first)
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from Counting(numbers).rows(batches)
+
+    counted = first.where(f.col("kind").isin([*COUNTED_AS])).repartition(parts, "range").sortWithinPartitions(*SORTED)
+    return counted.mapInArrow(stage, from_arrow_schema(PARCELS))
+
+
+def _parcels(given: DataFrame) -> DataFrame:
+    return given.where("flow_id is not null").select(PARCEL)
+
+
+def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
     """The items and verdicts of stage 2."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
@@ -139,9 +176,7 @@ def _judged(given: DataFrame, parts: int, options: Options, order: Order) -> Dat
             yield from judged(batches, options, order)
 
     return (
-        given.where("flow_id is not null")
-        .select(PARCEL)
-        .repartition(parts, "flow_id")
+        sent.repartition(parts, "flow_id")
         .sortWithinPartitions("flow_id", "position")
         .mapInArrow(stage, from_arrow_schema(ITEMS))
     )
@@ -184,7 +219,7 @@ def segments(
 
     With it the plan, which is mended where its splits say that it must be, and what one task reads, and why.
     """
-    whole: list[tuple[str, str]] = []
+    whole = list(planned.whole)
     while True:
         read = kept(_read(spark, planned, schema, stage))
         summaries = read.where("summary is not null").select("summary").collect()

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from captures.spark.asking import NUMBERS, number_of
 from captures.spark.claims import check
-from captures.spark.flows import Flow, Held, Options, packed, shared
+from captures.spark.flows import Flow, Held, Options, Place, packed, shared
 from captures.spark.order import Order
 from captures.spark.packing import Parcel, unpack
 from decoders.exchange import Connection, Exchange
@@ -104,10 +105,17 @@ class Judged(Flow):
         super().__init__(number, options, order, source=self._sent)
         self._claims: dict[int, tuple[int, int, int, int]] = {}
         """By the address of a request: the portion, which of the flow's claims there, its check, and its offset."""
+        self._given: dict[Place, int] = {}
+        self.numbers = self._given
         self.verdicts: dict[int, Verdict] = {}
         self._ground: Ground | None = None
         self._connection: Connection | None = None
         """Those of the last claim that was upheld."""
+
+    def take_number(self, data: bytes) -> None:
+        """Take in what an item of the flow is numbered (captures.spark.asking)."""
+        place, number = number_of(data)
+        self._given[place] = number
 
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
         """Items of a parcel, which comes behind those before."""
@@ -159,13 +167,17 @@ def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[
     flow: Judged | None = None
     unproven: int | None = None
     for batch in batches:
-        for number, data in zip(batch.column("flow_id").to_pylist(), batch.column("data"), strict=True):
+        numbers, positions = (batch.column(name).to_pylist() for name in ("flow_id", "position"))
+        for number, position, data in zip(numbers, positions, batch.column("data"), strict=True):
             if number is None or number == unproven:
                 continue
             if flow is None or flow.number != number:
                 if flow is not None:
                     yield from _proven(flow, flow.end())
                 flow = Judged(number, options, order)
+            if position == NUMBERS:
+                flow.take_number(data.as_py())
+                continue
             failed = False
             for item in _proven(flow, flow.parcel(unpack(data.as_buffer()))):
                 failed |= item[0] == UNPROVEN

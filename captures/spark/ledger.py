@@ -16,7 +16,8 @@ from pathlib import Path
 
 from captures.errors import CaptureError
 from captures.formats.magic import begins_as_capture
-from captures.spark.planning import began, head
+from captures.spark.files import head
+from captures.spark.planning import began
 from captures.tables.keys import HEAD
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,8 @@ from captures.ports import Ports
 from captures.spark import claims, reading, upholding
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried, state_rows
-from captures.spark.closing import CLOSED, Closer, Facts, Numbers, told
+from captures.spark.closing import CLOSED, Closer, Counting, Numbers
+from captures.spark.facts import Facts, told
 from captures.spark.flows import FINAL, ITEMS, MADE, NUMBERED, SORTED, Options
 from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
 from captures.spark.numbering import Among
@@ -24,16 +25,23 @@ from captures.spark.order import Order, Summary
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
 from captures.tables import arrow
 from captures.tables.schema import CAPTURES, TABLES
+from captures.tls.keylog import Secrets
 
 Read = Callable[[Split, str], Iterator[Any]]
 """Reads a split of a reading with this name to batches that have summaries."""
+BY_FLOW: Final = ("flow_id", "position")
 
 
 def tables(
-    paths: Sequence[Path | str], options: Options, *, size: int = SPLIT_SIZE, ports: Ports | None = None
+    paths: Sequence[Path | str],
+    options: Options,
+    *,
+    size: int = SPLIT_SIZE,
+    ports: Ports | None = None,
+    secrets: Secrets | None = None,
 ) -> dict[str, Any]:
     """The tables of some captures as pyarrow tables."""
-    return of_plan(plan(paths, size), options, size=size, ports=ports)
+    return of_plan(plan(paths, size, secrets=secrets), options, size=size, ports=ports)
 
 
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: Ports | None = None) -> dict[str, Any]:
@@ -44,7 +52,13 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
 
     batches, planned, order = ordered(planned, size, read)
     table = pa.Table.from_batches(batches, claims.CLAIMED)
-    items = _judged(table, options, order)
+    numbers: list[Any] = []
+    if options.undecided:
+        first = shuffled(_judged(table, options, order).to_batches(), ITEMS, SORTED)
+        options = replace(options, heard=Facts(one for batch in first for one in told(batch)))
+        if options.numbered:
+            numbers = list(Counting(Numbers.of(_counts(first))).rows(first))
+    items = _judged(table, options, order, numbers)
     unproven = frozenset(items.filter(pc.equal(items.column("kind"), UNPROVEN)).column("flow_id").to_pylist())
     if unproven:
         sent = (
@@ -82,9 +96,9 @@ def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Orde
         planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
-def _judged(table: Any, options: Options, order: Order) -> Any:
+def _judged(table: Any, options: Options, order: Order, numbers: Sequence[Any] = ()) -> Any:
     parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claims.PARCEL).to_batches()
-    made = judged(shuffled(parcels, claims.PARCELS, ("flow_id", "position")), options, order)
+    made = judged(shuffled([*parcels, *numbers], claims.PARCELS, BY_FLOW), options, order)
     return pa.Table.from_batches(made, ITEMS)
 
 
@@ -101,7 +115,7 @@ class Batch:
 def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
     """A batch of a stream: its segments, their order, and what the batch before it left."""
     order = carry.order(order)
-    given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, ("flow_id", "position"))
+    given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, BY_FLOW)
     made = list(carried(given, options, order, carry.numbers))
     left = {
         number: state
@@ -124,15 +138,14 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
 def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
     """What items tell, and they with all their rows."""
     facts = Facts([*carry.told, *(one for batch in made for one in told(batch))])
-    columns = ("kind", "range", "number")
-    counts = (
-        (kind, span, 1)
-        for batch in made
-        for kind, span, number in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-        if number is None
-    )
-    closer = Closer(options, facts, Numbers.of(counts, carry.counts), among)
+    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), among)
     return facts, pa.Table.from_batches(closer.close(made), CLOSED)
+
+
+def _counts(made: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
+    for batch in made:
+        columns = (batch.column(name).to_pylist() for name in ("kind", "range", "number"))
+        yield from ((kind, span, 1) for kind, span, number in zip(*columns, strict=True) if number is None)
 
 
 def _tables(closed: Any, options: Options) -> dict[str, Any]:

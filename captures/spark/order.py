@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from captures.errors import CaptureError
 from captures.joining import Span, overlapping
+from captures.spark.files import shown
 from captures.spark.planning import WIDE, Plan
 from captures.tables.rows import Row
 from captures.tcp.packets import Ints
@@ -160,7 +161,7 @@ class Order:
                 found.setdefault(one.name, one.trouble)
         for group in groups:
             if len(group) > 1:
-                found |= dict.fromkeys(group, "its times overlap those of another")
+                found |= dict.fromkeys(map(shown, group), "its times overlap those of another")
         return list(found.items())
 
     def where(self, address: int) -> tuple[str, int]:

@@ -7,30 +7,31 @@ so that nobody must know the sizes of the files before it.
 from __future__ import annotations
 
 import contextlib
-import mmap
-import os
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
 from typing import Final
 
-from captures.compression import MAGIC_SIZE, is_compressed, pieces
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect
 from captures.formats.magic import begins_as_capture
 from captures.formats.records import Walker
 from captures.ring import number_of
+from captures.spark import files
 from captures.spark.edges import edges
-from captures.tables.keys import HEAD, capture_id
+from captures.tables.keys import HEAD, capture_id, named
 from captures.tls import keylog
-from captures.tls.opening import open_capture
+from captures.tls.keylog import Secrets
 
 WIDE: Final = 1 << 44
 """Addresses that a file has."""
 SPLIT_SIZE: Final = 64 << 20
 """Bytes of a split, unless others are wanted."""
+_HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
+"""Bytes of a file's beginning in which its first packet is looked for, one after the other."""
+_ENCRYPTED: Final = "TLS is decrypted from the beginning on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +52,22 @@ class Split:
     """No other split of the file is behind it."""
     alone: bool = True
     """There is no other split of the file."""
+    secrets: Secrets = field(default_factory=dict, repr=False)
+    """Of TLS, beside those in the files; only what is read as one has any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`capture` names the reading (captures.tables.keys); `groups` are its files, those read as one together.
 
-    `before` groups have been read before.
+    `before` groups have been read before. `whole` are files that one task reads from the first, and why.
     """
 
     capture: str
     groups: tuple[tuple[str, ...], ...]
     splits: tuple[Split, ...]
     before: int = 0
+    whole: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,15 @@ class _File:
 
 
 def expand(paths: Sequence[Path | str]) -> list[str]:
-    """The captures that are meant: patterns and folders of captures become their files, each once, in order."""
+    """The captures that are meant: patterns and folders of captures become their files, each once, in order.
+
+    Raises CaptureError where there are none.
+    """
     found: list[str] = []
     for path in map(str, paths):
-        if Path(path).exists():
+        if files.is_url(path):
+            found += files.found(path)
+        elif Path(path).exists():
             found += _of_folder(Path(path)) if Path(path).is_dir() and not _is_ring(Path(path)) else [path]
         elif matching := sorted(glob(path)):  # noqa: PTH207  # a pattern may begin at the root
             found += matching
@@ -99,16 +108,18 @@ def _of_folder(folder: Path) -> list[str]:
     return found
 
 
-def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0) -> Plan:
+def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, secrets: Secrets | None = None) -> Plan:
     """The plan of reading these captures, of which no split is much longer than `size` bytes, `before` groups behind.
 
-    Raises CaptureError where one of them cannot be opened.
+    With `secrets` of TLS, or where a capture holds some, all are decrypted as one. Raises CaptureError where one of
+    them cannot be opened.
     """
     given = expand(paths)
-    if len(given) == 1 and Path(given[0]).is_dir():
-        return of_groups([tuple(given)], size, before=before)
-    files = [_look(path) for path in given]
-    if any(map(_has_secrets, given)):
+    folder = len(given) == 1 and Path(given[0]).is_dir()
+    files = [] if folder else [_look(path) for path in given]
+    if secrets or (not folder and any(map(_has_secrets, given))):
+        return _decrypted(tuple(given), before, secrets or {})
+    if folder:
         return of_groups([tuple(given)], size, before=before)
     with_time = sorted((one for one in files if one.first is not None), key=lambda one: one.first or 0)
     ordered = [*with_time, *(one for one in files if one.first is None)]
@@ -126,18 +137,27 @@ def of_groups(
     return Plan(_capture(groups[0]), tuple(groups), tuple(splits), before)
 
 
+def _decrypted(group: tuple[str, ...], before: int, secrets: Secrets) -> Plan:
+    split = Split(0, group, before * WIDE, 0, 0, None, secrets=secrets)
+    return Plan(
+        _capture(group, secrets), (group,), (split,), before, tuple((files.shown(path), _ENCRYPTED) for path in group)
+    )
+
+
 def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
     path = group[0]
     whole = Split(0, group, 0, 0, 0, None)
     if len(group) > 1 or not cut or Path(path).is_dir():
         yield whole
         return
-    with _mapped(path) as view:
-        walker = None if view is None else _at_first_packet(view)
-        if view is None or walker is None:
+    with files.mapped(path) as held:
+        walker = None if held is None else _first_packet(held)
+        if held is None or walker is None:
             yield whole
             return
-        starts = [walker.position, *edges(view, walker, range(walker.position + size, len(view), max(size, 1)))]
+        view = held.view
+        nominal = range(walker.position + size, len(view), max(size, 1))
+        starts = [walker.position, *edges(view, walker, nominal, held.need)]
         starts = sorted(set(starts))
         for start, end in zip(starts, [*starts[1:], len(view)], strict=True):
             at = moved(walker, start)
@@ -149,6 +169,15 @@ def moved(walker: Walker, position: int) -> Walker:
     other = copy(walker)
     other.position = position
     return other
+
+
+def _first_packet(held: files.Mapped) -> Walker | None:
+    for size in _HEADS:
+        held.need(0, size)
+        walker = _at_first_packet(held.view[:size])
+        if walker is not None or size >= len(held.view):
+            return walker
+    return None
 
 
 def _at_first_packet(view: memoryview) -> Walker | None:
@@ -169,31 +198,10 @@ def _at_first_packet(view: memoryview) -> Walker | None:
     return before if before.position <= int(records.data[0]) else None
 
 
-@contextlib.contextmanager
-def _mapped(path: str) -> Iterator[memoryview | None]:
-    """The bytes of a file; None where it is compressed, empty or no file that can be mapped."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CaptureError(error.strerror or str(error), path) from None
-    try:
-        if is_compressed(os.pread(file, MAGIC_SIZE, 0)):
-            yield None
-            return
-        try:
-            mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):
-            yield None
-            return
-        yield memoryview(mapped)
-    finally:
-        os.close(file)
-
-
 def _look(path: str) -> _File:
     """When a file begins."""
-    for size in (1 << 16, 1 << 20, 1 << 24):
-        first = head(path, size)
+    for size in _HEADS[:-1]:
+        first = files.head(path, size)
         view = memoryview(first)
         try:
             walker = detect.walker(view, whole=True)
@@ -212,39 +220,23 @@ def began(path: str) -> int | None:
     return _look(path).first
 
 
-def head(path: str, size: int) -> bytes:
-    """The first `size` bytes of a file, decompressed. Raises CaptureError where it cannot be opened."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CaptureError(error.strerror or str(error), path) from None
-    found = bytearray()
-    try:
-        if not is_compressed(os.pread(file, MAGIC_SIZE, 0)):
-            return os.pread(file, size, 0)
-        for piece in pieces(file):
-            found += piece
-            if len(found) >= size:
-                break
-    except ValueError:
-        pass  # the reading says what is wrong with it
-    finally:
-        os.close(file)
-    return bytes(found[:size])
-
-
 def _has_secrets(path: str) -> bool:
     """Whether a capture holds secrets of TLS, so that it is decrypted while it is read."""
-    with _mapped(path) as view:
-        return bool(keylog.embedded([memoryview(head(path, HEAD)) if view is None else view]))
+    with files.mapped(path) as held:
+        if held is None:
+            return bool(keylog.embedded([memoryview(files.head(path, HEAD))]))
+        for size in _HEADS:
+            held.need(0, size)
+            if keylog.settled(held.view[:size]):
+                break
+        return bool(keylog.embedded([held.view[:size]]))
 
 
-def _capture(group: tuple[str, ...]) -> str:
+def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
     """As captures.tables.keys.capture_id of the reading that begins with these files."""
-    source = open_capture(group)
-    try:
+    if len(group) == 1 and not secrets and files.is_url(group[0]):
+        return named(files.head(group[0], HEAD))
+    with files.opened(group, secrets) as source:
         while source.size - source.parts[0].base < HEAD and source.grow(wait=True):
             pass
         return capture_id(source, source.parts[0].base)
-    finally:
-        source.close()

@@ -7,11 +7,9 @@ a packet in IP fragments), is told there as trouble: then the file is read again
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,11 +21,11 @@ from captures.formats.link import LinkLayers
 from captures.formats.records import Walker
 from captures.ports import Ports
 from captures.source import FileSource
+from captures.spark import files
 from captures.spark.order import Summary
 from captures.spark.planning import WIDE, Split
 from captures.tables.keys import flow_id
 from captures.tcp.packets import Ints, Packets, endpoints, ports
-from captures.tls.opening import open_capture
 
 BATCH: Final = 4096
 """Packets of a batch of rows."""
@@ -129,24 +127,23 @@ def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | S
     if split.walker is not None:
         yield from _cut(split, copy(split.walker), wanted)
         return
-    paths = [Path(path) for path in split.paths]
-    source = open_capture(paths if len(paths) > 1 else paths[0])
-    try:
+    with files.opened(split.paths, split.secrets) as source:
         yield from _whole(split, source, wanted)
-    finally:
-        source.close()
 
 
 def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segments | Summary]:
     path = split.paths[0]
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:
-        raise CaptureError(getattr(error, "strerror", None) or str(error), path) from None
+    with files.mapped(path) as held:
+        if held is None:
+            raise CaptureError("has become another file", files.shown(path))
+        held.need(split.start, split.end)
+        yield from _records(split, walker, held.view, wanted)
+
+
+def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None) -> Iterator[Any]:
+    base, name = split.base, files.shown(split.paths[0])
     summary = Summary(
-        split.number, split.base // WIDE, path, split.base, len(view), split.base + split.start, 0,
-        split.base + split.end,
+        split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end
     )  # fmt: skip
     bound = walker.binding
     reading = _Reading(summary, LinkLayers(), wanted)

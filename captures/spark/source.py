@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -22,15 +23,17 @@ from captures.spark.planning import SPLIT_SIZE, Split, expand, plan
 from captures.spark.reading import SEGMENTS, read
 from captures.tables import arrow
 from captures.tables.schema import TABLES
+from captures.tls import keylog
+from captures.tls.keylog import Secrets
 
 NAME: Final = "kafka_capture"
-OPTIONS: Final = ("path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions")
+OPTIONS: Final = ("path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog")
 _PAYLOAD: Final = "payload"
 
 
 class KafkaCapture(DataSource):
     """Options (lower case, as Spark gives them): view, ports, payloads (true or false), splitSize (bytes), release,
-    definitions (separated by commas).
+    definitions (separated by commas), keylog (a file, which the driver alone reads).
     """
 
     @classmethod
@@ -44,7 +47,9 @@ class KafkaCapture(DataSource):
         return from_arrow_schema(_segments(payloads=payloads))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
-        return _Reader(self._paths, self._view, self._ports, self._payloads, self._size, self._read_options)
+        return _Reader(
+            self._paths, self._view, self._ports, self._payloads, self._size, self._read_options, self._secrets
+        )  # fmt: skip
 
     @property
     def _paths(self) -> list[str]:
@@ -75,6 +80,10 @@ class KafkaCapture(DataSource):
         return self.options.get("payloads", "true").lower() == "true"
 
     @property
+    def _secrets(self) -> Secrets:
+        return keylog.read(Path(self.options["keylog"])) if "keylog" in self.options else {}
+
+    @property
     def _size(self) -> int:
         return int(self.options.get("splitsize", SPLIT_SIZE))
 
@@ -100,11 +109,12 @@ class _Reader(DataSourceReader):
     payloads: bool
     size: int
     options: Options
+    secrets: Secrets
 
     def partitions(self) -> Sequence[InputPartition]:
         if self.view is not None:
             return [_Part(path=path) for path in expand(self.paths)]
-        return [_Part(split=split) for split in plan(self.paths, self.size).splits]
+        return [_Part(split=split) for split in plan(self.paths, self.size, secrets=self.secrets).splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Part)  # noqa: S101  # it is one of ours
@@ -112,7 +122,9 @@ class _Reader(DataSourceReader):
             for batch in read(partition.split, self.ports):
                 yield batch if self.payloads else batch.drop_columns([_PAYLOAD])
         elif self.view is not None:
-            made = local.tables([partition.path or ""], self.options, size=1 << 62, ports=self.ports)
+            made = local.tables(
+                [partition.path or ""], self.options, size=1 << 62, ports=self.ports, secrets=self.secrets
+            )
             yield from made[self.view].to_batches()
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from captures.spark.claims import CLAIM, Claims, with_claims
-from captures.spark.closing import Facts, rows_of
+from captures.spark.closing import rows_of
+from captures.spark.facts import Facts
 from captures.spark.flows import Options
 from captures.spark.judging import Ground, Verdict
 from captures.spark.numbering import Among, Counted

@@ -7,49 +7,111 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.taskcontext import TaskContext
 
+from captures.spark.hadoop import Folder
+from captures.spark.hadoop import place as at_url
 from captures.spark.job import Stage, Tables
 from captures.spark.parts import Part
 from captures.tables.parquet import Files, emptied, place
+from captures.tables.schema import PARTITIONS, TABLES
 
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""What Spark must be told so that its own files are as captures.tables.parquet writes them."""
+_FORMATS: Final = ("yyyy-MM-dd", "HH")
+"""Of the day and the hour, as PARTITIONS names them."""
 _NOTHING: Final = pa.schema([("written", pa.int64())])
 
 
-def write(made: Tables, directory: Path) -> dict[str, int]:
-    """Write tables below a folder that every executor sees; how many rows each has.
+def write(made: Tables, directory: Path | str) -> dict[str, int]:
+    """Write tables below a folder that every executor sees, or a URL; how many rows each has.
 
     Files are written aside, and take their places when all are there; those of an earlier writing of the same capture
     go then, and no others. Raises OSError where the folder cannot be written.
     """
-    return put(made.parts, made.given, made.names, directory, made.order.capture)
-
-
-def put(
-    parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], directory: Path, name: str
-) -> dict[str, int]:
-    """Write tables as `write` does, in files that are named so, in place of those that were.
-
-    `given` are batches of rows that are at hand.
-    """
+    name = made.order.capture
+    if isinstance(directory, str):
+        return _put_at(made, directory)
     aside = emptied(directory.absolute(), name)
     try:
-        files = Files(aside, "given")
-        for table in names:
-            for batch in given.get(table, ()):
-                files.add(table, batch)
-        files.close()
-        for number, part in enumerate(parts):
-            part.columns(names).mapInArrow(_writing(part, names, aside, number), "written bigint").collect()
-        rows = {table: _named(aside / table, name) for table in names}
+        rows = fill(made.parts, made.given, made.names, aside, name)
         place(aside, directory, name)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return rows
+
+
+def fill(
+    parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], folder: Path, name: str
+) -> dict[str, int]:
+    """Write tables with these names into a folder, in files that are named so; how many rows each has.
+
+    `given` are batches of rows that are at hand.
+    """
+    files = Files(folder, "given")
+    for table in names:
+        for batch in given.get(table, ()):
+            files.add(table, batch)
+    files.close()
+    for number, part in enumerate(parts):
+        part.columns(names).mapInArrow(_writing(part, names, folder, number), "written bigint").collect()
+    return {table: _named(folder / table, name) for table in names}
+
+
+def _put_at(made: Tables, url: str) -> dict[str, int]:
+    """Write tables below a URL, by Spark itself, whose file systems know how."""
+    spark, name = made.kept[0].sparkSession, made.order.capture
+    folder, aside = Folder(spark, url), f".{name}.partial"
+    folder.remove(aside)
+    rows = {}
+    try:
+        for table in made.names:
+            to = f"{folder.url}/{aside}/{table}"
+            with _settings(spark):
+                _write(made.frame(table), table, to)
+            rows[table] = spark.read.parquet(to).count() if folder.files(f"{aside}/{table}") else 0
+        at_url(folder, aside, name, made.names, list(TABLES))
+    finally:
+        folder.remove(aside)
+    return rows
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _write(frame: DataFrame, name: str, to: str) -> None:
+    time = TABLES[name].time
+    moment = f.expr(f"timestamp_micros(coalesce(`{time}`, 0) div 1000)")
+    levels = {level: f.date_format(moment, form) for level, form in zip(PARTITIONS, _FORMATS, strict=True)}
+    (
+        frame.withColumns(levels)
+        .sortWithinPartitions(*PARTITIONS, time)
+        .write.partitionBy(*PARTITIONS)
+        .option("compression", "zstd")
+        .parquet(to)
+    )
 
 
 def _writing(part: Part, names: Sequence[str], aside: Path, number: int) -> Stage:

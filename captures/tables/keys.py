@@ -16,7 +16,12 @@ HEAD: Final = 1 << 16
 
 def capture_id(source: Source, base: int) -> str:
     """Names a capture, which begins at an address, by its first bytes: so it is the same when it has grown or moved."""
-    return blake2b(bytes(source.read(base, base + HEAD)), digest_size=8).hexdigest()
+    return named(bytes(source.read(base, base + HEAD)))
+
+
+def named(head: bytes) -> str:
+    """The same of a capture's first HEAD bytes."""
+    return blake2b(head, digest_size=8).hexdigest()
 
 
 def flow_id(one: str, other: str) -> int:

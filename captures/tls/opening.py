@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from captures.joining import JoinedSource
 from captures.source import FileSource, RingSource, SpoolSource, open_source
 from captures.spool import Spooling
 from captures.tls import keylog
+from captures.tls.keylog import Secrets
 
 
 def open_capture(
     paths: Path | str | Iterable[Path | str],
     *,
     log: Path | str | None = None,
+    secrets: Secrets | None = None,
     live: bool = False,
     spooling: Spooling | None = None,
+    names: Mapping[Path, str] | None = None,
 ) -> FileSource:
-    """As captures.source.open_source, and decrypted where there are secrets: in the key log `log`, or in the files.
+    """As captures.source.open_source, decrypted where there are secrets: given, in the key log `log` or in the files.
 
     Raises CaptureError where a capture or the key log cannot be opened.
     """
-    secrets = {} if log is None else keylog.read(Path(log))
-    source = open_source(paths, live=live, spooling=spooling)
+    secrets = {**(secrets or {}), **({} if log is None else keylog.read(Path(log)))}
+    source = open_source(paths, live=live, spooling=spooling, names=names)
     if isinstance(source, JoinedSource):
         secrets |= source.secrets
     elif not isinstance(source, RingSource | SpoolSource):

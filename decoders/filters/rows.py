@@ -160,7 +160,7 @@ class Learnt:
 
     def __init__(self, knowledge: Knowledge | None = None, nodes: Nodes | None = None) -> None:
         self.knowledge = knowledge or Knowledge()
-        self.nodes = nodes or Nodes()
+        self.nodes = Nodes() if nodes is None else nodes
 
     def learn(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
         """Take in what an exchange tells. Never raises on bad bytes."""

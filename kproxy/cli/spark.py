@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,7 +14,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, SIZE, Selection, captured, defining, porting, releasing
+from kproxy.cli.options import FILTER, SIZE, Selection, decrypting, defining, porting, releasing
 from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
 
 if TYPE_CHECKING:
@@ -43,16 +44,28 @@ class Command(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
+class Target(click.Path):
+    """A folder (Path), or a URL (str)."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from captures.spark.files import is_url
+
+        return str(value) if is_url(value) else super().convert(value, param, ctx)
+
+
 @click.command(cls=Command)
-@captured
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 @click.option(
     "-o",
     "--out",
     "target",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Target(),
     required=True,
     metavar="DIR",
-    help="The folder of the tables; every executor must see it.",
+    help="The folder of the tables, which every executor must see, or its URL.",
 )
 @master_option
 @click.option(
@@ -91,12 +104,29 @@ class Command(click.Command):
     metavar="SECONDS",
     help="With --follow: read the newest file too once it has not changed for so long.",
 )
+@click.option(
+    "--batch-files",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="With --follow: the most files that are read at a time.",
+)
+@click.option(
+    "--batch-size",
+    type=SIZE,
+    default="16G",
+    show_default=True,
+    metavar="SIZE",
+    help="With --follow: the most bytes of files that are read at a time, unless it is one file.",
+)
 @porting
 @releasing
 @defining
+@decrypting
 def command(
-    captures: tuple[Path, ...],
-    target: Path,
+    captures: tuple[str, ...],
+    target: Path | str,
     master: str | None,
     form: str,  # noqa: ARG001  # there is one
     expression: Expression | None,
@@ -107,13 +137,17 @@ def command(
     follow: bool,
     once: bool,
     quiet_time: float,
+    batch_files: int,
+    batch_size: int,
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
 ) -> None:
     """Make the tables of captures by Spark: those of `kproxy export --format parquet`, row for row.
 
-    A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, or a recording's folder. Files are cut into
+    A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
+    file://), or a recording's folder. Files are cut into
     splits, which are read at the same time; connections are put together across splits and files. Once more, and the
     tables of the same captures are replaced, and no others. `kproxy spark report DIR` says what tables come to.
 
@@ -121,35 +155,55 @@ def command(
     kproxy spark capture.pcap --out tables
     kproxy spark 'captures/*.pcapng' --out tables --master local[4]
     kproxy spark day/ --out /shared/tables --master spark://spark:7077 -Y 'api == Produce'
+    kproxy spark encrypted.pcap --out tables --keylog keys.log
     kproxy spark /captures --out tables --follow
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.spark.files import size as size_of
     from captures.spark.planning import expand
+    from captures.tls.keylog import read as read_secrets
     from kproxy.cli.export import wanted_tables
 
     wanted = wanted_tables(tables, bodies=not no_bodies)
+    selection = Selection(expression)
     if once and not follow:
         raise Failure("--once says how --follow ends: give both", Exit.USAGE)
+    if follow and keylog is not None:
+        raise Failure("--keylog is for captures that are whole: not with --follow", Exit.USAGE)
     if follow:
+        if isinstance(target, str):
+            raise Failure(f"{target}: --follow takes folders, not URLs", Exit.USAGE)
         folder = _followed(captures, engine)
         options = _options(wanted, release, given, expression, bodies=not no_bodies)
-        _follow(master, folder, target, options, once=once, quiet=quiet_time, size=split_size, ports=ports)
+        _follow(
+            master,
+            folder,
+            target,
+            options,
+            once=once,
+            quiet=quiet_time,
+            most=batch_files,
+            most_bytes=batch_size,
+            size=split_size,
+            ports=ports,
+        )
         return
     paths = expand(captures)
     if engine == "auto":
-        large = sum(path.stat().st_size for name in paths for path in _files(Path(name))) >= SMALL
+        large = sum(map(size_of, paths)) >= SMALL
         engine = "spark" if master is not None or (large and not lacking()) else "local"
     if engine == "local":
-        _alone(paths, target, wanted, expression, ports, release, given, bodies=not no_bodies)
+        _alone(paths, target, wanted, selection, ports, release, given, keylog, bodies=not no_bodies)
         return
     options = _options(wanted, release, given, expression, bodies=not no_bodies)
+    secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
         from captures.spark.job import lost, make, shuffled
         from captures.spark.writing import write
 
         begin = monotonic()
         with _writable(target):
-            made = make(spark, paths, options, size=split_size, ports=ports)
+            made = make(spark, paths, options, size=split_size, ports=ports, secrets=secrets)
             rows = write(made, target)
         _tell("spark", monotonic() - begin, rows, made.whole, lost(made), shuffled(spark), made.order.error)
 
@@ -166,19 +220,16 @@ def _options(
         raise Failure(NO_SPARK, Exit.USAGE)
     from captures.spark.flows import Options
 
-    try:
-        return Options(wanted, release, given, expression, bodies)
-    except ValueError as error:
-        raise Failure(f"{error}: --engine local", Exit.USAGE) from None
+    return Options(wanted, release, given, expression, bodies)
 
 
-def _followed(captures: tuple[Path, ...], engine: str) -> Path:
+def _followed(captures: tuple[str, ...], engine: str) -> Path:
     """The folder that is followed."""
     if engine == "local":
         raise Failure("--follow takes Spark, not --engine local", Exit.USAGE)
-    if len(captures) > 1 or not captures[0].is_dir():
+    if len(captures) > 1 or not Path(captures[0]).is_dir():
         raise Failure(f"{captures[0]}: --follow takes one folder, in which captures rotate", Exit.USAGE)
-    return captures[0]
+    return Path(captures[0])
 
 
 def _follow(
@@ -189,6 +240,8 @@ def _follow(
     *,
     once: bool,
     quiet: float,
+    most: int,
+    most_bytes: int,
     size: int,
     ports: Ports | None,
 ) -> None:
@@ -198,13 +251,27 @@ def _follow(
         if what == "carry":
             click.echo(f"batch {number} is in the tables")
 
-    with opened(master) as spark:
-        from captures.spark.following import follow
+    from captures.spark.following import follow, refuse_undecided
 
+    try:
+        refuse_undecided(options)
+    except ValueError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    with opened(master) as spark:
         try:
             with _writable(target):
                 query = follow(
-                    spark, folder, target, options, once=once, quiet=quiet, size=size, ports=ports, step=told
+                    spark,
+                    folder,
+                    target,
+                    options,
+                    once=once,
+                    quiet=quiet,
+                    most=most,
+                    most_bytes=most_bytes,
+                    size=size,
+                    ports=ports,
+                    step=told,
                 )
         except ValueError as error:
             raise Failure(str(error), Exit.USAGE) from None
@@ -214,15 +281,8 @@ def _follow(
             query.stop()
 
 
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from (each for each in path.iterdir() if each.is_file())
-    else:
-        yield path
-
-
 @contextmanager
-def _writable(target: Path) -> Iterator[None]:
+def _writable(target: Path | str) -> Iterator[None]:
     try:
         yield
     except (NotADirectoryError, FileExistsError) as error:
@@ -231,35 +291,35 @@ def _writable(target: Path) -> Iterator[None]:
 
 def _alone(
     paths: list[str],
-    target: Path,
+    target: Path | str,
     wanted: tuple[str, ...],
-    expression: Expression | None,
+    selection: Selection,
     ports: Ports | None,
     release: str | None,
     given: tuple[str, ...],
+    keylog: Path | None,
     *,
     bodies: bool,
 ) -> None:
     """What `kproxy export --format parquet` does."""
     from captures.definitions import definitions
     from captures.garbage import few_collections
-    from captures.tls.opening import open_capture
+    from captures.spark.files import opened as opened_capture
+    from captures.spark.files import upload
+    from captures.tls.keylog import read as read_secrets
     from decoders.view import View
     from kproxy.cli.export import write_tables
 
     begin = monotonic()
-    source = open_capture(paths)
-    try:
-        selection = Selection(expression)
-        with few_collections():
-            reader, rows = write_tables(
-                source, definitions(release, given), ports, selection, View(), None, target, wanted, bodies=bodies
-            )
+    secrets = None if keylog is None else read_secrets(keylog)
+    with opened_capture(paths, secrets) as source, TemporaryDirectory(prefix="kproxy-") as aside, few_collections():
+        known, folder = definitions(release, given), Path(aside) if isinstance(target, str) else target
+        reader, rows = write_tables(source, known, ports, selection, View(), None, folder, wanted, bodies=bodies)
+        if isinstance(target, str):
+            upload(folder, target)
         if selection.note:
             settings.warn(selection.note)
         _tell("local", monotonic() - begin, rows, (), reader.health.lost, None, reader.error)
-    finally:
-        source.close()
 
 
 def _tell(

@@ -12,11 +12,20 @@ from typing import Any
 
 import pytest
 
+from captures.spark import job
 from captures.spark import tables as spark_tables
+from captures.spark.flows import Options
+from captures.spark.writing import write
 from captures.tables.schema import TABLES, USUAL
+from decoders.filters import parse
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported, written
+from tests.captures.spark.test_files import moved
+from tests.captures.tls.test_decrypting import captured, conversation, spoken
+from tests.captures.tls.wire import Wire
+from tests.support.certificates import TestCa
 from tests.support.multiply import multiply
+from tests.support.objects import as_somebody, serving
 from tests.support.require import require
 from tests.support.spark import local_session
 
@@ -27,7 +36,7 @@ GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with local_session(tmp_path_factory.mktemp("java")) as running:
+    with as_somebody(), local_session(tmp_path_factory.mktemp("java")) as running:
         yield running
 
 
@@ -41,6 +50,15 @@ def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
     assert_same(collected(frames), exported([capture]))
     views = spark.sql("select count(*) from exchanges join flows using (flow_id, conn_epoch)").first()[0]
     assert views == frames["exchanges"].count() > 100
+
+
+@pytest.mark.parametrize("text", ["topic == adm-t or broker == 2", "exchange > 40 and connection > 3"])
+def test_filters_that_ask_other_connections(spark: Any, text: str) -> None:
+    made = job.make(spark, [traffic.KAFKA_1_1], Options(tuple(TABLES), filter=parse(text).expression), size=1 << 16)
+    expected = exported([traffic.KAFKA_1_1], "-Y", text)
+    assert 0 < expected["exchanges"].total() < 240
+    assert_same(collected({name: made.frame(name) for name in TABLES}), expected)
+    made.release()
 
 
 def test_the_data_source_is_found_by_its_name(spark: Any, tmp_path: Path) -> None:
@@ -64,6 +82,34 @@ def test_the_data_source_is_found_by_its_name(spark: Any, tmp_path: Path) -> Non
             spark.read.format("kafka_capture").option(option, "x").load(str(cut)).count()
     with pytest.raises(Exception, match="No such file"):
         spark.read.format("kafka_capture").load(str(tmp_path / "none.pcap")).count()
+
+
+def test_a_key_log_that_executors_do_not_see(spark: Any, tmp_path: Path) -> None:
+    wire = Wire(tmp_path, TestCa(tmp_path, "ca").leaf("broker", "localhost"))
+    path = captured(tmp_path / "a.pcap", spoken(wire, conversation()))
+    expected = exported([path], "--keylog", str(wire.log), tables=USUAL)
+    assert_same(collected(spark_tables(spark, path, keylog=wire.log)), expected)
+    reader = spark.read.format("kafka_capture").option("keylog", str(wire.log))
+    assert reader.option("view", "exchanges").load(str(path)).count() == expected["exchanges"].total() > 20
+
+
+def test_captures_in_an_object_store_and_tables_at_a_url(spark: Any, tmp_path: Path) -> None:
+    """The tables are put there by the file systems that Spark has."""
+    url = f"file://{tmp_path}/out dir"
+    with serving() as objects:
+        objects.held["day/a.pcap"] = traffic.LIBRDKAFKA.read_bytes()
+        objects.held["day/b.pcap"] = traffic.KAFKA_1_1.read_bytes()
+        for expression in ("api != Metadata", "api == Fetch"):
+            options = Options(("exchanges", "flows"), filter=parse(expression).expression)
+            made = job.make(spark, [f"s3://day/*.pcap{objects.options}"], options, size=1 << 16)
+            assert len(made.order.summaries) > 4
+            rows = write(made, url)
+            made.release()
+    expected = exported([traffic.LIBRDKAFKA, traffic.KAFKA_1_1], "-Y", expression, tables=["exchanges", "flows"])
+    assert rows == {name: found.total() for name, found in expected.items()}
+    names = {str(traffic.LIBRDKAFKA): "s3://day/a.pcap", str(traffic.KAFKA_1_1): "s3://day/b.pcap"}
+    assert_same(written(tmp_path / "out dir", ["exchanges", "flows"]), moved(expected, names))
+    assert [one.name for one in sorted((tmp_path / "out dir").iterdir())] == ["exchanges", "flows"]
 
 
 def kproxy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

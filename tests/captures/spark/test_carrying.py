@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None
 
 
 def test_a_filter_and_every_api(tmp_path: Path) -> None:
-    taken = traffic.packets(traffic.DATA / "golden" / "golden-4.4.0.pcap")
+    every = traffic.packets(traffic.DATA / "golden" / "golden-4.4.0.pcap")
+    taken = [one for one in every if sum(struct.unpack_from(">HH", one[1], 14 + (one[1][14] & 15) * 4)) % 3 == 0]
     paths = rotated(taken, [len(taken) // 3, len(taken) // 2], tmp_path)
     only = Options(tuple(TABLES), filter=parse("api != Fetch").expression)
     assert_same(streamed([[path] for path in paths], options=only)[-1], exported(paths, "-Y", "api != Fetch"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from captures.spark.closing import Facts, Numbers
-from captures.spark.flows import NODE
+from captures.spark.closing import Numbers
+from captures.spark.facts import NODE, Facts
 from decoders.knowledge import MOST, RESERVED, Fact
 
 TOPIC = Fact.TOPIC.value

@@ -6,9 +6,11 @@ import gzip
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from captures.spark.closed_files import ClosedFiles
 from captures.spark.ledger import Ledger
 from tests.captures import files, traffic
 
@@ -60,6 +62,24 @@ def test_files_are_in_the_order_of_their_first_packets(folder: Path) -> None:
     written(folder / ".part", 0, 10, 60)
     ledger(folder).update()
     assert names(folder) == ["b.pcap", "c.pcap", "a.pcap"]
+
+
+def test_a_batch_is_bounded_by_files_and_bytes(folder: Path) -> None:
+    sizes = [written(folder / f"{i}.pcap", 10 * i, 10 * i + 10, 50 - i).stat().st_size for i in range(6)]
+    options = {"path": str(folder), "ledger": str(folder.parent / "files"), "quiet": "0"}
+
+    def batches(most: int, size: int) -> list[int]:
+        reader: Any = ClosedFiles(options | {"most": str(most), "bytes": str(size)}).streamReader(None)
+        reader.prepareForTriggerAvailableNow()
+        ends = [reader.initialOffset()]
+        while len(ends) < 2 or ends[-1] != ends[-2]:
+            ends.append(reader.latestOffset(ends[-1], reader.getDefaultReadLimit()))
+        return [end["files"] for end in ends[1:-1]]
+
+    assert batches(4, 1 << 40) == [4, 6]
+    assert batches(64, 1) == [1, 2, 3, 4, 5, 6]
+    assert batches(64, sum(sizes[:2])) == [2, *batches(64, sum(sizes[:2]))[1:]]
+    assert batches(64, sum(sizes)) == [6]
 
 
 def test_a_file_is_read_once(folder: Path) -> None:

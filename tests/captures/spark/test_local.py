@@ -28,7 +28,7 @@ def made(paths: list[Path], size: int) -> Rows:
 def test_every_row_is_that_of_an_export(capture: Path) -> None:
     expected = exported([capture])
     assert sum(map(len, expected.values())) > 400
-    for size in (1 << 16, 1 << 20, 8 << 20, 32 << 20, 1 << 40):
+    for size in (1 << 16, 1 << 40):
         assert_same(made([capture], size), expected)
     assert len(plan([capture], 1 << 16).splits) > 1
 

@@ -1,0 +1,280 @@
+"""Captures by path or by URL (s3://, gs://, hdfs://, file://), and tables at one.
+
+A path is mapped. What a URL names is read by pyarrow's file systems, in the ranges that somebody needs; it stands in
+its place in a sparse temporary file, which is mapped in its stead. Credentials are those of these file systems, from
+the environment; a URL may have their options (`s3://bucket/a.pcap?endpoint_override=localhost:9000&scheme=http`).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, BinaryIO, Final
+
+from captures.compression import CompressionError, is_compressed, pieces
+from captures.errors import CaptureError
+from captures.formats.magic import is_capture
+from captures.source import FileSource
+from captures.tables.schema import TABLES
+from captures.tls.keylog import Secrets
+from captures.tls.opening import open_capture
+
+BLOCK: Final = 1 << 18
+"""Bytes that are read at least of a URL."""
+COPIED: Final = 16 << 20
+"""Bytes that are copied at a time."""
+PACKED: Final = 8 << 20
+"""Compressed bytes beyond as many as are wanted that have those for certain: a block of the format."""
+_SAME: Final = {"s3a": "s3", "s3n": "s3"}
+"""What Hadoop calls file systems, and pyarrow."""
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)([^?]*)(\?[a-z_]+=.*)?", re.DOTALL)
+_PATTERN: Final = re.compile(r"[*\[]")
+
+
+def is_url(path: object) -> bool:
+    return _URL.fullmatch(str(path)) is not None
+
+
+def shown(path: str) -> str:
+    """What a file is called: of a URL without its options and whoever asks, which may be secrets."""
+    match = _URL.fullmatch(path)
+    return path if match is None else f"{match[1]}://{match[2].rpartition('@')[2]}{match[3]}"
+
+
+class Mapped:
+    """The bytes of a file as `view`, in which those are there that were needed."""
+
+    def __init__(self, view: memoryview, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
+        self.view = view
+        self._read = read
+        self._file = file
+        self._there: set[int] = set()
+
+    def need(self, start: int, end: int) -> None:
+        """Bytes from `start` to `end` are wanted. Raises OSError where they cannot be read."""
+        blocks = range(max(start, 0) // BLOCK, -(-min(end, len(self.view)) // BLOCK))
+        missing = [block for block in blocks if block not in self._there]
+        while missing:
+            count = next((i for i, block in enumerate(missing) if block != missing[0] + i), len(missing))
+            first = missing[0] * BLOCK
+            os.pwrite(self._file.fileno(), self._read(first, count * BLOCK), first)
+            self._there.update(missing[:count])
+            del missing[:count]
+
+
+class Local(Mapped):
+    """A file that is there as a whole."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+
+    def need(self, start: int, end: int) -> None:
+        pass
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[Mapped | None]:
+    """The bytes of a file; None where it is compressed, empty or no file that can be mapped.
+
+    Raises CaptureError where it cannot be opened or read.
+    """
+    if is_url(path):
+        with _told(path), _input(path) as file:
+            size = file.size()
+            if not size or is_compressed(file.read_at(4, 0)):
+                yield None
+                return
+            with TemporaryFile(buffering=0) as held:
+                held.truncate(size)
+                view = memoryview(mmap.mmap(held.fileno(), size, access=mmap.ACCESS_READ))
+                yield Mapped(view, lambda at, count: file.read_at(count, at), held)
+        return
+    with _opened(path) as descriptor:
+        view_of = None if is_compressed(os.pread(descriptor, 4, 0)) else _mapped(descriptor)
+        yield None if view_of is None else Local(view_of)
+
+
+def head(path: str, size: int) -> bytes:
+    """The first `size` bytes of a file, decompressed. Raises CaptureError where it cannot be opened."""
+    if not is_url(path):
+        with _opened(path) as descriptor:
+            return _head(descriptor, size)
+    with _told(path), _input(path) as file:
+        first: bytes = file.read_at(size, 0)
+        if not is_compressed(first):
+            return first
+        with TemporaryFile(buffering=0) as held:
+            os.pwrite(held.fileno(), file.read_at(size + PACKED, 0), 0)
+            return _head(held.fileno(), size)
+
+
+def found(url: str) -> list[str]:
+    """The captures that a URL means: a file, those of a folder, or those that fit a pattern (`*` and `[…]`), in order.
+
+    Raises CaptureError where there is none.
+    """
+    from pyarrow import fs
+
+    with _told(url):
+        system, path, name = _system(url)
+        kind = fs.FileType.NotFound if _PATTERN.search(path) else system.get_file_info(path).type
+        if kind == fs.FileType.File:
+            return [url]
+        if kind == fs.FileType.Directory:
+            inside = (one.path for one in system.get_file_info(fs.FileSelector(path)) if one.type == fs.FileType.File)
+            captures = [name(one) for one in sorted(inside) if is_capture(head(name(one), 4))]
+            if not captures:
+                raise CaptureError("a folder without captures", shown(url))
+            return captures
+        matching = [name(one) for one in sorted(_matching(system, path))]
+    if not matching:
+        raise CaptureError("No such file or directory", shown(url))
+    return matching
+
+
+def size(path: str) -> int:
+    """Bytes of a file, or of those in a folder. Raises CaptureError where a URL cannot be opened."""
+    if not is_url(path):
+        here = Path(path)
+        return sum(one.stat().st_size for one in (here.iterdir() if here.is_dir() else [here]) if one.is_file())
+    with _told(path):
+        system, inner, _ = _system(path)
+        return int(system.get_file_info(inner).size or 0)
+
+
+@contextmanager
+def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[FileSource]:
+    """As captures.tls.opening.open_capture, of which what URLs name is copied to this machine first."""
+    with TemporaryDirectory(prefix="kproxy-") if any(map(is_url, paths)) else nullcontext("") as folder:
+        local = [Path(folder) / str(i) if is_url(path) else Path(path) for i, path in enumerate(paths)]
+        names = {here: shown(path) for here, path in zip(local, paths, strict=True) if is_url(path)}
+        for here, path in zip(local, paths, strict=True):
+            if here in names:
+                _copy(path, here)
+        source = open_capture(local if len(local) > 1 else local[0], secrets=secrets, names=names)
+        try:
+            yield source
+        finally:
+            source.close()
+
+
+def _copy(url: str, to: Path) -> None:
+    with _told(url), _input(url) as file, to.open("wb") as out:
+        for at in range(0, file.size(), COPIED):
+            out.write(file.read_at(COPIED, at))
+
+
+def upload(folder: Path, url: str) -> None:
+    """Put what captures.tables.parquet has written into a folder below a URL.
+
+    What an earlier writing of the same capture left there goes. Raises CaptureError where it cannot be put there.
+    """
+    from pyarrow import fs
+
+    with _told(url):
+        system, base, _ = _system(url)
+        written = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.parquet"))}
+        captures = {Path(name).name.rpartition("-")[0] for name in written}
+        for name, path in written.items():
+            system.create_dir(f"{base}/{name}".rpartition("/")[0])
+            fs.copy_files(str(path), f"{base}/{name}", fs.LocalFileSystem(), system)
+        for table in TABLES:
+            for one in system.get_file_info(fs.FileSelector(f"{base}/{table}", allow_not_found=True, recursive=True)):
+                name = one.path.removeprefix(f"{base}/")
+                if one.base_name.rpartition("-")[0] in captures and name not in written:
+                    system.delete_file(one.path)
+
+
+def _matching(system: Any, path: str) -> Iterator[str]:
+    from pyarrow import fs
+
+    levels = path.split("/")
+    fixed = next((i for i, level in enumerate(levels) if _PATTERN.search(level)), len(levels))
+    if fixed == len(levels):
+        return
+    folder = "/".join(levels[:fixed]) or "/"
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=fixed + 1 < len(levels))
+    for one in system.get_file_info(selector):
+        parts = one.path.split("/")
+        if one.type == fs.FileType.File and len(parts) == len(levels) and all(map(fnmatchcase, parts, levels)):
+            yield one.path
+
+
+def _system(url: str) -> tuple[Any, str, Callable[[str], str]]:
+    """The file system of a URL, the path there, and what makes a URL of another path."""
+    match = _URL.fullmatch(url)
+    assert match is not None  # noqa: S101  # nobody asks of a path
+    scheme, host, rest, options = match.groups(default="")
+    system, base = _root(_SAME.get(scheme, scheme), host, options)
+    base = base.rstrip("/")
+
+    def name(path: str) -> str:
+        return f"{scheme}://{host}{path.removeprefix(base)}{options}"
+
+    return system, base + rest, name
+
+
+@lru_cache(maxsize=16)
+def _root(scheme: str, host: str, options: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    system, base = fs.FileSystem.from_uri(f"{scheme}://{host}{'' if host and scheme != 'hdfs' else '/'}{options}")
+    return system, base
+
+
+def _input(url: str) -> Any:
+    system, path, _ = _system(url)
+    return system.open_input_file(path)
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    """What pyarrow raises as a CaptureError."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise CaptureError("No such file or directory", shown(url)) from None
+    except (OSError, pa.ArrowException) as error:
+        raise CaptureError(str(error).partition("\n")[0], shown(url)) from None
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CaptureError(error.strerror or str(error), path) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _mapped(descriptor: int) -> memoryview | None:
+    try:
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):
+        return None
+
+
+def _head(descriptor: int, size: int) -> bytes:
+    if not is_compressed(os.pread(descriptor, 4, 0)):
+        return os.pread(descriptor, size, 0)
+    held = bytearray()
+    try:
+        for piece in pieces(descriptor):
+            held += piece
+            if len(held) >= size:
+                break
+    except CompressionError:
+        pass  # the reading says what is wrong with it
+    return bytes(held[:size])

@@ -1,0 +1,77 @@
+"""Tables that change in one move: who reads them sees all that a batch changes, in every table, or nothing of it.
+
+There are two trees of links to the same files. One is read; the other is made up to what is to be read next, and then
+the link to the one that is read is replaced, which is one move of the file system.
+
+    OUT/exchanges -> .follow/read/exchanges
+    OUT/.follow/read -> a
+    OUT/.follow/{a,b}/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from captures.tables.schema import TABLES
+
+READ: Final = "read"
+TREES: Final = ("a", "b")
+
+
+class Switch:
+    """The tables in the folder `out`, whose trees are in its folder `state`.
+
+    Tables that are in `out` already become part of the first tree. Raises OSError where something cannot be written.
+    """
+
+    def __init__(self, out: Path, state: Path) -> None:
+        self._out = out
+        self._state = state
+        self._read = state / READ
+        if not self._read.is_symlink():
+            for tree in TREES:
+                (state / tree).mkdir(exist_ok=True)
+            self._turn(TREES[0])
+        for name in TABLES:
+            here = out / name
+            if here.is_dir() and not here.is_symlink():
+                here.rename(self._read / name)
+                self._link(here)
+
+    def put(self, folders: Sequence[Path], instead: Sequence[str]) -> None:
+        """Add the files of tables in some folders; those go whose names begin with what they come `instead` of."""
+        shown = self._read.readlink().name
+        other = TREES[1 - TREES.index(shown)]
+        kept = ((path, name) for path, name in _files(self._state / shown) if not path.name.startswith(tuple(instead)))
+        wanted = {name: path for path, name in kept} | {name: path for one in folders for path, name in _files(one)}
+        for path, name in _files(self._state / other):
+            if name not in wanted or not path.samefile(wanted[name]):
+                path.unlink()
+        for name, path in wanted.items():
+            there = self._state / other / name
+            if not there.exists():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                there.hardlink_to(path)
+        self._turn(other)
+        for name in TABLES:
+            here = self._out / name
+            if (self._read / name).is_dir() and not here.is_symlink():
+                self._link(here)
+
+    def _link(self, table: Path) -> None:
+        table.symlink_to(os.path.relpath(self._read / table.name, self._out), target_is_directory=True)
+
+    def _turn(self, tree: str) -> None:
+        aside = self._read.with_suffix(".partial")
+        aside.unlink(missing_ok=True)
+        aside.symlink_to(tree, target_is_directory=True)
+        aside.replace(self._read)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Parquet files, and their names below the folder."""
+    for path in sorted(folder.rglob("[!.]*.parquet")):
+        yield path, str(path.relative_to(folder))

@@ -1,0 +1,121 @@
+"""Frames and connections over many splits: with every packet a split of its own, rows are those of an export."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from captures.spark import local
+from captures.spark.flows import Options
+from captures.spark.planning import plan
+from captures.tables.schema import TABLES
+from tests.captures import files, traffic
+from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.test_damaged import again, disordered, repeated, tcp_of, tiny
+
+Damage = Callable[[list[files.Packet], random.Random], list[files.Packet]]
+FIN, RST = 1, 4
+
+
+def made(path: Path, size: int) -> Rows:
+    found = local.tables([path], Options(tuple(TABLES)), size=size)
+    return {name: counted(found[name].to_pylist()) for name in TABLES}
+
+
+def cut(frame: bytes, start: int, end: int, flags: int | None = None) -> bytes:
+    """A packet with a part of a packet's payload, in its place in the stream."""
+    at, begin = tcp_of(frame)
+    head = bytearray(frame[:begin])
+    struct.pack_into(">H", head, 16, begin - 14 + end - start)
+    struct.pack_into(">I", head, at + 4, (struct.unpack_from(">I", frame, at + 4)[0] + start) % (1 << 32))
+    if flags is not None:
+        head[at + 13] = flags
+    return bytes(head) + frame[begin + start : begin + end]
+
+
+def in_pieces(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+    """Every packet in pieces of a few bytes, so that large frames are in very many."""
+    out = []
+    for time, frame in taken:
+        size = traffic.payload(frame)
+        pieces = [(start, min(start + 200, size)) for start in range(0, size, 200)] or [(0, 0)]
+        out += [(time, cut(frame, *piece)) for piece in pieces]
+    return out
+
+
+def kept_alive(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Keep-alives between packets: the last byte once more, or nothing, one before what is expected."""
+    out = []
+    for time, frame in taken:
+        out.append((time, frame))
+        size = traffic.payload(frame)
+        if size and rng.random() < 0.5:
+            out.append((time, cut(frame, size - 1, size - rng.randrange(2))))
+    return out
+
+
+def doubled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+    """As seen on two interfaces."""
+    return [(time + more, frame) for time, frame in taken for more in (0, 1000)]
+
+
+def broken_off(flag: int) -> Damage:
+    """Some connections end in the middle of a frame."""
+
+    def broken(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+        over: set[frozenset[bytes]] = set()
+        out = []
+        for time, frame in taken:
+            at, _ = tcp_of(frame)
+            ends = frozenset({frame[26:30] + frame[at : at + 2], frame[30:34] + frame[at + 2 : at + 4]})
+            size = traffic.payload(frame)
+            if ends in over:
+                continue
+            if size > 40 and rng.random() < 0.1:
+                over.add(ends)
+                out += [(time, cut(frame, 0, size // 2)), (time, cut(frame, size // 2, size // 2, flag | 16))]
+            else:
+                out.append((time, frame))
+        return out
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    "how",
+    [in_pieces, tiny, kept_alive, doubled, repeated, disordered, broken_off(FIN), broken_off(RST), again],
+    ids=["pieces", "tiny", "keep-alive", "both interfaces", "repeated", "disordered", "FIN", "RST", "ports again"],
+)
+def test_every_packet_is_a_split(how: Damage, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    taken = how(traffic.packets(traffic.LIBRDKAFKA)[:36], random.Random(3))
+    path.write_bytes(files.pcap(taken))
+    assert len(plan([path], 1).splits) == len(taken)
+    expected = exported([path])
+    assert expected["exchanges"].total() > 2
+    assert_same(made(path, 1), expected)
+
+
+def test_a_frame_across_ten_splits(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap(in_pieces(traffic.packets(traffic.KAFKA_1_1)[:150], random.Random())))
+    expected = exported([path])
+    columns = ("request_bytes", "response_bytes")
+    sizes = [size or 0 for row in expected["exchanges"] for name, size in row if name in columns]
+    size = max(sizes) // 20
+    assert max(one.end - one.start for one in plan([path], size).splits) < max(sizes) // 10
+    assert_same(made(path, size), expected)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    """Empty files, and packets of no length."""
+    (tmp_path / "empty.pcap").write_bytes(b"")
+    (tmp_path / "nothing.pcap").write_bytes(files.pcap([(1, b""), (2, b""), (3, b"")]))
+    for name in ("empty.pcap", "nothing.pcap"):
+        expected = exported([tmp_path / name])
+        for size in (1, 1 << 40):
+            assert_same(made(tmp_path / name, size), expected)
