@@ -177,15 +177,23 @@ spark.stop()
 """
 
 
+SPECULATION = (
+    "--conf spark.speculation=true --conf spark.speculation.quantile=0.1 --conf spark.speculation.multiplier=1.01 "
+    "--conf spark.speculation.interval=50ms pyspark-shell"
+)
+
+
 @pytest.mark.parametrize("jobs", [1, 2], ids=["while splits are read", "while flows are put together"])
 def test_an_executor_is_killed(jobs: int, tmp_path: Path) -> None:
+    """And slow tasks are done twice (speculation)."""
     require("java")
     capture = tmp_path / "a.pcap"
     multiply(traffic.BENCH, 2, capture)
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, "-c", KILLED, str(capture), str(tmp_path / "out"), str(jobs)],
-        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, "PYSPARK_SUBMIT_ARGS": SPECULATION},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.startswith("killed")

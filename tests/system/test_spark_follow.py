@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,11 @@ from tests.captures.spark.test_carrying import rotated
 from tests.support.require import require
 from tests.support.spark import local_session
 
-pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 ROOT = Path(__file__).parents[2]
 TABLES = ("exchanges", "exchange_topics", "flows", "captures", "anomalies")
 FEW = ("exchanges", "flows", "captures")
@@ -148,7 +151,7 @@ def test_the_driver_is_killed_at_every_point(tmp_path: Path) -> None:
     paths = cut(folder, 4)
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     for at, begun, read in (
-        ("0 tables", ["0"], 0), ("0 carry", ["0"], 2), ("1 tables", ["1"], 2), ("1 switched", ["1"], 4), ("", ["1"], 4),
+        ("0 switched", ["0"], 2), ("0 carry", ["0"], 2), ("1 tables", ["1"], 2), ("", ["1"], 4),
     ):  # fmt: skip
         run = subprocess.run(
             [sys.executable, "-c", DRIVER, str(folder), str(out), at, ",".join(FEW)],
@@ -157,7 +160,6 @@ def test_the_driver_is_killed_at_every_point(tmp_path: Path) -> None:
         )  # fmt: skip
         assert run.returncode == (-signal.SIGKILL if at else 0), run.stderr[-2000:]
         assert [line.split()[0] for line in run.stdout.splitlines() if line.endswith("begun")] == begun
-        none = {name: Counter[Any]() for name in FEW}
-        assert_same(written(out, FEW), exported(paths[:read], tables=FEW) if read else none)
+        assert_same(written(out, FEW), exported(paths[:read], tables=FEW))
     assert [one.name for one in sorted((out / STATE / "carry").iterdir())] == ["batch=0", "batch=1"]
     assert not list(out.glob(".*.partial"))
