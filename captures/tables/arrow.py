@@ -48,6 +48,9 @@ def batch(table: Table, rows: Sequence[Row]) -> Any:
 
 def _array(values: Sequence[Any], type_: Any) -> Any:
     try:
+        # Of many columns every value is that of the first row, and to see that is quicker than to convert each.
+        if values and values[0] is values[-1] and values.count(values[0]) == len(values):
+            return pa.repeat(pa.scalar(values[0], type_), len(values))
         return pa.array(values, type_)
     except UnicodeEncodeError:
         return pa.array([_text(value) for value in values], type_)
