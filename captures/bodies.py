@@ -19,6 +19,8 @@ Values = Mapping[str, Any]
 class Bodies:
     """The two frames of an exchange, decoded once; `cut` and `undecoded` say why one may be missing."""
 
+    __slots__ = ("cut", "problems", "request", "response", "undecoded")
+
     def __init__(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
         self.problems: list[Problem] = list(exchange.problems)
         self.cut = False

@@ -87,7 +87,9 @@ class FlowCounter:
 
     def add(self, item: Exchange | StreamProblem) -> None:
         """Take an item of the reading."""
-        talk = self._talks.setdefault(item.connection, _Talk())
+        talk = self._talks.get(item.connection)
+        if talk is None:
+            talk = self._talks[item.connection] = _Talk()
         if isinstance(item, Exchange):
             talk.exchanges += 1
             talk.tls |= item.status == "tls"

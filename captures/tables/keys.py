@@ -44,6 +44,8 @@ class Flow:
     epoch: int
     client: tuple[str, int]
     broker: tuple[str, int]
+    prefix: str
+    """What the ids of its exchanges begin with."""
 
 
 class Key(NamedTuple):
@@ -64,9 +66,9 @@ def key(capture: str, flow: Flow, exchange: Exchange) -> Key:
     """The key of an exchange of a connection."""
     frame = exchange.request or exchange.response
     if frame is None:
-        return Key(capture, flow, f"{flow.id}:{flow.epoch}:", exchange.connection.first_time)
+        return Key(capture, flow, flow.prefix, exchange.connection.first_time)
     sender = "b" if frame.side is Side.BROKER else ""
-    return Key(capture, flow, f"{flow.id}:{flow.epoch}:{sender}{frame.stream_offset}", frame.first_time)
+    return Key(capture, flow, f"{flow.prefix}{sender}{frame.stream_offset}", frame.first_time)
 
 
 class Flows:
@@ -84,7 +86,8 @@ class Flows:
         number = flow_id(connection.client, connection.broker)
         epoch = self.epochs.get(number, 0)
         self.epochs[number] = epoch + 1
-        flow = Flow(number, epoch, split_address(connection.client), split_address(connection.broker))
+        ends = split_address(connection.client), split_address(connection.broker)
+        flow = Flow(number, epoch, *ends, f"{number}:{epoch}:")
         self._flows[connection] = flow
         return flow
 

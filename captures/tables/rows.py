@@ -361,7 +361,7 @@ class Drafter:
             exchange.status.value if bodies is None else status(exchange, bodies),
             exchange.reason,
             flags(exchange, problems, found=self.was_found(exchange)),
-            [problem.code.value for problem in problems],
+            [problem.code.value for problem in problems] if problems else [],
             problems[0].message if problems else None,
             asked_file,
             asked_at,

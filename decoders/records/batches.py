@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,7 +22,7 @@ COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 _PREFIX = struct.Struct(">qiIb")
 """baseOffset, size of what follows, (leader epoch or CRC), magic: in this place in every format."""
 _V2 = struct.Struct(">qiibIhiqqqhii")
-_HEAD = struct.Struct(">q13xh20xqhii")
+_HEAD = struct.Struct(">qi4xb4xh20xqhii")
 """What `heads` takes of a batch of magic 2."""
 V2_HEADER = _V2.size
 """Bytes of a batch of magic 2 before its records."""
@@ -99,51 +98,53 @@ def parse(records: Buffer, *, check: bool = True) -> Batches:
     """
     batches: list[Batch] = []
     troubles: list[Trouble] = []
-    reached = 0
-    for position, after, magic in _places(records, troubles):
-        header = _v2(records, position, after, check) if magic == 2 else _legacy(records, position, after, check)
-        if check and not header["crcValid"]:
-            message = "the batch's CRC does not match its bytes"
-            troubles.append(Trouble(position, Code.CRC_MISMATCH, message, f"batches[{len(batches)}]"))
-        batches.append(Batch(position, after, header))
-        reached = after
-    return Batches(batches, len(records) - reached, troubles)
-
-
-def heads(records: Buffer) -> list[Head]:
-    """What the headers of all batches say of them in short; never raises on any bytes."""
-    found: list[Head] = []
-    for position, after, magic in _places(records, []):
-        if magic == 2:
-            base_offset, attributes, producer_id, epoch, sequence, count = _HEAD.unpack_from(records, position)
-            codec, transactional, control = _NAMES[attributes & 7], attributes & 16 != 0, attributes & 32 != 0
-            size = after - position
-            found.append((base_offset, size, count, 2, codec, producer_id, epoch, sequence, transactional, control))
-        else:
-            header = _legacy(records, position, after, check=False)
-            offset, count = header.get("baseOffset"), header.get("recordCount")
-            found.append((offset, after - position, count, magic, header["compression"], None, None, None, None, None))
-    return found
-
-
-def _places(records: Buffer, troubles: list[Trouble]) -> Iterator[tuple[int, int, int]]:
-    """Where the whole batches begin and end, and their magic; ends with a trouble where one cannot be a batch."""
     position, end = 0, len(records)
     while end - position >= _PREFIX.size:
         _, size, _, magic = _PREFIX.unpack_from(records, position)
         if magic not in {0, 1, 2}:
             troubles.append(Trouble(position, Code.BAD_LENGTH, f"no record batch has magic {magic}"))
-            return
+            break
         minimum = (_MINIMUM_LEGACY, _MINIMUM_V1, _V2.size - _LOG_OVERHEAD)[magic]
         if size < minimum:
             message = f"a batch of magic {magic} takes {minimum} bytes at least, its size is {size}"
             troubles.append(Trouble(position, Code.BAD_LENGTH, message))
-            return
+            break
         after = position + _LOG_OVERHEAD + size
         if after > end:
-            return
-        yield position, after, magic
+            break
+        header = _v2(records, position, after, check) if magic == 2 else _legacy(records, position, after, check)
+        if check and not header["crcValid"]:
+            message = "the batch's CRC does not match its bytes"
+            troubles.append(Trouble(position, Code.CRC_MISMATCH, message, f"batches[{len(batches)}]"))
+        batches.append(Batch(position, after, header))
         position = after
+    return Batches(batches, end - position, troubles)
+
+
+def heads(records: Buffer) -> list[Head]:
+    """What the headers of all batches say of them in short; never raises on any bytes."""
+    found: list[Head] = []
+    position, end = 0, len(records)
+    while end - position >= V2_HEADER:
+        offset, size, magic, attributes, producer_id, epoch, sequence, count = _HEAD.unpack_from(records, position)
+        size += _LOG_OVERHEAD
+        if magic != 2 or not V2_HEADER <= size <= end - position:
+            break
+        codec, transactional, control = _NAMES[attributes & 7], attributes & 16 != 0, attributes & 32 != 0
+        found.append((offset, size, count, 2, codec, producer_id, epoch, sequence, transactional, control))
+        position += size
+    if position < end:
+        found += map(_head, parse(records[position:], check=False).batches)
+    return found
+
+
+def _head(batch: Batch) -> Head:
+    get = batch.header.get
+    return (
+        get("baseOffset"), batch.header["sizeInBytes"], get("recordCount"), batch.header["magic"],
+        batch.header["compression"], get("producerId"), get("producerEpoch"), get("baseSequence"),
+        get("isTransactional"), get("isControl"),
+    )  # fmt: skip
 
 
 def parse_unaligned(records: Buffer) -> tuple[int, Batches]:
