@@ -18,7 +18,8 @@ from random import Random
 from unittest.mock import patch
 
 from textual import events
-from textual.pilot import Pilot
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.geometry import Size
 
 from captures.index.indexer import run
 from tests.support.indexes import sample
@@ -28,13 +29,14 @@ from tui.app import KproxyApp
 from tui.live import RunInfo
 from tui.outside import Exporter
 from tui.preferences import Preferences
+from tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 STEPS = 200
 LEAST, MOST = (20, 5), (200, 60)
 BACK = (100, 30)
 """The size in which the screen is looked at in the end."""
-PAINT_SECONDS = 30.0
+STAND_SECONDS = 30.0
 TITLES = tuple(
     f" {title}"
     for title in ("kproxy", "Help", "Filter by", "Saved filters", "Copy", "Command", "Export", "Menu", "An export runs")
@@ -124,36 +126,49 @@ def _held() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-async def until_painted(app: KproxyApp, pilot: Pilot[bool]) -> None:
-    """Until something stands on the screen, in all of it."""
-    deadline = time.monotonic() + PAINT_SECONDS
-    while not (is_painted(app) and any(grid(app))):
-        assert time.monotonic() < deadline, "nothing is painted"
-        await pilot.pause(0.01)
+def stands(app: KproxyApp) -> bool:
+    """Whether keys are done, something is painted in all of the screen, and a pane has the focus where one can."""
+    if app.keys_wait or not is_painted(app) or not any(grid(app)):
+        return False
+    if app.size.width < SMALL_COLUMNS or app.size.height < SMALL_ROWS:
+        return True
+    focused = app.screen.focused
+    titled = any(line.startswith(TITLES) for line in grid(app))
+    return titled and (app.screen.is_modal if focused is None else focused.is_on_screen)
 
 
-async def take(app: KproxyApp, pilot: Pilot[bool], step: Step) -> None:
-    if isinstance(step, tuple):
-        await pilot.resize_terminal(*step)
-        await until_painted(app, pilot)
-    else:
+async def until_it_stands(app: KproxyApp) -> None:
+    """Raises AssertionError where it does not; what the interface itself raises ends the wait."""
+    deadline = time.monotonic() + STAND_SECONDS
+    while app._exception is None and not stands(app):
+        assert time.monotonic() < deadline, "\n".join(grid(app))
+        await asyncio.sleep(0.005)
+        app.screen._on_timer_update()
+
+
+async def take(app: KproxyApp, step: Step) -> None:
+    if isinstance(step, events.Event):
         app.post_message(step)
+        return
+    assert isinstance(app._driver, HeadlessDriver)
+    app._driver._size = step
+    app.post_message(events.Resize(Size(*step), Size(*step)))
+    await until_it_stands(app)
 
 
 async def play(app: KproxyApp, sequence: list[Sequence[Step]], pauses: Random) -> None:
-    """Take the steps, some at once and some once those before are done; raises what the interface raises."""
-    async with app.run_test(size=BACK, notifications=True) as pilot:
+    """Take the steps, some at once and some once those before are done; raises what the interface raises.
+
+    A pilot's own pauses wait for widgets that are gone by then.
+    """
+    async with app.run_test(size=BACK, notifications=True):
         for step in sequence:
             for part in step:
-                await take(app, pilot, part)
+                await take(app, part)
             if pauses.random() < 0.3:
-                await pilot.pause(0)
+                await asyncio.sleep(0.005)
                 assert app.is_running, "it has left"
-        await take(app, pilot, BACK)
-        painted = grid(app)
-        assert any(line.startswith(TITLES) for line in painted), painted
-        assert app.screen.focused is not None or app.screen.is_modal, painted
-        assert app.screen.focused is None or app.screen.focused.is_on_screen, painted
+        await take(app, BACK)
 
 
 def once(random: Random) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
-from textual.pilot import Pilot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "UPDATE_SNAPSHOTS"
@@ -64,13 +64,14 @@ def assert_snapshot(app: App[Any], name: str) -> None:
     assert seen.splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
-async def assert_settles(app: App[Any], pilot: Pilot[Any], name: str) -> None:
+async def assert_settles(app: App[Any], name: str) -> None:
     """Wait until the grid is the snapshot: what is read, and what is judged after a while, may not be painted yet."""
     path = SNAPSHOTS / f"{name}.txt"
     if os.environ.get(UPDATE):
-        await pilot.pause(STILL_SECONDS)
+        await asyncio.sleep(STILL_SECONDS)
     expected = path.read_text(encoding="utf-8").splitlines() if path.exists() else None
     deadline = time.monotonic() + (0 if os.environ.get(UPDATE) else SETTLE_SECONDS)
     while not (is_painted(app) and grid(app) == expected) and time.monotonic() < deadline:
-        await pilot.pause(0.02)
+        await asyncio.sleep(0.02)
+        app.screen._on_timer_update()
     assert_snapshot(app, name)

@@ -28,6 +28,7 @@ CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdka
 SMALLEST = (60, 15)
 SIZES = ((80, 24), (120, 40), (200, 60))
 SAVED = {"preferences": Preferences(filters={"slow": "latency > 50ms", "mine": "client.id == billing-1"})}
+OF_TRANSACTIONS = {"filter_text": "api == Produce and txn == shop-tx"}
 EXPORTS = {"exporter": Exporter(("kproxy", "export"))}
 LIVE_SECONDS = 1_700_003_725.0
 STARTED = {"live": replace(LIVE, since=LIVE_SECONDS - 3_725)}
@@ -55,7 +56,7 @@ LOOKS = (
     Look("detail", "sample", "j j j enter j j j"),
     Look("bytes", "sample", "j j j enter G enter left"),
     Look("undecodable", "sample", "j j j j j enter"),
-    Look("request", "captured", "ctrl+g '49 enter enter { j j j"),
+    Look("request", "captured", "enter { j j j", options=OF_TRANSACTIONS),
     Look("overview", "sample", "j enter { {"),
     Look("records-produce", "records", "g enter }"),
     Look("records-fetch", "records", "g j enter }"),
@@ -72,7 +73,7 @@ LOOKS = (
     Look("filter-menu", "sample", "j j j ="),
     Look("saved-filters", "sample", "$", options=SAVED),
     Look("copy-menu", "sample", "j j j enter G c"),
-    Look("follow", "captured", "ctrl+g '49 enter t"),
+    Look("follow", "captured", "t", options=OF_TRANSACTIONS),
     Look("palette", "sample", "ctrl+p 'filter·", (SMALLEST, *SIZES)),
     Look("command", "sample", ": 'theme·"),
     Look("export", "sample", "x l", options=EXPORTS),
@@ -132,7 +133,7 @@ async def paint(look: Look, size: tuple[int, int]) -> KproxyApp:
             typed = word[1:].replace("·", " ") if word[0] == "'" else ""
             for key in typed or [NAMED.get(word, word)]:
                 app.post_message(events.Key(key, key if typed else None))
-        await assert_settles(app, pilot, name(look.name, size))
+        await assert_settles(app, name(look.name, size))
     return app
 
 

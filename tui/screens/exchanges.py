@@ -247,7 +247,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
 
     def _catch_up(self) -> None:
-        if self._behind:
+        # the panes are gone before the screen is
+        if self._behind and self.children:
             self._show_selected()
 
     # layout
