@@ -117,3 +117,13 @@ async def test_filters_are_saved_listed_and_forgotten(index: Path, tmp_path: Pat
         await pilot.press("colon")
         await pilot.pause()
         assert offered(app)[:2] == ["filter delete $meta", "filter delete mine"]
+
+
+async def test_a_terminal_too_small_for_panes_takes_commands(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.resize_terminal(40, 10)
+        await pilot.press("colon")
+        await pilot.pause()
+        assert "help" in offered(app)
+        assert "tail" not in offered(app)

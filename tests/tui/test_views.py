@@ -341,3 +341,30 @@ def test_the_ui_stays_small_and_its_process_ends_with_it(tmp_path: Path) -> None
     while not ended(int(pid)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+async def test_a_text_is_found_in_lines_that_have_no_room(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.press("0")
+        screen = app.screen
+        assert isinstance(screen, ViewScreen)
+        screen.pane.sought = "packets read"
+        screen.pane.action_found(1)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "packets read" in " ".join(styled(app, "reverse"))
+
+
+async def test_the_cursor_stays_on_its_line_in_another_width(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(app, pilot, "3")
+        await pilot.press(*["j"] * 7)
+        await pilot.pause()
+        line = styled(app, "reverse")[-1]
+        assert line.startswith("consumer  shop-c-consumer-0")
+        for size in ((200, 60), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert line[:40] in " ".join(styled(app, "reverse"))
