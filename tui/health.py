@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captures.export.text import size_text
+from captures.export.views import local
 from tui.analysis import Block
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _problems(index: IndexReader | None, count: int) -> Block:
     filters: list[tuple[str, ...]] = [()]
     for one in reversed(last):
         lines.append(
-            f"  {one['timestamp'][11:23]} {one['code']}: {one['message']}"
+            f"  {local(one['timestamp'])} {one['code']}: {one['message']}"
             f"  (connection {one['connection']}, {one['where']} byte {one['offset']})"
         )
         filters.append((f"connection == {one['connection']}",))

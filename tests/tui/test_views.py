@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from captures.index.indexer import run
 from tests.tui.screen import grid, styled
-from tui import actions
+from tui import actions, finding
 from tui.app import KproxyApp
 from tui.live import RunInfo
 from tui.screens.tabbed import known_tests
@@ -349,7 +349,7 @@ async def test_a_text_is_found_in_lines_that_have_no_room(index: Path) -> None:
         await pilot.press("0")
         screen = app.screen
         assert isinstance(screen, ViewScreen)
-        screen.pane.sought = "packets read"
+        screen.pane.sought = finding.read("packets read")
         screen.pane.action_found(1)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import time
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -355,6 +356,19 @@ async def test_time_formats(captured: Path) -> None:
         await pilot.pause()
         assert grid(app)[4][11:24].strip() == "0.000000"
         assert grid(app)[3][11:24].strip().startswith("-0.004645")
+
+
+async def test_the_column_says_whose_clock_it_is(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "IST-5:30")
+    time.tzset()
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(app, pilot)
+        assert grid(app)[2][11:24].strip() == "Time +05:30"
+        assert grid(app)[3][11:24].strip() == "11:41:10.115"
+        await pilot.press("0")
+        await pilot.pause()
+        assert grid(app)[-3].endswith("times +05:30")
 
 
 def test_times_go_round() -> None:
