@@ -239,8 +239,9 @@ where both could be meant is refused, with a warning:
 ```
 
 Every action is a command of the command line, and every menu has its key. The mouse: a click selects, a double click
-opens, the wheel scrolls, the right button shows what can be done there. Shift and drag selects text with the terminal's
-own means.
+opens, the wheel scrolls, the right button shows what can be done there; tabs, screens and the keys at the bottom are
+clicked, the title of a column orders by it, and the border between list and detail is dragged. Shift and drag selects
+text with the terminal's own means.
 
 {contexts}"""
 

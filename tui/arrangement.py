@@ -97,6 +97,7 @@ ORDERS: Final[dict[str, tuple[str, Callable[[Row], Any]]]] = {
     "error": ("Result", lambda row: row.error),
 }
 """What rows may be ordered by beside their numbers: the column's title, and what to compare."""
+BY_TITLE: Final = {title: order for order, (title, _) in ORDERS.items()}
 GREATEST_FIRST: Final = frozenset({"latency", "request", "response", "records", "error"})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rich.style import Style
 
 PLAIN = Style.null()
@@ -39,3 +41,9 @@ CLASS = {
     "streams": Style(color="magenta"),
 }
 """Tint of the API cell by class of API; the others are plain."""
+
+
+@lru_cache(maxsize=1024)
+def pressed(style: Style, action: str) -> Style:
+    """A style of what runs a Textual action ("app.go('stats')") when it is clicked."""
+    return style + Style(meta={"@click": action})

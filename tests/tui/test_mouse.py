@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.tui.screen import assert_snapshot, grid
 from tui import actions
 from tui.app import KproxyApp
-from tui.screens.menu import ChoiceMenu
+from tui.screens.menu import ChoiceMenu, FilterMenu
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 
@@ -39,3 +39,87 @@ async def test_the_menu_is_that_of_the_pane_under_the_mouse(index: Path) -> None
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.focused, FieldTree)
+
+
+def place(app: KproxyApp, text: str) -> tuple[int, int]:
+    """Where on the screen a text stands, the first time."""
+    for line, row in enumerate(grid(app)):
+        if text in row:
+            return row.index(text), line
+    raise AssertionError(text)
+
+
+async def test_titles_tabs_screens_and_keys_are_clicked(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        pane = app.main.pane
+        await pilot.click(offset=place(app, " ms"))
+        assert (pane.order, pane.descending) == ("latency", True)
+        await pilot.click(offset=place(app, " ms"))
+        assert (pane.order, pane.descending) == ("latency", False)
+        await pilot.click(offset=place(app, "No."))
+        assert pane.order == ""
+        assert pane.cursor == 0
+        await pilot.click(offset=place(app, "Overview"))
+        assert app.main.detail.tab == "Overview"
+        assert app.focused is pane
+        await pilot.click(offset=place(app, "Timing"))
+        assert app.main.detail.tab == "Timing"
+        await pilot.click(offset=place(app, "enter Open"))
+        await pilot.pause()
+        assert app.main.reading
+        await pilot.click(offset=place(app, "0-9 Screens"))
+        await pilot.click(offset=place(app, "= Filter by"))
+        await pilot.pause()
+        assert isinstance(app.screen, FilterMenu)
+        await pilot.click(offset=place(app, "! Not"))
+        await pilot.pause()
+        assert app.main.bar.applied.startswith("not ")
+
+
+async def test_screens_are_clicked(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("0")
+        await pilot.pause()
+        await pilot.click(offset=place(app, "Topics"))
+        await pilot.pause()
+        assert app.screen is app._showing.views["topics"]
+        await pilot.click(offset=place(app, "Exchanges"))
+        await pilot.pause()
+        assert app.screen_stack[-1] is app.main
+
+
+async def test_the_border_between_list_and_detail_is_dragged(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        pane, detail = app.main.pane, app.main.detail
+        x, y = place(app, "{ } tab")
+        assert detail.region.y == y
+        await pilot.mouse_down(offset=(x - 10, y))
+        await pilot.hover(offset=(x, y + 6))
+        await pilot.mouse_up(offset=(x, y + 6))
+        await pilot.pause()
+        assert abs(detail.region.y - (y + 6)) <= 1
+        dragged = pane.region.height
+        await pilot.hover(offset=(x, 10))
+        await pilot.pause()
+        assert pane.region.height == dragged
+        await pilot.press("less_than_sign")
+        await pilot.pause()
+        assert pane.region.height < dragged
+        await pilot.press("tab", "greater_than_sign", "greater_than_sign")
+        await pilot.pause()
+        assert detail.region.height > 3 * pane.region.height // 2
+        await pilot.press("minus", "minus")
+        await pilot.pause()
+        assert detail.region.x > 0
+        assert detail.region.y == pane.region.y
+        border = detail.region.x
+        await pilot.mouse_down(offset=(border, 20))
+        await pilot.hover(offset=(border - 20, 20))
+        await pilot.mouse_up(offset=(border - 20, 20))
+        await pilot.pause()
+        assert abs(detail.region.x - (border - 20)) <= 1

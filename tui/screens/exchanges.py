@@ -26,7 +26,7 @@ from tui.rows import RowText
 from tui.screens.copying import CopyingScreen
 from tui.screens.exporting import ExportingScreen
 from tui.widgets.chrome import Bar, HelpBar, Part
-from tui.widgets.detail import Detail
+from tui.widgets.detail import TABS, Detail
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.find_bar import FindBar
@@ -48,6 +48,11 @@ SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
 """From here on list and detail are shown at once."""
 WIDE_COLUMNS = 160
 """From here on the list stands left of the detail."""
+LAYOUTS = ("auto", "above", "beside")
+"""Where the list stands when it shares the screen: as the terminal's size suggests, or always so."""
+LIST_SHARE, STEP_SHARE = 40, 10
+"""Percent of the shared screen that the list has above the detail at first, and by which that is changed."""
+LEAST_SHARE, MOST_SHARE = 10, 90
 
 
 class ExchangesScreen(ExportingScreen, CopyingScreen):
@@ -97,6 +102,10 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._behind = False
         """Whether the detail shows another exchange than is chosen, until no more keys come."""
         self._maximised = False
+        self._layout = LAYOUTS[0]
+        self._share: int | None = None
+        """Percent of the shared screen that the list has, where that was chosen."""
+        self._dragging = False
         self._generation: str | None = None
         self._ticks = 0
 
@@ -259,6 +268,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._mark_tiny()
         was_split = root.has_class("-split")
         self._arrange(root, self.detail)
+        self._give_shares()
         if root.has_class("-split") and not was_split:
             self._show_selected()
         # what was hidden can take the focus once the new styles are in force
@@ -268,9 +278,21 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         """Choose a layout; before the two are mounted, so that their styles are worked out once."""
         width, height = self.app.size
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
-        side = split and width >= WIDE_COLUMNS
+        side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")
         root.update_classes({"-split": split, "-side": side}, update=root.is_attached)
         detail.lay_out(width, tall=side)
+
+    def _give_shares(self) -> None:
+        """Give list and detail their shares of the screen, where they were chosen."""
+        for pane in (self.pane, self.detail):
+            pane.styles.clear_rule("width")
+            pane.styles.clear_rule("height")
+            if self._share is not None and self.is_shared:
+                part = f"{self._share if pane is self.pane else 100 - self._share}fr"
+                if self._root.has_class("-side"):
+                    pane.styles.width = part
+                else:
+                    pane.styles.height = part
 
     def _keep_focus(self) -> None:
         """The focus is never on something that cannot be seen."""
@@ -441,6 +463,11 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self.detail.choose(by)
         self._show_selected()
 
+    def action_show_tab(self, name: str) -> None:
+        """Show a tab of the detail by its name."""
+        self.detail.choose(TABS.index(name) - TABS.index(self.detail.tab))
+        self._show_selected()
+
     def action_pause(self) -> None:
         self._paused = not self._paused
         self._tick()
@@ -469,6 +496,53 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._maximised = not self._maximised
         self._root.set_class(self._maximised and self.focused is not self.pane, "-reading")
         self._lay_out()
+
+    @property
+    def is_shared(self) -> bool:
+        """List and detail are on the screen at once."""
+        return self._root.has_class("-split")
+
+    def action_layout(self) -> None:
+        """The list above the detail, beside it, or as the terminal's size suggests."""
+        self._layout = LAYOUTS[(LAYOUTS.index(self._layout) + 1) % len(LAYOUTS)]
+        self._share = None
+        self._lay_out()
+        self.notify(f"list {self._layout}", timeout=2)
+
+    def action_resize(self, by: int) -> None:
+        """Give the focused one of list and detail more room (1), or less (-1)."""
+        by = by if self.focused is self.pane else -by
+        share = self._share if self._share is not None else 50 if self._root.has_class("-side") else LIST_SHARE
+        self._take_share(share + by * STEP_SHARE)
+
+    def _take_share(self, share: int) -> None:
+        self._share = max(LEAST_SHARE, min(share, MOST_SHARE))
+        self._lay_out()
+
+    # the border between list and detail is dragged
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        body = self.query_one("#body").region
+        x, y = event.screen_x - body.x, event.screen_y - body.y
+        if not self.is_shared or event.button != 1 or not (0 <= x < body.width and 0 <= y < body.height):
+            return
+        detail = self.detail.region
+        if event.screen_x == detail.x if self._root.has_class("-side") else event.screen_y == detail.y:
+            self._dragging = True
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._dragging:
+            body = self.query_one("#body").region
+            if self._root.has_class("-side"):
+                self._take_share(100 * (event.screen_x - body.x) // max(1, body.width))
+            else:
+                self._take_share(100 * (event.screen_y - body.y) // max(1, body.height))
+
+    def on_mouse_up(self) -> None:
+        if self._dragging:
+            self._dragging = False
+            self.release_mouse()
 
     def action_pane(self, by: int) -> None:
         panes: list[Widget] = []

@@ -87,8 +87,9 @@ class TabbedScreen(KproxyScreen):
         for name, (key, title, _) in SCREENS.items():
             chosen = name == self.view
             short = title if chosen or width >= WHOLE_COLUMNS else title[:CUT]
-            parts.append((key, look.CURSOR if chosen else look.KEY))
-            parts.append((f" {short}" if roomy else short, look.CURSOR if chosen else look.PLAIN))
+            goes = f"app.go('{name}')"
+            parts.append((key, look.pressed(look.CURSOR if chosen else look.KEY, goes)))
+            parts.append((f" {short}" if roomy else short, look.pressed(look.CURSOR if chosen else look.PLAIN, goes)))
             parts.append(("  " if roomy else " ", look.PLAIN))
         return parts
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.screen import Screen
 from textual.strip import Strip
 
 from tui import actions, look
@@ -20,7 +21,12 @@ KEY_PARTS = 2
 
 
 class Bar(Painted):
-    """One line or more of styled parts, painted only when they are others; `right` parts are never cut."""
+    """One line or more of styled parts, painted only when they are others; `right` parts are never cut.
+
+    A part whose style is `look.pressed` runs an action when it is clicked.
+    """
+
+    auto_links = False
 
     DEFAULT_CSS = """
     Bar { height: 1; width: 1fr; }
@@ -80,7 +86,10 @@ class HelpBar(Bar):
     def _keys(self, title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
         keymap = keymap_of(self.app)
         parts: list[Part] = [(title, look.DIM)]
+        whose = "screen" if isinstance(widget, Screen) else "focused"
         for action in actions.on_bar([action for context in contexts for action in actions.of(context)], widget):
             key = action.bar_key or keymap.text(action).split()[0]
-            parts += [(key, look.KEY), (f" {action.title}  ", look.PLAIN)]
+            name = action.handler.partition("(")[0]
+            does = action.handler if "." in name else f"{whose}.{action.handler}"
+            parts += [(key, look.pressed(look.KEY, does)), (f" {action.title}  ", look.pressed(look.PLAIN, does))]
         return parts

@@ -174,7 +174,8 @@ class Detail(Ground):
             chosen = name == self.tab
             left, right = (self._cells.glyph("▐"), self._cells.glyph("▌")) if chosen else (" ", " ")
             text = f"{name} {size_text(self._records)}" if name == RECORDS and self._records is not None else name
-            parts.append((f"{left}{text}{right}", look.CURSOR if chosen else look.PLAIN))
+            style = look.CURSOR if chosen else look.PLAIN
+            parts.append((f"{left}{text}{right}", look.pressed(style, f"screen.show_tab('{name}')")))
             parts.append((self._cells.glyph("│") if name != TABS[-1] else " ", look.DIM))
         self._tabs.show((parts, [("{ } tab  ", look.DIM)]))
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from textual import events
 from textual.message import Message
+from textual.strip import Strip
 
 from captures.index.format import Row, State
 from captures.index.reader import IndexReader
 from tui import actions, look
-from tui.arrangement import GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
+from tui.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
 from tui.cells import Cells
 from tui.matching import View
 from tui.rows import Column, RowText, fit_columns
@@ -242,10 +243,12 @@ class ExchangeList(Lines):
         return self._columns[1]
 
     def heading(self, _line: int, width: int) -> list[Segment]:
-        titles = [
-            self.cells.fit(self._title(column), cells, right=column.right) for column, cells in self.columns(width)
-        ]
-        return [Segment(self.cells.fit(" ".join(titles), width), look.HEADING)]
+        titles = []
+        for column, cells in self.columns(width):
+            text = self.cells.fit(self._title(column), cells, right=column.right)
+            order = BY_TITLE.get(column.title, "")
+            titles += [Segment(text, look.pressed(look.HEADING, f"order_by('{order}')")), Segment(" ", look.HEADING)]
+        return list(Strip(titles).adjust_cell_length(width, look.HEADING))
 
     def _title(self, column: Column) -> str:
         return self.text.times.title(self.index) if column.name == "time" and self.text is not None else column.title
@@ -317,8 +320,18 @@ class ExchangeList(Lines):
 
     def action_order(self) -> None:
         names = ["", *ORDERS]
-        self.order = names[(names.index(self.order) + 1) % len(names)]
-        self.descending = self.order in GREATEST_FIRST
+        self._order_by(names[(names.index(self.order) + 1) % len(names)])
+
+    def action_order_by(self, order: str) -> None:
+        """Order by a key of ORDERS, "" for as they passed; by the same once more turns it round."""
+        if order and order == self.order:
+            self.action_reverse()
+        else:
+            self._order_by(order)
+
+    def _order_by(self, order: str) -> None:
+        self.order = order
+        self.descending = order in GREATEST_FIRST
         self.set_tail(on=False)
         self.rearrange()
         self.action_first()

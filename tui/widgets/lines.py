@@ -35,6 +35,7 @@ class Lines(Painted, can_focus=True):
     `HEADING` lines at the top do not scroll. The last column shows where in the list the window is.
     """
 
+    auto_links = False
     CONTEXT: ClassVar[str]
     HEADING: ClassVar[int] = 0
     WHEEL: ClassVar[int] = 3
