@@ -172,6 +172,11 @@ class KproxyApp(KeysInTurn):
         except OSError as error:
             self.notify(f"not copied: {error.strerror or error}", severity="error", timeout=4)
 
+    def hand_over(self, path: Path) -> None:
+        """Give a browser the file that was written, which lies where this runs; a terminal's user has it there."""
+        if isinstance(self._driver, BrowserDriver) and path.is_file():
+            self.deliver_binary(path)
+
     # going from screen to screen
 
     def action_go(self, name: str) -> None:

@@ -47,7 +47,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     for name in ("CACHE", "STATE", "CONFIG", "RUNTIME"):
         environment[f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}"] = str(tmp_path)
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, str(CAPTURE), stdout=asyncio.subprocess.PIPE, env=environment
+        *COMMAND, str(CAPTURE), stdout=asyncio.subprocess.PIPE, env=environment, cwd=tmp_path
     )
     try:
         assert process.stdout is not None
@@ -103,6 +103,30 @@ async def test_with_the_token_the_list_is_painted_and_obeys_keys(
     assert gone
     assert not alive
     assert not os.listdir(tmp_path / "kproxy" / "spool")  # noqa: PTH208 (pathlib is refused in coroutines)
+
+
+async def test_what_is_exported_and_copied_comes_to_the_browser(
+    served: Served, browser: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async with browser.get(served.url):
+        pass
+    async with browser.ws_connect(served.bare / "ws", origin=served.origin, params={"width": 120, "height": 40}) as ws:
+        await painted(ws, "rsp B")
+        await ws.send_json(["stdin", "y"])
+        assert "\x1b]52;c;" in await painted(ws, "\x1b]52;c;")
+        await ws.send_json(["stdin", "x"])
+        await painted(ws, "The same as a command:")
+        await ws.send_json(["stdin", "\r"])
+        key = ""
+        while not key:
+            message = await asyncio.wait_for(ws.receive(), PATIENCE)
+            if message.type is aiohttp.WSMsgType.TEXT and message.json()[0] == "deliver_file_start":
+                key = message.json()[1]
+        async with browser.get(served.bare / "download" / key) as file:
+            assert file.status == 200
+            got = await file.read()
+    assert got == (tmp_path / "kafka-4.4.0-librdkafka-shown.jsonl").read_bytes()
+    assert got.count(b"kproxy.exchange/1") == 176
 
 
 async def test_what_paints_ends_with_who_served_it_however_that_ends(

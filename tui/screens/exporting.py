@@ -79,6 +79,8 @@ class ExportingScreen(WalkingScreen):
         self.export = None
         self._exported, self._over_at = export.closing, time.monotonic()
         self.app.notify(export.closing, severity="error" if export.failed else "information", timeout=10)
+        if not export.failed:
+            self.app.hand_over(export.wanted.target)
         self._show_chrome()
 
     # what may be exported
