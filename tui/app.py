@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import locale
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -78,7 +79,8 @@ class KproxyApp(KeysInTurn):
         self.animation_level = "none"
         self.theme = "ansi-dark"
         self._cells = cells = Cells(
-            ascii_only=not _speaks_unicode() if ascii_only is None else ascii_only, plain=preferences.plain
+            ascii_only=preferences.ascii_only or not _speaks_unicode() if ascii_only is None else ascii_only,
+            plain=preferences.plain,
         )
         self.hung_up = False
         """Whether the terminal has gone."""
@@ -268,5 +270,7 @@ class KproxyApp(KeysInTurn):
 
 
 def _speaks_unicode() -> bool:
+    if sys.flags.utf8_mode and "PYTHONUTF8" not in os.environ:
+        return False  # Python reads and writes UTF-8 where the locale is C, whose terminal may know ASCII alone
     encoding = getattr(sys.__stdout__, "encoding", None) or locale.getpreferredencoding(do_setlocale=False)
     return "utf" in encoding.lower()

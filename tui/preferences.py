@@ -17,6 +17,8 @@ class Preferences:
     filters: Mapping[str, str] = field(default_factory=dict)
     keymap: Mapping[str, str] = field(default_factory=dict)
     theme: str = "terminal"
+    ascii_only: bool = False
+    """Nothing beyond ASCII is painted, as where the locale knows no more."""
     plain: bool = False
     """For who listens: one pane at a time, nothing drawn, the terminal's cursor on the line."""
     mouse: bool = True

@@ -23,15 +23,26 @@ _CHOSEN = "kproxy.interface"
 
 
 def painting(command: Command) -> Command:
-    """Add --theme, --plain and --no-mouse, which `preferences` reads."""
+    """Add --theme, --ascii, --plain and --no-mouse, which `preferences` reads."""
 
     @functools.wraps(command)
-    def painted(*args: Any, theme: str, plain: bool, no_mouse: bool, **rest: Any) -> Any:
-        click.get_current_context().meta[_CHOSEN] = {"theme": theme, "plain": plain, "mouse": not no_mouse}
+    def painted(*args: Any, theme: str, ascii_only: bool, plain: bool, no_mouse: bool, **rest: Any) -> Any:
+        click.get_current_context().meta[_CHOSEN] = {
+            "theme": theme,
+            "ascii_only": ascii_only,
+            "plain": plain,
+            "mouse": not no_mouse,
+        }
         return command(*args, **rest)
 
     options = [
         click.option("--theme", type=click.Choice(THEMES), default=THEMES[0], help="Colours of the terminal UI."),
+        click.option(
+            "--ascii",
+            "ascii_only",
+            is_flag=True,
+            help="Paint no character beyond ASCII, as where the locale is C.",
+        ),
         click.option(
             "--plain",
             is_flag=True,

@@ -167,3 +167,24 @@ def test_no_color_is_none(index: Path, *, plain: bool) -> None:
             if number[:1] in {b"3", b"4", b"9"} and len(number) > 1 and number not in {b"39", b"49"}
         ]
         assert bool(colours) is not plain, colours
+
+
+@pytest.mark.parametrize(
+    ("more", "arguments", "is_ascii"),
+    [
+        ({}, [], False),
+        ({"LC_ALL": "C"}, [], True),
+        ({"LC_ALL": "C", "PYTHONUTF8": "1"}, [], False),
+        ({}, ["--ascii"], True),
+    ],
+    ids=["utf-8", "C", "C, but told otherwise", "option"],
+)
+def test_glyphs_are_those_that_the_locale_has(
+    tmp_path: Path, more: dict[str, str], arguments: list[str], is_ascii: bool
+) -> None:
+    command = [sys.executable, "-c", REPLAY, "replay", str(CAPTURE), *arguments]
+    with Painted(command, environment(XDG_CACHE_HOME=str(tmp_path), **more)) as screen:
+        screen.wait_for("154 ex")
+        screen.press("\r")
+        screen.wait_for("correlationId")
+        assert screen.text.isascii() is is_ascii
