@@ -151,7 +151,7 @@ class RowText:
         return str(number)
 
     def _time(self, _number: int, row: Row) -> str:
-        return self.time_of_day(row.time)
+        return self.time_of_day(row.time) if row.time else ""
 
     def _connection(self, _number: int, row: Row) -> str:
         return str(row.connection)
@@ -180,7 +180,7 @@ class RowText:
         if row.latency != layout.NO_LATENCY:
             suffix = "w" if row.flags & Flag.WAITED else "t" if row.flags & Flag.THROTTLED else ""
             return latency_text(row.latency) + suffix
-        if row.state == State.WAITING and self._now is not None:
+        if row.state == State.WAITING and self._now is not None and row.time:
             return latency_text(max(0, self._now() - row.time))
         return "-"
 

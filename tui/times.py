@@ -73,7 +73,9 @@ class Times:
         self.format = SINCE
 
     def text(self, index: IndexReader, number: int, row: Row, above: Row | None) -> str:
-        """The cell of index row `number`; `above` is the row on the line above it."""
+        """The cell of index row `number`, empty until a frame is whole; `above` is the row on the line above it."""
+        if not row.time:
+            return ""
         match self.format:
             case "clock":
                 return self._clock(row.time)

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from textual.pilot import Pilot
 
+from captures.index.format import NO_LATENCY, State
 from captures.index.indexer import run
 from captures.index.reader import IndexReader
+from decoders import schema
 from tests.tui.screen import grid, styled
 from tests.tui.test_views import CAPTURE, captured, until
 from tui import finding, going
@@ -22,7 +24,8 @@ from tui.app import KproxyApp
 from tui.arrangement import Rows, Without
 from tui.matching import View
 from tui.notes import SUFFIX, Notes
-from tui.times import Times
+from tui.rows import RowText
+from tui.times import FORMATS, Times
 from tui.widgets.find_bar import FindBar
 
 __all__ = ["captured"]
@@ -391,3 +394,13 @@ async def test_the_line_that_asks_is_no_command(captured: Path) -> None:
         assert app.is_running
         assert app.focused is app.main.pane
         assert "Go to" not in " ".join(styled(app, "reverse"))
+
+
+def test_a_request_that_is_not_whole_yet_has_no_time(captured: Path) -> None:
+    with IndexReader(captured) as index:
+        text = RowText(index, schema.definitions(), now=lambda: 10**18)
+        row = index.row(3)._replace(time=0, latency=NO_LATENCY, state=State.WAITING)
+        for _ in FORMATS:
+            text.times.next()
+            assert text.times.text(index, 3, row, index.row(2)) == ""
+        assert text.cell("latency", 4, row) == "-"
