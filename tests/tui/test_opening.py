@@ -40,9 +40,14 @@ def saying(app: KproxyApp, why: str) -> bool:
     return why in told(app) or why in "".join(text for text, _ in app._showing.captions.progress())
 
 
+def shown(app: KproxyApp) -> bool:
+    """Whether the capture is on the screen; what is being mounted has no panes yet."""
+    return app.screen is app.main and app.main._index is not None and app.main.pane.count == 176
+
+
 async def opened(app: KproxyApp, pilot: Pilot[bool]) -> None:
     await pilot.press("L", *"night.pcap", "enter")
-    await until(lambda: app.screen is app.main and app.main.is_running and app.main.pane.count == 176, pilot)
+    await until(partial(shown, app), pilot)
 
 
 async def test_a_capture_is_opened_while_a_run_goes_on(home: Path) -> None:
@@ -115,7 +120,7 @@ async def test_names_of_files_are_suggested(home: Path, index: Path) -> None:
         await pilot.pause()
         assert grid(app)[1] == ": open 'last night.pcap'"
         await pilot.press("enter")
-        await until(lambda: app.screen is app.main and app.main.is_running and app.main.pane.count == 176, pilot)
+        await until(partial(shown, app), pilot)
 
 
 async def test_without_an_opener_there_is_no_such_command(index: Path) -> None:
