@@ -39,7 +39,7 @@ from decoders.knowledge import TEACHING, Knowledge
 
 PORTION: Final = 64 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
-SEGMENTS_OF_PORTION: Final = 1 << 20
+SEGMENTS_OF_PORTION: Final = 1 << 17
 PORTIONS: Final = 1 << 24
 """Portions that a split may have."""
 UNCLAIMED: Final = TEACHING | {17, 18, 36}

@@ -42,9 +42,12 @@ def lengthen(base: Path, copies: int, out: Path) -> None:
         ends = _ends(record[4])
         talks.setdefault(frozenset({ends[:6], ends[6:]}), []).append(record)
     mine = max(talks.values(), key=len)
-    sent = {_ends(frame): 0 for *_, frame in mine}
+    seen: dict[bytes, list[int]] = {}
     for *_, frame in mine:
-        sent[_ends(frame)] += len(_payload(frame))
+        if size := len(_payload(frame)):
+            seq = int.from_bytes(frame[_tcp(frame) + 4 : _tcp(frame) + 8], "big")
+            seen.setdefault(_ends(frame), []).extend((seq, seq + size))
+    sent = {ends: max(reached) - min(reached) for ends, reached in seen.items()}
     span = mine[-1][0] - mine[0][0] + 1
     with out.open("wb") as file:
         file.write(header)
@@ -58,7 +61,7 @@ def lengthen(base: Path, copies: int, out: Path) -> None:
                 changed = bytearray(frame)
                 tcp = _tcp(frame)
                 seq, ack = struct.unpack_from(">II", frame, tcp + 4)
-                moved = (seq + copy * sent[ends]) & 0xFFFFFFFF, (ack + copy * sent.get(back, 0)) & 0xFFFFFFFF
+                moved = (seq + copy * sent.get(ends, 0)) & 0xFFFFFFFF, (ack + copy * sent.get(back, 0)) & 0xFFFFFFFF
                 struct.pack_into(">II", changed, tcp + 4, *moved)
                 file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
                 file.write(changed)
