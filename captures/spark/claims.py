@@ -39,6 +39,8 @@ from decoders.knowledge import TEACHING, Knowledge
 
 PORTION: Final = 64 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
+OF_RECORDS: Final = PORTION >> 5
+"""The same where records are rows, which decompression makes larger."""
 SEGMENTS_OF_PORTION: Final = 1 << 17
 PORTIONS: Final = 1 << 24
 """Portions that a split may have."""
@@ -153,10 +155,11 @@ def read(
     `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
     where a file cannot be opened.
     """
-    claimer = _Claimer(options, capture, claim=whole is None and options.filter is None)
+    claimer = _Claimer(options, capture, claim=whole is None and options.filter is None and not options.given)
     held: list[Segments] = []
     size = count = 0
     portion = split.number * PORTIONS
+    most = OF_RECORDS if RECORDS.name in options.tables else PORTION
     source: FileSource | None = None
     for found in reading.segments(split, wanted):
         if isinstance(found, Summary):
@@ -173,7 +176,7 @@ def read(
         held.append(some)
         size += int(some.packets.stored.sum())
         count += len(some.packets)
-        if size >= PORTION or count >= SEGMENTS_OF_PORTION:
+        if size >= most or count >= SEGMENTS_OF_PORTION:
             yield from claimer.portion(portion, held, source)
             held, size, count, source = [], 0, 0, None
             portion += 1

@@ -37,7 +37,7 @@ from captures.tcp.reassembly import Share
 from decoders.conversation.stream import Source
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.filters import Expression, Matcher
-from decoders.knowledge import Fact, Knowledge
+from decoders.knowledge import RESERVED, Fact, Knowledge
 from decoders.learning import learn, learn_both
 from decoders.schema import Definitions
 from decoders.view import View
@@ -261,6 +261,10 @@ class FlowReader(Reader):
         # a last packet without payload has the end for its address, and was before it
         at, none = self._order.end + 1, np.empty(0, np.int64)
         nothing = Packets([], none, none, none, none, none, none, none)
+        for border, before, after in self._silences:
+            self.take(Share(nothing, none, none, none, border, after, (before, after)))
+            yield self.began, self.done
+        self._silences = []
         self.take(Share(nothing, none, none, none, at, self._order.clock))
         yield self.began, self.done
         self.end(at)
@@ -476,8 +480,9 @@ def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
     return OpenRecords(item, spans, precision)
 
 
-def unknown(_: bytes) -> None:
-    return None
+def unknown(topic_id: bytes) -> str | None:
+    """The name of a topic id, as far as nobody needs to tell it."""
+    return RESERVED.get(bytes(topic_id))
 
 
 def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> list[Row]:

@@ -86,7 +86,7 @@ def _steps(values: Ints) -> Ints:
 def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
     """The number at which each segment's direction went on."""
     found = np.zeros_like(seq)
-    for one in (0, 1):
+    for one in np.unique(which):
         mine = np.flatnonzero(which == one)
         found[mine[1:]] = (seq + length)[mine[:-1]]
     return found
@@ -95,7 +95,7 @@ def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
 def _followed(which: Ints, steps: Ints, length: Ints) -> Ints:
     """The sequence numbers whose differences from `_follows` are these."""
     found = np.zeros_like(steps)
-    for one in (0, 1):
+    for one in np.unique(which):
         mine = np.flatnonzero(which == one)
         before = np.concatenate([np.zeros(1, np.int64), length[mine[:-1]]])[: len(mine)]
         found[mine] = np.cumsum(steps[mine] + before)

@@ -26,8 +26,8 @@ Verdicts = Mapping[int, Verdict]
 """The verdicts of a portion by flow_id."""
 _Opened = dict[str, tuple[list[Row], list[int]]]
 """Rows by table, and the claims that they belong to."""
-_LAST: Final = (1 << 62) - 1
-"""A claim comes behind what was told at the same place."""
+_FIRST: Final = 0
+"""What its own flow tells at the same place comes behind a claim (captures.spark.claims.plain)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
     grounds = dict(zip(kept.which.tolist(), kept.ground.tolist(), strict=True))
     for claim, opened in pickle.loads(drafts):  # noqa: S301  # of our own stage 1
         if claim in grounds:
-            position = int(kept.claims.done[claim]), kept.grounds[grounds[claim]].born, _LAST
+            position = int(kept.claims.done[claim]), kept.grounds[grounds[claim]].born, _FIRST
             for name, rows in rows_of(opened, position, whole.facts, whole.options).items():
                 made, whose = found.setdefault(name, ([], []))
                 made += rows
@@ -156,7 +156,7 @@ def _nodes(kept: _Upheld, facts: Facts) -> Any:
         if held is None:
             continue
         mine = np.flatnonzero(kept.ground == number)
-        known = np.searchsorted([position[0] for position in held[0]], done[mine], "right")
+        known = np.searchsorted([position[0] for position in held[0]], done[mine])
         for i, index in zip(mine.tolist(), known.tolist(), strict=True):
             found[i] = int(held[1][index - 1]) if index else None
     return pa.array(found, pa.int32())

@@ -27,6 +27,8 @@ from decoders.exchange_json import timestamp
 
 ROWS: Final = 1 << 16
 """Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
+BYTES: Final = 64 << 20
+"""The same in bytes, whatever comes first."""
 AT_ONCE: Final = 1024
 """Rows that columns are made of at a time."""
 OPEN: Final = 32
@@ -56,7 +58,7 @@ class Files:
         waiting = self._batches.setdefault(table, [])
         if len(batch):
             waiting.append(batch)
-        if sum(map(len, waiting)) >= ROWS:
+        if sum(map(len, waiting)) >= ROWS or sum(one.nbytes for one in waiting) >= BYTES:
             self._write(table)
 
     def close(self) -> None:
@@ -176,7 +178,8 @@ def place(aside: Path, directory: Path, capture: str) -> None:
 
     What an earlier writing of this capture left goes.
     """
-    written = {path.relative_to(aside) for path in aside.rglob("*.parquet")}
+    # others may come there late, from an attempt that was given up
+    written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
     for path in sorted(written):
         there = directory / path
         there.parent.mkdir(parents=True, exist_ok=True)
