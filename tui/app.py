@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import ModalScreen
@@ -133,6 +134,17 @@ class KproxyApp(KeysInTurn):
             garbage.collect()
 
     # the terminal
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.MouseEvent) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        focused = self.focused
+        await super().on_event(event)
+        if focused is not None and self.focused is None:
+            # where nothing is painted, as beyond the edge of a terminal that was just made smaller, the toolkit takes
+            # the focus away, and a menu would take no more keys
+            self.set_focus(focused)
 
     def get_driver_class(self) -> type[Driver]:
         chosen = super().get_driver_class()

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from textual import events
+
 from tests.tui.screen import assert_snapshot, grid
 from tui import actions
 from tui.app import KproxyApp
@@ -39,6 +42,26 @@ async def test_the_menu_is_that_of_the_pane_under_the_mouse(index: Path) -> None
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.focused, FieldTree)
+
+
+@pytest.mark.parametrize("kind", [events.MouseDown, events.MouseUp, events.MouseScrollDown])
+async def test_a_menu_takes_keys_after_the_mouse_was_where_nothing_is(
+    index: Path, kind: type[events.MouseEvent]
+) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("c")
+        menu = app.screen
+        assert isinstance(menu, ChoiceMenu)
+        # sent before the terminal was made as small as it is
+        app.post_message(kind(None, 100, 40, 0, 0, 1, shift=False, meta=False, ctrl=False))
+        await pilot.pause()
+        assert app.focused is menu.lines
+        await pilot.press("down")
+        assert menu.lines.cursor == 1
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.main
 
 
 def place(app: KproxyApp, text: str) -> tuple[int, int]:
