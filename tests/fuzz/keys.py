@@ -10,8 +10,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import chdir
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from tests.tui.screen import grid, is_painted
 from tui import actions
 from tui.app import KproxyApp
 from tui.live import RunInfo
-from tui.outside import Exporter
+from tui.outside import Exporter, OtherCapture, UnopenedError
 from tui.preferences import Preferences
 from tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
 
@@ -56,6 +56,7 @@ TEXTS = (
     "0x00ff",
     "漢字\x1b[31m\u202e",
     "a.csv",
+    "open /1",
 )
 
 Step = events.Event | tuple[int, int]
@@ -127,14 +128,20 @@ def _held() -> tempfile.TemporaryDirectory[str]:
 
 
 def stands(app: KproxyApp) -> bool:
-    """Whether keys are done, something is painted in all of the screen, and a pane has the focus where one can."""
+    """Whether keys are done, something is painted in all of the screen, and a pane has the focus where one can.
+
+    Where none has it, as what asks takes keys itself, there is none that could.
+    """
     if app.keys_wait or not is_painted(app) or not any(grid(app)):
         return False
     if app.size.width < SMALL_COLUMNS or app.size.height < SMALL_ROWS:
         return True
     focused = app.screen.focused
-    titled = any(line.startswith(TITLES) for line in grid(app))
-    return titled and (app.screen.is_modal if focused is None else focused.is_on_screen)
+    if not any(line.startswith(TITLES) for line in grid(app)):
+        return False
+    if focused is None:
+        return app.screen.is_modal and not app.screen.focus_chain
+    return focused.is_on_screen
 
 
 async def until_it_stands(app: KproxyApp) -> None:
@@ -171,6 +178,15 @@ async def play(app: KproxyApp, sequence: list[Sequence[Step]], pauses: Random) -
         await take(app, BACK)
 
 
+@contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[OtherCapture]:
+    """An index for captures of any name, but for those that begin with a letter."""
+    name = str(paths[0])
+    if name[:1].isalpha():
+        raise UnopenedError(f"{name}: is not opened")
+    yield OtherCapture(indexes()[len(name) % 3], Exporter(("true",)))
+
+
 def once(random: Random) -> None:
     index = random.choice(indexes())
     live = RunInfo("127.0.0.1:19092", "kafka:9092", ours=random.random() < 0.5) if random.random() < 0.5 else None
@@ -180,6 +196,7 @@ def once(random: Random) -> None:
         ascii_only=random.random() < 0.2,
         preferences=Preferences(plain=random.random() < 0.1),
         exporter=Exporter(("true",)) if random.random() < 0.5 else None,
+        opener=opened if random.random() < 0.5 else None,
     )
     # what is copied stays off the clipboard of who runs this, and what is exported out of the way
     with chdir(_held().name), patch.dict(os.environ):
