@@ -146,3 +146,21 @@ async def test_the_border_between_list_and_detail_is_dragged(index: Path) -> Non
         await pilot.mouse_up(offset=(border - 20, 20))
         await pilot.pause()
         assert abs(detail.region.x - (border - 20)) <= 1
+
+
+async def test_the_border_stays_where_a_menu_opens_while_it_is_dragged(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        x, y = place(app, "{ } tab")
+        await pilot.mouse_down(offset=(x - 10, y))
+        await pilot.press("c")
+        await pilot.pause()
+        assert isinstance(app.screen, ChoiceMenu)
+        await pilot.mouse_up(offset=(x - 10, y))
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.main
+        await pilot.hover(offset=(x, y + 6))
+        await pilot.pause()
+        assert app.main.detail.region.y == y

@@ -540,9 +540,11 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                 self._take_share(100 * (event.screen_y - body.y) // max(1, body.height))
 
     def on_mouse_up(self) -> None:
-        if self._dragging:
-            self._dragging = False
-            self.release_mouse()
+        self.release_mouse()
+
+    def on_mouse_release(self) -> None:
+        # also where another screen opens meanwhile, which gets what the mouse does then
+        self._dragging = False
 
     def action_pane(self, by: int) -> None:
         panes: list[Widget] = []
