@@ -32,6 +32,8 @@ from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
 from tui.themes import THEMES, ThemeFilter
 
 if TYPE_CHECKING:
+    from textual.await_complete import AwaitComplete
+
     from tui.analysis import Analysis
     from tui.screens.exchanges import ExchangesScreen
     from tui.viewing import Viewers
@@ -263,11 +265,12 @@ class KproxyApp(KeysInTurn):
         """Come back to what was shown before other captures were opened; False where none were."""
         if len(self._shown) == 1:
             return False
-        self.run_worker(self._leave(self._shown.pop()))
+        if self.screen is self.main:
+            self.run_worker(self._leave(self._shown.pop(), self.pop_screen()))
         return True
 
-    async def _leave(self, shown: Showing) -> None:
-        await self.pop_screen()
+    async def _leave(self, shown: Showing, left: AwaitComplete) -> None:
+        await left
         for view in shown.views.values():
             self.uninstall_screen(view)
             if view.is_running:

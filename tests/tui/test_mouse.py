@@ -8,7 +8,7 @@ from textual import events
 from tests.tui.screen import assert_snapshot, grid
 from tui import actions
 from tui.app import KproxyApp
-from tui.screens.menu import ChoiceMenu, FilterMenu
+from tui.screens.menu import Choice, ChoiceMenu, FilterMenu
 from tui.widgets.exchange_list import ExchangeList
 from tui.widgets.field_tree import FieldTree
 
@@ -62,6 +62,19 @@ async def test_a_menu_takes_keys_after_the_mouse_was_where_nothing_is(
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.main
+
+
+async def test_a_menu_that_is_clicked_twice_answers_once(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    answers: list[int | None] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        menu = ChoiceMenu(app._cells, "Menu", [Choice("one", "")])
+        await app.push_screen(menu, answers.append)
+        menu.lines.action_take()
+        menu.lines.action_take()
+        await pilot.pause()
+        assert app.screen is app.main
+        assert answers == [0]
 
 
 def place(app: KproxyApp, text: str) -> tuple[int, int]:
@@ -160,7 +173,7 @@ async def test_the_border_stays_where_a_menu_opens_while_it_is_dragged(index: Pa
         await pilot.mouse_up(offset=(x - 10, y))
         await pilot.press("escape")
         await pilot.pause()
-        assert app.screen is app.main
+        assert app.main.is_current
         await pilot.hover(offset=(x, y + 6))
         await pilot.pause()
         assert app.main.detail.region.y == y

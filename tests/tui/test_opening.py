@@ -16,6 +16,7 @@ from tests.tui.test_views import CAPTURE, ended, until
 from tests.tui.test_walking import told
 from tui.app import KproxyApp
 from tui.live import RunInfo
+from tui.screens.help import HelpScreen
 
 WARNINGS: list[str] = []
 LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ours=True)
@@ -146,3 +147,18 @@ async def test_reading_is_stopped_and_what_was_read_stays(home: Path) -> None:
         builder.writer.write_meta(state="stopped")
         await until(lambda: "partial: stopped at 37 %  3.0MB/8.0MB" in grid(app)[-3], pilot)
         assert "Stop reading" not in grid(app)[-1]
+
+
+async def test_what_is_asked_for_while_a_capture_is_left_stays(home: Path) -> None:
+    app = KproxyApp(home / "none", live=LIVE, opener=opener(warn=WARNINGS.append), ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        live = app.main
+        await opened(app, pilot)
+        assert app.leave_captures()
+        live.action_help()
+        await until(lambda: not spooled(home), pilot)
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.main is live
+        assert live.is_current

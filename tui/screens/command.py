@@ -10,7 +10,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui import actions, look
@@ -18,6 +17,7 @@ from tui.action import Action
 from tui.cells import Cells
 from tui.keeping import History
 from tui.keymap import keymap_of
+from tui.screens.modal import Modal
 from tui.widgets.chrome import Bar, HelpBar
 from tui.widgets.lines import Lines
 
@@ -111,7 +111,7 @@ class OfferLines(Lines, can_focus=False):
         self.post_message(self.Taken())
 
 
-class CommandScreen(ModalScreen[Chosen | None]):
+class CommandScreen(Modal[Chosen | None]):
     """Answers what is to be run."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ()

@@ -12,7 +12,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
@@ -21,6 +20,7 @@ from tui.cells import Cells
 from tui.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
 from tui.outside import Exporter
 from tui.paths import completions
+from tui.screens.modal import Modal
 from tui.widgets.chrome import Bar, HelpBar
 from tui.widgets.lines import Lines
 
@@ -112,7 +112,7 @@ class FileInput(Input):
             self.cursor_position = len(self.value)
 
 
-class ExportScreen(ModalScreen[Wanted | None]):
+class ExportScreen(Modal[Wanted | None]):
     """Answers what is wanted."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ()

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.screen import ModalScreen
 
 from tui import actions, look
 from tui.cells import Cells
 from tui.following import FOLLOWED
+from tui.screens.modal import Modal
 from tui.widgets.chrome import Bar, Part
 
 
@@ -19,7 +19,7 @@ class Offer(Bar, can_focus=True):
     """The lines; they have the focus so that something has."""
 
 
-class FollowScreen(ModalScreen[str | None]):
+class FollowScreen(Modal[str | None]):
     """What can be followed here, by the letters of the actions; answers a filter."""
 
     BINDINGS: ClassVar = actions.bindings("follow")

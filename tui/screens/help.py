@@ -11,12 +11,12 @@ from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import ModalScreen
 
 from decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
 from tui import actions, finding, look
 from tui.cells import Cells
 from tui.keymap import DEFAULT, Keymap, keymap_of
+from tui.screens.modal import Modal
 from tui.searching import in_lines
 from tui.widgets.chrome import Bar
 from tui.widgets.find_bar import FindBar
@@ -95,7 +95,7 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
     return lines
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Modal[None]):
     """Closes with q, esc or ?; / finds a text in it."""
 
     BINDINGS: ClassVar = [

@@ -7,17 +7,17 @@ from typing import ClassVar, Literal
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
-from textual.screen import ModalScreen
 
 from tui import look
 from tui.cells import Cells
+from tui.screens.modal import Modal
 from tui.widgets.chrome import Bar
 
 Leave = Literal["stop", "keep", "stay"]
 """Stop the proxy and leave, leave and keep it running, or stay."""
 
 
-class LeaveScreen(ModalScreen[Leave]):
+class LeaveScreen(Modal[Leave]):
     """What is to become of the proxy."""
 
     BINDINGS: ClassVar = [

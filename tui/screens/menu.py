@@ -9,12 +9,12 @@ from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.screen import ModalScreen
 
 from decoders.filters.fields import SAVED
 from tui import actions, look
 from tui.cells import Cells
 from tui.clauses import FORMS, Clause, joined
+from tui.screens.modal import Modal
 from tui.widgets.chrome import Bar, HelpBar
 from tui.widgets.lines import Lines
 
@@ -62,7 +62,7 @@ class MenuLines(Lines):
         self.post_message(self.Taken())
 
 
-class MenuScreen(ModalScreen[T], Generic[T]):
+class MenuScreen(Modal[T], Generic[T]):
     """A title, the choices, what is said of them, keys. A subclass says what taking one answers."""
 
     CONTEXT: ClassVar[str] = "menu"
