@@ -33,7 +33,8 @@ def grid(app: App[Any]) -> list[str]:
 
 def is_painted(app: App[Any]) -> bool:
     """Whether there is a grid: while screens change they have no size, or that of before."""
-    return len(app.screen._compositor.render_strips()) == app.size.height
+    width, height = app.size
+    return [strip.cell_length for strip in app.screen._compositor.render_strips()] == [width] * height
 
 
 def styled(app: App[Any], attribute: str) -> list[str]:
