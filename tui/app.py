@@ -6,7 +6,8 @@ import asyncio
 import locale
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,12 +33,16 @@ from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
 from tui.themes import THEMES, ThemeFilter
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
     from textual.await_complete import AwaitComplete
+    from textual.dom import DOMNode
 
     from tui.analysis import Analysis
     from tui.screens.exchanges import ExchangesScreen
     from tui.viewing import Viewers
 
+MOUNTING_SECONDS = 0.01
+"""Between two looks whether a screen has its panes."""
 SETTLED_SECONDS = 1.0
 """After which all is there that stays until the user leaves."""
 
@@ -141,12 +146,24 @@ class KproxyApp(KeysInTurn):
         if not isinstance(event, events.MouseEvent) or event.is_forwarded:
             await super().on_event(event)
             return
+        if not self.screen_stack:
+            return  # this has ended
         focused = self.focused
         await super().on_event(event)
         if focused is not None and self.focused is None:
             # where nothing is painted, as beyond the edge of a terminal that was just made smaller, the toolkit takes
             # the focus away, and a menu would take no more keys
             self.set_focus(focused)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        if isinstance(action, str) and action.startswith("focused.") and self.focused is None:
+            return False  # a key in the help bar was clicked that is no pane's any more
+        return await super().run_action(action, default_namespace, namespaces)
 
     def get_driver_class(self) -> type[Driver]:
         chosen = super().get_driver_class()
@@ -250,9 +267,13 @@ class KproxyApp(KeysInTurn):
             except UnopenedError as error:
                 self.call_from_thread(self.notify, str(error), severity="error", timeout=6)
                 return
-            self.call_from_thread(self._show_captures, other, opening)
+            while not self.call_from_thread(self._show_captures, other, opening):
+                time.sleep(MOUNTING_SECONDS)
 
-    def _show_captures(self, other: OtherCapture, opening: ExitStack) -> None:
+    def _show_captures(self, other: OtherCapture, opening: ExitStack) -> bool:
+        """False where that has to wait: a screen that is taken away before it has its panes fails to look for them."""
+        if not self.screen.is_mounted:
+            return False
         if isinstance(self.screen, ModalScreen):
             self.pop_screen()  # what was asked there is about something else
         shown = self._shows(
@@ -260,6 +281,7 @@ class KproxyApp(KeysInTurn):
         )
         self._shown.append(shown)
         self.push_screen(shown.main)
+        return True
 
     def leave_captures(self) -> bool:
         """Come back to what was shown before other captures were opened; False where none were."""

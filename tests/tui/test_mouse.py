@@ -64,6 +64,14 @@ async def test_a_menu_takes_keys_after_the_mouse_was_where_nothing_is(
         assert app.screen is app.main
 
 
+async def test_a_key_of_a_pane_that_has_lost_the_focus_does_nothing(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        app.set_focus(None)
+        assert not await app.run_action("focused.open")
+
+
 async def test_a_menu_that_is_clicked_twice_answers_once(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     answers: list[int | None] = []
