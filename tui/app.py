@@ -143,11 +143,11 @@ class KproxyApp(KeysInTurn):
     # the terminal
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent) and not self.screen_stack:
+            return  # this has ended
         if not isinstance(event, events.MouseEvent) or event.is_forwarded:
             await super().on_event(event)
             return
-        if not self.screen_stack:
-            return  # this has ended
         focused = self.focused
         await super().on_event(event)
         if focused is not None and self.focused is None:
