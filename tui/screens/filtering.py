@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -54,8 +55,9 @@ class FilteringScreen(KproxyScreen):
         self._came_from: str | None = None
         """The screen that led here, to which going back leads."""
 
-    @property
+    @cached_property
     def pane(self) -> ExchangeList:
+        """The list; screens over this one ask for it when it has been taken away, too."""
         return self.query_one(ExchangeList)
 
     @property
