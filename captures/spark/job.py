@@ -27,7 +27,7 @@ from captures.spark.closing import CLOSED, Closer, Counting, Numbers
 from captures.spark.facts import Facts, Told
 from captures.spark.flows import COUNTED as COUNTED_AS
 from captures.spark.flows import ITEMS, NUMBERED, SORTED, Options
-from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
+from captures.spark.judging import OF_PORTIONS, UNPROVEN, VERDICT, VERDICTS, by_portion, judged
 from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
@@ -130,7 +130,7 @@ def make(
             _parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order
         )
         drafted = kept(drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again))
-    verdicts = verdicts_of(row.asDict() for row in drafted.where(f.col("kind") == VERDICT).select(VERDICTS).collect())
+    verdicts = _verdicts(drafted, count)
     items = drafted.where("state is null")
     began = items.where(f.col("kind").isin(NUMBERED)).select("started").toArrow()
     others = np.sort(began.column("started").to_numpy())
@@ -180,6 +180,18 @@ def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> Data
         .sortWithinPartitions("flow_id", "position")
         .mapInArrow(stage, from_arrow_schema(ITEMS))
     )
+
+
+def _verdicts(drafted: DataFrame, count: int) -> dict[int, Verdicts]:
+    """The verdicts of each portion."""
+    frame = (
+        drafted.where(f.col("kind") == VERDICT)
+        .select(VERDICTS)
+        .repartition(count, "range")
+        .sortWithinPartitions("range")
+        .mapInArrow(by_portion, from_arrow_schema(OF_PORTIONS))
+    )
+    return {row["portion"]: bytes(row["verdicts"]) for row in frame.collect()}
 
 
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:

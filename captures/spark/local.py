@@ -19,7 +19,7 @@ from captures.spark.carrying import carried, state_rows
 from captures.spark.closing import CLOSED, Closer, Counting, Numbers
 from captures.spark.facts import Facts, told
 from captures.spark.flows import FINAL, ITEMS, MADE, NUMBERED, SORTED, Options
-from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, judged, verdicts_of
+from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, by_portion, judged
 from captures.spark.numbering import Among
 from captures.spark.order import Order, Summary
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
@@ -67,7 +67,8 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
         again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
         items = pa.concat_tables([items.filter(pc.invert(known)), _judged(again, options, order)])
-    verdicts = verdicts_of(items.filter(pc.equal(items.column("kind"), VERDICT)).select(VERDICTS).to_pylist())
+    judgements = items.filter(pc.equal(items.column("kind"), VERDICT)).select(VERDICTS).sort_by("range").to_batches()
+    verdicts = {row["portion"]: row["verdicts"] for batch in by_portion(judgements) for row in batch.to_pylist()}
     items = items.filter(pc.is_null(items.column("state")))
     counted = items.filter(pc.is_in(items.column("kind"), pa.array(NUMBERED)))
     others = np.sort(counted.column("started").to_numpy())

@@ -14,7 +14,7 @@ from captures.spark.claims import CLAIM, Claims, with_claims
 from captures.spark.closing import rows_of
 from captures.spark.facts import Facts
 from captures.spark.flows import Options
-from captures.spark.judging import Ground, Verdict
+from captures.spark.judging import Ground, verdicts_in
 from captures.spark.numbering import Among, Counted
 from captures.spark.order import Order
 from captures.tables import arrow
@@ -22,8 +22,8 @@ from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, TABLES
 from captures.tcp.packets import Ints
 
-Verdicts = Mapping[int, Verdict]
-"""The verdicts of a portion by flow_id."""
+Verdicts = bytes
+"""The verdicts of a portion (captures.spark.judging.verdicts_in)."""
 _Opened = dict[str, tuple[list[Row], list[int]]]
 """Rows by table, and the claims that they belong to."""
 _FIRST: Final = 0
@@ -67,8 +67,9 @@ def _upheld(data: bytes, verdicts: Verdicts) -> _Upheld:
     parts: list[tuple[Ints, Ints, Ints]] = [(np.empty(0, np.int64),) * 3]
     grounds: list[Ground] = []
     first = 0
+    by_flow = verdicts_in(verdicts)
     for flow, count in claims.flows:
-        verdict = verdicts.get(flow)
+        verdict = by_flow.get(flow)
         if verdict is not None:
             for begin, length, on in verdict.runs:
                 which = np.arange(first + begin, first + begin + length)
