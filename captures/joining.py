@@ -18,7 +18,7 @@ from captures import cache
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect, pcapng_writer
 from captures.formats.records import Records, Walker
-from captures.source import FileSource, Part
+from captures.source import AND, FileSource, Part
 from captures.spool import Spool, Spooling
 from captures.stamps import stamp
 from captures.tcp.packets import Ints
@@ -74,7 +74,7 @@ class JoinedSource(FileSource):
     def _merge(self, parts: list[Part]) -> None:
         stamps = [[part.name, self._stamps[part.name]] for part in parts]
         entry = cache.name("merged", stamps) if all(found for _, found in stamps) else None
-        name, size = " + ".join(part.name for part in parts), sum(part.size for part in parts)
+        name, size = AND.join(part.name for part in parts), sum(part.size for part in parts)
         self._drain(self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size)))
         for part in parts:
             part.view = memoryview(b"")

@@ -42,6 +42,10 @@ _OVERWRITTEN: Final = (
 _NOTHING = memoryview(b"")
 
 
+AND: Final = " + "
+"""Between the names of files that are read as one part."""
+
+
 @dataclass(slots=True)
 class Part:
     """One file of a source: its bytes are the addresses [base, base + size).

@@ -237,6 +237,4 @@ def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
     if len(group) == 1 and not secrets and files.is_url(group[0]):
         return named(files.head(group[0], HEAD))
     with files.opened(group, secrets) as source:
-        while source.size - source.parts[0].base < HEAD and source.grow(wait=True):
-            pass
-        return capture_id(source, source.parts[0].base)
+        return capture_id(source)

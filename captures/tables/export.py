@@ -12,7 +12,7 @@ from captures.reader import Item, Reader
 from captures.redaction.exchanges import Redaction
 from captures.source import FileSource
 from captures.tables.flows import FlowCounter
-from captures.tables.keys import HEAD, capture_id
+from captures.tables.keys import capture_id
 from captures.tables.parquet import ParquetTables
 from captures.tables.records import record_rows
 from captures.tables.rows import Maker
@@ -30,12 +30,9 @@ class TableExport:
     """
 
     def __init__(self, source: FileSource) -> None:
-        # Of a stream the first bytes, which name it, have yet to come.
-        while source.size - source.parts[0].base < HEAD and source.grow(wait=True):
-            pass
         self._source = source
         self._names: Callable[[str], str] = str
-        self._capture = capture_id(source, source.parts[0].base)
+        self._capture = capture_id(source)
         self._counter = FlowCounter(self._capture, source.parts)
         self.rows: dict[str, int] = {}
         """How many rows of each table were written."""

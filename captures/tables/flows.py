@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from captures.source import Part
+from captures.source import AND, Part
 from captures.tables.keys import Flow, flow_id
 from captures.tables.rows import Row
 from captures.tcp.packets import FIN, RST, SYN, Ints, Packets, endpoints
@@ -140,7 +140,7 @@ class FlowCounter:
         """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())
-            why = error[1] if error is not None and error[0] == part.name else None
+            why = error[1] if error is not None and error[0] in {part.name, *part.name.split(AND)} else None
             yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why
 
 

@@ -7,15 +7,29 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from decoders.conversation.stream import Side, Source
+from captures.errors import CaptureError
+from captures.source import FileSource
+from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange
 
 HEAD: Final = 1 << 16
 """Bytes of a capture that name it: a file header and some packets with their times."""
 
 
-def capture_id(source: Source, base: int) -> str:
-    """Names a capture, which begins at an address, by its first bytes: so it is the same when it has grown or moved."""
+def capture_id(source: FileSource) -> str:
+    """Names a capture by its first bytes: so it is the same when it has grown or moved.
+
+    Of a stream those have yet to come; where it ends with an error before, who reads it is told.
+    """
+    base = source.parts[0].base
+    while source.size - base < HEAD:
+        waiting = next((part for part in source.parts if not part.final), source.parts[-1])
+        try:
+            if not source.grow(wait=True):
+                break
+        except CaptureError:
+            waiting.final = False  # so that who reads comes upon it, too
+            break
     return named(bytes(source.read(base, base + HEAD)))
 
 

@@ -15,7 +15,7 @@ from captures.formats import detect, pcapng_writer
 from captures.formats.link import LinkLayers
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
 from captures.formats.records import Walker
-from captures.source import FileSource, Part
+from captures.source import AND, FileSource, Part
 from captures.spool import Spool
 from captures.tcp.packets import Packets
 from captures.tcp.reassembly import Reassembler, TcpConnection
@@ -38,7 +38,7 @@ class DecryptedSource(FileSource):
         self._encrypted = source
         self.streams = source.streams
         # never kept for the next time: whoever encrypted it did so for a reason
-        self._fill(Spool(decrypted(source, secrets), " + ".join(part.name for part in source.parts), self.spooling))
+        self._fill(Spool(decrypted(source, secrets), AND.join(part.name for part in source.parts), self.spooling))
 
     def close(self) -> None:
         super().close()

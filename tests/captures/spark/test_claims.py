@@ -203,3 +203,15 @@ def test_a_client_that_is_written_both_ways_is_one_flow(tmp_path: Path) -> None:
     for size in (1, 1 << 40):
         tables = assert_as_exported([path], size=size)
         assert len(set(tables["exchanges"].column("flow_id").to_pylist())) == 1
+
+
+def test_merged_captures_of_which_one_is_cut(tmp_path: Path) -> None:
+    one, other = Talk(), Talk(40001)
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path, talk, left in zip(paths, (one, other), (None, -5), strict=True):
+        frames = [*talk.opening]
+        for number in range(3):
+            frames += [talk.send(0, find_coordinator(number)), talk.send(1, response(number, COORDINATOR))]
+        path.write_bytes(files.pcap(timed(frames))[:left])
+    tables = assert_as_exported(paths)
+    assert tables["captures"].column("truncated").to_pylist() == [True]

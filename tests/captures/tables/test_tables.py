@@ -324,3 +324,16 @@ def test_usage(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     export(capture, "--format", "parquet", "-o", tmp_path / "file", code=Exit.USAGE)
     assert "records" not in USUAL
+
+
+def test_of_merged_captures_of_which_one_is_cut_the_rest_is_there(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.pcap", tmp_path / "cut.pcap"
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    whole.write_bytes(files.pcap(packets[:100]))
+    cut.write_bytes(files.pcap(packets[:9])[:-5])
+    out = tmp_path / "out"
+    export(whole, cut, "--format", "parquet", "-o", out, code=Exit.INPUT)
+    (row,) = table(out, "captures")
+    assert row["truncated"]
+    assert "cut in a packet" in row["error"]
+    assert len(table(out, "exchanges")) > 10
