@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Full, Queue
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from textual.driver import Driver
@@ -26,14 +26,18 @@ STUCK_SECONDS = 0.5
 """What is to end waits so long for a terminal that takes no output."""
 
 
-class _Output:
-    """Writes to a file descriptor; once that fails, `gone` is called and nothing more is written."""
+class Output:
+    """Writes to a file descriptor; once that fails, `gone` is called and nothing more is written.
+
+    Threads may write at once: what each gives stays in one piece.
+    """
 
     def __init__(self, fileno: int, encoding: str, gone: Callable[[], None]) -> None:
         self._fileno = fileno
         self._encoding = encoding
         self._gone = gone
         self._is_gone = False
+        self._writing = Lock()
 
     def fileno(self) -> int:
         return self._fileno
@@ -42,14 +46,19 @@ class _Output:
         return os.isatty(self._fileno)
 
     def write(self, text: str) -> int:
-        rest = b"" if self._is_gone else text.encode(self._encoding, "replace")
-        try:
-            while rest:
-                rest = rest[os.write(self._fileno, rest) :]
-        except OSError:
-            self._is_gone = True
-            self._gone()
+        self.put(text.encode(self._encoding, "replace"))
         return len(text)
+
+    def put(self, data: bytes) -> None:
+        with self._writing:
+            if self._is_gone:
+                return
+            try:
+                while data:
+                    data = data[os.write(self._fileno, data) :]
+            except OSError:
+                self._is_gone = True
+                self._gone()
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -62,7 +71,7 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, **options)
         err = sys.__stderr__
         assert err is not None  # noqa: S101 (the base class has it)
-        self._file: Any = _Output(err.fileno(), err.encoding, self._gone)
+        self._file: Any = Output(err.fileno(), err.encoding, self._gone)
         self._ending = False
         Thread(target=self._watch, name="hang-up", daemon=True).start()
 
@@ -119,15 +128,8 @@ class BrowserDriver(WebDriver):
 
     def __init__(self, app: KproxyApp, **options: Any) -> None:
         super().__init__(app, **options)
-        self._write: Any = self._put
-
-    def _put(self, data: bytes) -> None:
-        """Write to who serves the browser."""
-        try:
-            while data:
-                data = data[os.write(self.fileno, data) :]
-        except OSError:
-            self._gone()
+        # who paints and the thread that hands out files both write packets
+        self._write: Any = Output(self.fileno, "utf-8", self._gone).put
 
     def _gone(self) -> None:
         with suppress(RuntimeError):  # the loop has ended

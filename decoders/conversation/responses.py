@@ -78,7 +78,8 @@ class Responses(Framer):
         if search is None or not self.late:
             return
         self.floor = max(self.floor, self.late)
-        start = max(search.start, self.stretch.start)
+        # not the stretch's start: how much of it is dropped at a time depends on how the bytes came in
+        start = max(search.start, search.done - self.kept)
         self.look(start, chained=search.chained and start == search.start, begin=search.begin, lost=search.lost)
 
     def begin(self, start: int) -> None:

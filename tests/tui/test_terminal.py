@@ -8,12 +8,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from kproxy.cli.exits import Exit
 from kproxy.launcher import wait_until
 from tests.support.screens import SECONDS, Painted
+from tui.terminal import Output
 
 SHOW = "import sys, tui; tui.run(sys.argv[1])"
 REPLAY = "from kproxy.cli.main import main; main()"
@@ -188,3 +190,23 @@ def test_glyphs_are_those_that_the_locale_has(
         screen.press("\r")
         screen.wait_for("correlationId")
         assert screen.text.isascii() is is_ascii
+
+
+def test_what_threads_write_at_once_stays_in_one_piece() -> None:
+    size = 100_000
+    out, into = os.pipe()
+    output = Output(into, "utf-8", pytest.fail)
+
+    def write(letter: bytes) -> None:
+        for _ in range(20):
+            output.put(letter * size)
+
+    writers = [Thread(target=write, args=(letter,)) for letter in (b"a", b"b")]
+    for writer in writers:
+        writer.start()
+    with os.fdopen(out, "rb") as reader:
+        pieces = [reader.read(size) for _ in range(40)]
+    for writer in writers:
+        writer.join()
+    os.close(into)
+    assert {bytes(set(piece)) for piece in pieces} == {b"a", b"b"}

@@ -144,6 +144,15 @@ class TestHeldBack:
             "4 Metadata v12 #3 no_response",
         ]
 
+    @pytest.mark.parametrize(("lost", "answered"), [(50_000, True), (90_000, False)])
+    def test_how_far_back_its_response_is_looked_for(self, cut: Cut, lost: int, *, answered: bool) -> None:
+        """The connection ends within the request, only then is it one; before that its response is found nowhere."""
+        script = Script().client(metadata(1)).broker(answer(1)).client(produce(2, 4000)[:300])
+        script.broker(b"\xff" * 500, response(PRODUCE, 9, 2), b"\xff" * 500).lost(BROKER, bytes(lost)).end()
+        played = play(script, cut)
+        (exchange,) = (one for one in played.exchanges if one.api_key == PRODUCE)
+        assert (exchange.response is not None) == answered
+
 
 @pytest.mark.parametrize("cut", [whole, packets, bytewise])
 class TestMidStream:
