@@ -43,8 +43,9 @@ demo: $(VENV)/.runtime
 
 test: lint types unit
 
+# Tests of a file share what they set up, so they stay in one process.
 unit: $(VENV)/.dev
-	$(PYTEST) -m "not system" $(TESTS)
+	$(PYTEST) -n logical --dist loadfile -m "not system" $(TESTS)
 
 coverage: $(VENV)/.dev
 	$(PYTEST) -m "not system" --cov --cov-report=term

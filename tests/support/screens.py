@@ -26,8 +26,10 @@ class Painted:
         self._master, slave = pty.openpty()
         self.resize(*size)
         self.before = termios.tcgetattr(slave)
+        # these say what size the terminal around the tests has
+        env = {name: value for name, value in environment.items() if name not in {"COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+            command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
         )
         os.close(slave)
         self.seen = b""
