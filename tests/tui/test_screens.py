@@ -472,3 +472,13 @@ async def test_a_recording_that_stopped_says_why(index: Path) -> None:
         text = "\n".join(grid(app))
         assert "[recording stopped: No space left on device]" in text
         assert "[W: " not in text
+
+
+async def test_keys_find_no_panes_on_a_screen_that_is_put_up(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert await app.run_action("screen.step_back", app.main)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(app.main), "is_mounted", False)
+            assert not await app.run_action("screen.step_back", app.main)

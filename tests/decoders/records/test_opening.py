@@ -283,6 +283,7 @@ def test_pieces_come_to_the_whole(data: st.DataObject, attributes: int, at_once:
         batch(gzip.compress(RECORDS), 1 << 30, attributes=GZIP),
         batch(b"", 0),
     ],
+    ids=["message", "cut message", "batch", "wrong count", "empty"],
 )
 def test_one_by_one_there_are_the_same(field: bytes) -> None:
     (one,) = parse(field).batches
