@@ -18,6 +18,8 @@ from tests.tui.screen import assert_snapshot, grid, styled
 from tui.app import KproxyApp
 from tui.captions import Captions
 from tui.live import RunInfo
+from tui.screens.help import HelpScreen
+from tui.screens.records import RecordsScreen
 from tui.widgets.field_tree import FieldTree
 
 SIZES = [(80, 24), (120, 40)]
@@ -482,3 +484,17 @@ async def test_keys_find_no_panes_on_a_screen_that_is_put_up(index: Path, monkey
         with monkeypatch.context() as patch:
             patch.setattr(type(app.main), "is_mounted", False)
             assert not await app.run_action("screen.step_back", app.main)
+
+
+async def test_a_screen_that_is_taken_away_before_it_has_its_panes(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for screen in (RecordsScreen, HelpScreen):
+            with monkeypatch.context() as patch:
+                patch.setattr(screen, "compose", lambda _: ())
+                await pilot.press("9" if screen is RecordsScreen else "question_mark")
+                assert isinstance(app.screen, screen)
+                await app.pop_screen()

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.screen import Screen
 from textual.widget import Widget
 
 from tui import actions, look
 from tui.action import Action
 from tui.captions import Captions
 from tui.cells import Cells
+from tui.screens.composed import Composed
 from tui.themes import THEMES
 from tui.widgets.chrome import Bar
 from tui.widgets.lines import Lines
@@ -30,7 +30,7 @@ SMALL_COLUMNS, SMALL_ROWS = 60, 15
 """Below this one line says that the terminal is too small."""
 
 
-class KproxyScreen(Screen[None]):
+class KproxyScreen(Composed[None]):
     """A screen with the containers and bars #root, #title, #status, #keys and #small."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ("app",)

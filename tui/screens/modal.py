@@ -5,8 +5,10 @@ from __future__ import annotations
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, ScreenResultType
 
+from tui.screens.composed import Composed
 
-class Modal(ModalScreen[ScreenResultType]):
+
+class Modal(ModalScreen[ScreenResultType], Composed[ScreenResultType]):
     """Answers once."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
