@@ -23,7 +23,7 @@ $(BIN)/python:
 	@python=$$(tools/find-python) && $$python -m venv $(VENV)
 
 # What is compiled is made again when its source changes.
-$(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(wildcard decoders/records/loop.p* decoders/records/shown.p* decoders/records/text.p* captures/formats/block.p* captures/formats/starts.p* kproxy/core/passing.p*) | $(BIN)/python
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(wildcard decoders/conversation/loop.p* decoders/conversation/pairing.p* decoders/records/loop.p* decoders/records/shown.p* decoders/records/text.p* captures/formats/block.p* captures/formats/starts.p* kproxy/core/passing.p*) | $(BIN)/python
 	@echo "installing what kproxy needs into $(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
@@ -97,4 +97,4 @@ lock: $(VENV)/.dev
 	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:
-	rm -rf build dist *.egg-info decoders/records/_*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
+	rm -rf build dist *.egg-info */*/_*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -7,8 +7,11 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 BUILD = Path("build", "cython")
+CONVERSATION = Path("decoders", "conversation")
 RECORDS = Path("decoders", "records")
 MODULES = (
+    CONVERSATION / "loop",
+    CONVERSATION / "pairing",
     RECORDS / "loop",
     RECORDS / "shown",
     RECORDS / "text",

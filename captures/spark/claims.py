@@ -33,7 +33,7 @@ from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from captures.tcp.packets import Ints, joined
 from captures.tcp.reassembly import Share
-from decoders.conversation.requests import HEAD
+from decoders.conversation.loop import HEAD
 from decoders.exchange import Exchange, Frame, Status
 from decoders.knowledge import TEACHING, Knowledge
 

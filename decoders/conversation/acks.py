@@ -1,4 +1,4 @@
-"""Whether a request says that it wants no reply, told from its first bytes by the definition's own fields."""
+"""Where a request says that it wants no reply, told by the definition's own fields; loop.py goes there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decoders.layout import Layout, Shape, layout
-from decoders.primitives import read_unsigned_varint
-from decoders.problems import DecodeError
 from decoders.schema import irregular
 from decoders.schema.lookup import Definitions
 
@@ -63,42 +61,3 @@ def _skip(fields: Layout, steps: list[int]) -> bool:
     if fields.flexible:
         steps.append(TAGS)
     return True
-
-
-def wants_no_reply(frame: bytes, key: int, version: int, definitions: Definitions) -> bool | None:
-    """Whether the request that begins with `frame` (its length field included) is never answered.
-
-    Reads no further than the `acks` field; None where `frame` ends before it.
-    """
-    found = way(definitions, key, version)
-    if found is None:
-        return False
-    position = 0
-    try:
-        for step in found.steps:
-            if step > 0:
-                position += step
-            elif step == STRING:
-                length = frame[position] << 8 | frame[position + 1]
-                position += 2 + (length if length < 0x8000 else 0)
-            elif step == COMPACT_STRING:
-                length, position = read_unsigned_varint(frame, position)
-                position += length - 1 if length else 0
-            else:
-                position = _skip_tags(frame, position)
-    except IndexError:
-        return None
-    except DecodeError:
-        return False
-    if position + 2 > len(frame):
-        return None
-    return int.from_bytes(frame[position : position + 2], "big", signed=True) in found.unanswered
-
-
-def _skip_tags(frame: bytes, position: int) -> int:
-    count, position = read_unsigned_varint(frame, position)
-    for _ in range(count):
-        _, position = read_unsigned_varint(frame, position)
-        length, position = read_unsigned_varint(frame, position)
-        position += length
-    return position

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from decoders.conversation.announcement import announces_kafka
-from decoders.conversation.items import BROKEN, END, RESPONSE, WHOLE, Item
+from decoders.conversation.compiled import Pairing
+from decoders.conversation.items import END, RESPONSE, WHOLE, Item
 from decoders.conversation.limits import SECOND, Limits
-from decoders.conversation.pairing import Pairing
 from decoders.conversation.recognition import Verdict, known
 from decoders.conversation.requests import Requests
 from decoders.conversation.responses import Responses
@@ -152,7 +152,7 @@ class Conversation:
                 last = max(last, event.released, event.at[-1])
         return last
 
-    def _answers(self) -> Iterator[Item | int]:
+    def _answers(self) -> Iterator[list[Item] | int]:
         """What the answering side says, in order; an int asks that the requests before this key be taken first."""
         responses = self._responses
         held = self._held
@@ -166,14 +166,14 @@ class Conversation:
                 yield from self._until(_first_key(event))
             if isinstance(event, End):
                 if responses.search is None:
-                    yield from self._last(event)
+                    yield self._last(event)
                 else:
                     self._unfinished = event
                 continue
             responses.take(event, out)
             yield from self._walk(out)
 
-    def _until(self, key: int) -> Iterator[Item | int]:
+    def _until(self, key: int) -> Iterator[list[Item] | int]:
         """Take the requests before `key`, and what they make of the bytes that have come."""
         while True:
             yield max(key, self._responses.floor)
@@ -181,7 +181,7 @@ class Conversation:
                 break
             yield from self._walk([])
 
-    def _walk(self, out: list[Item]) -> Iterator[Item | int]:
+    def _walk(self, out: list[Item]) -> Iterator[list[Item] | int]:
         """What the bytes say that have come, `out` first; as `_answers`."""
         responses = self._responses
         released = 0
@@ -191,7 +191,7 @@ class Conversation:
                 released = responses.late + 1
                 responses.look_again()
             responses.scan(out)
-            yield from out
+            yield out
             out = []
             if responses.late:
                 continue
@@ -204,13 +204,13 @@ class Conversation:
             if not responses.late:
                 responses.seek(out)
 
-    def _last(self, event: End) -> Iterator[Item]:
+    def _last(self, event: End) -> list[Item]:
         """The end of the answering side."""
         out: list[Item] = []
         self._responses.finish(event, out)
         if event.side is not None:
             out.append((max(event.at, self._responses.floor), END, event, None))
-        yield from out
+        return out
 
     def _pair(self, asked: list[Item]) -> None:
         """Take requests and responses in the order in which they were captured."""
@@ -221,32 +221,18 @@ class Conversation:
             if self._responses.late:
                 index = self._merge(self._walk([]), asked, index)
 
-    def _merge(self, answers: Iterator[Item | int], asked: list[Item], index: int) -> int:
+    def _merge(self, answers: Iterable[list[Item] | int], asked: list[Item], index: int) -> int:
         """Take answers, and before each what was asked before it; returns how much of `asked` was taken."""
-        answer = self._pairing.response
-        count = len(asked)
-        upcoming = asked[index][0] if index < count else 0
-        for item in answers:
-            key = item if isinstance(item, int) else item[0]
-            while index < count and upcoming < key:
+        pairing, responses = self._pairing, self._responses
+        for found in answers:
+            if not isinstance(found, int):
+                index = pairing.take(found, asked, index, self._ask, self._other, responses.search)
+                continue
+            while index < len(asked) and asked[index][0] < found:
                 self._ask(asked[index])
                 index += 1
-                if index < count:
-                    upcoming = asked[index][0]
-                if isinstance(item, int) and self._responses.late:
+                if responses.late:
                     break
-            if isinstance(item, int):
-                continue
-            _, kind, frame, correlation_id = item
-            if kind == RESPONSE:
-                if type(frame) is tuple:
-                    answer(key, frame[0], frame[1], correlation_id)
-                else:
-                    answer(key, frame, None, correlation_id)
-            elif kind == BROKEN and correlation_id is not None:
-                self._pairing.broken[correlation_id] = frame
-            else:
-                self._other(key, frame)
         return index
 
     def _ask(self, item: Item) -> None:
@@ -262,7 +248,7 @@ class Conversation:
             event, self._unfinished = self._unfinished, None
             self._responses.floor = max(self._responses.floor, key)
             self._merge(self._walk([]), [], 0)
-            self._merge(self._last(event), [], 0)
+            self._merge([self._last(event)], [], 0)
         self._other(key, exchange)
 
     def _other(self, key: int, item: StreamProblem | End) -> None:

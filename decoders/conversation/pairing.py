@@ -11,15 +11,18 @@ by the response that fits its definition.
 A response that finds no request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
 requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once
 where it was captured before the first request of a connection whose beginning the capture does not hold.
+
+Plain Python, and where there is a C compiler the source of the extension `_pairing` as well: setup.py compiles it with
+the C types of pairing.pxd.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, TOKEN
+from decoders.conversation.items import BROKEN, IN_ORDER, NO_REPLY, ONE_WAY, RESPONSE, TOKEN, Item
 from decoders.conversation.limits import Limits
 from decoders.conversation.overlap import told_by
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
@@ -28,6 +31,7 @@ from decoders.problems import Code, Problem
 ACKS_0: Final = "acks=0"
 NO_MORE_SASL: Final = "the last SASL token"
 _NEVER: Final = 1 << 62
+_CUT, _OK = Status.CUT, Status.OK
 
 Done = list[tuple[int, Exchange | StreamProblem]]
 Answer = tuple[Frame, "list[Problem] | None"]
@@ -73,6 +77,44 @@ class Pairing:
         self.asked_from = 0 if opened else _NEVER
         """Capture time from which on requests are in the capture."""
 
+    def take(
+        self,
+        answers: list[Item],
+        asked: list[Item],
+        index: int,
+        ask: Callable[[Item], None],
+        other: Callable[[int, Any], None],
+        search: object,
+    ) -> int:
+        """Take answers, and before each what was asked before it; returns how much of `asked` was taken.
+
+        `ask` takes what is asked and no request, and while a `search` for answers is on requests too; `other` takes of
+        the answers what is no response.
+        """
+        count = len(asked)
+        upcoming = asked[index][0] if index < count else _NEVER
+        for item in answers:
+            key, kind, what, correlation_id = item
+            while index < count and upcoming < key:
+                asking = asked[index]
+                if search is None and asking[1] < RESPONSE:
+                    self.request(asking[0], asking[2], asking[1], asking[3])
+                else:
+                    ask(asking)
+                index += 1
+                if index < count:
+                    upcoming = asked[index][0]
+            if kind == RESPONSE:
+                if type(what) is tuple:
+                    self.response(key, what[0], what[1], correlation_id)
+                else:
+                    self.response(key, what, None, correlation_id)
+            elif kind == BROKEN and correlation_id is not None:
+                self.broken[correlation_id] = what
+            else:
+                other(key, what)
+        return index
+
     def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
         """A request is whole."""
         time = _request(exchange).time
@@ -99,7 +141,7 @@ class Pairing:
         if self.early and correlation_id in self.early:
             found = self._waiting_answer(correlation_id, time)
             if found is not None:
-                self._answer(key, exchange, *found)
+                self._answer(key, exchange, found[0], found[1])
                 return
         outstanding = self.outstanding
         if correlation_id in outstanding:
@@ -151,7 +193,7 @@ class Pairing:
         exchange.response = frame
         if problems:
             exchange.problems += problems
-        exchange.status = Status.CUT if frame.missing or _request(exchange).missing else Status.OK
+        exchange.status = _CUT if frame.missing or _request(exchange).missing else _OK
         self.done.append((key, exchange))
 
     def _of_many(self, frame: Frame, oldest: Exchange, correlation_id: int) -> Exchange:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from operator import sub
 from struct import Struct
 
-from decoders.conversation.acks import ENOUGH, wants_no_reply
+from decoders.conversation.acks import ENOUGH, way
+from decoders.conversation.compiled import wants_no_reply, whole_requests
 from decoders.conversation.framer import SIZE, Framer
 from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
+from decoders.conversation.loop import NO_REPLY_KEYS, SASL_KEYS
 from decoders.conversation.recognition import (
     CONTROLLED_SHUTDOWN,
     LONGEST_CLIENT_ID,
@@ -30,12 +30,7 @@ from decoders.schema.lookup import Definitions
 
 _REQUEST = Struct(">ihhih")
 _SHORT_REQUEST = Struct(">ihhi")
-HEAD = 96
-"""Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
 _MOST_CLIENT_IDS = 1024
-
-SASL_KEYS = frozenset({irregular.SASL_HANDSHAKE, irregular.SASL_AUTHENTICATE})
-NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
 
 
 class Requests(Framer):
@@ -191,7 +186,8 @@ class Requests(Framer):
         self.started.append((key, exchange))
         out.append((key, WHOLE, exchange, None))
 
-    def _client_id(self, raw: bytes) -> str:
+    def client_id(self, raw: bytes) -> str:
+        """The text of a client id that is not among `client_ids`, which it then mostly is."""
         text = raw.decode("utf-8", "replace")
         if len(self.client_ids) < _MOST_CLIENT_IDS:
             self.client_ids[raw] = text
@@ -200,92 +196,29 @@ class Requests(Framer):
     def _scan(self, out: list[Item]) -> bool:
         """Walk the frames from `position` on; True where the alignment is lost, so that a search must go on."""
         stretch = self.stretch
-        ends, ats, times = stretch.ends, stretch.ats, stretch.times
-        last = ends[-1]
-        position = self.position
-        if last < self.need or position >= last:
+        last = stretch.end
+        if last < self.need or self.position >= last:
             return False
-        read, connection, limit = self.source.read, self.connection, self.limit
-        started, versions, client_ids = self.started.append, self.known.versions, self.client_ids
-        unpack = _REQUEST.unpack_from
-        plain = stretch.have is None and stretch.prior is None
-        floor = self.floor
-        client_id: str | None
-        k = bisect_right(ends, position, 1)
-        while position < last:
-            while ends[k] <= position:
-                k += 1
-            current = self.current
-            room = ends[k] - position
-            if plain and room >= 14 and current is None and not self.sasl:
-                at = ats[k] + position - ends[k - 1]
-                head = read(at, at + HEAD)
-                if len(head) >= 14:
-                    size, key, version, correlation_id, length = unpack(head)
-                    if 14 <= size <= limit and key in versions and (key != CONTROLLED_SHUTDOWN or version):
-                        if length > 0:
-                            header_end = 14 + length
-                            if header_end <= len(head) and header_end <= room and length <= size - 10:
-                                raw = bytes(head[14:header_end])
-                                client_id = client_ids.get(raw) or self._client_id(raw)
-                            else:
-                                header_end = 0
-                        else:
-                            header_end = 14
-                            client_id = "" if length == 0 else None
-                        if header_end and position + 4 + size <= last:
-                            end = position + 4 + size
-                            header_at = at + header_end - 1
-                            floor = max(floor, header_at)
-                            if end <= ends[k]:
-                                frame_at = at + size + 3
-                                frame = Frame(
-                                    Side.CLIENT, position, size, times[k], times[k], frame_at, [(at, size + 4)]
-                                )
-                            else:
-                                j = bisect_left(ends, end, k + 1)
-                                frame_at = ats[j] + end - 1 - ends[j - 1]
-                                spans = [(at, room)]
-                                if j > k + 1:
-                                    lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
-                                    spans += zip(ats[k + 1 : j], lengths, strict=True)
-                                spans.append((ats[j], end - ends[j - 1]))
-                                frame = Frame(Side.CLIENT, position, size, times[k], times[j], frame_at, spans)
-                                k = j
-                            exchange = Exchange(0, connection, key, version, correlation_id, client_id, frame)
-                            started((floor, exchange))
-                            if frame_at > floor:
-                                floor = frame_at
-                            else:
-                                frame.at = floor
-                            if end > self.attention:
-                                self.attend(frame, position, end, exchange.problems)
-                            kind = REQUEST
-                            if key in NO_REPLY_KEYS and self._no_reply(key, version, head[:room], position, size):
-                                kind = NO_REPLY
-                            elif key in SASL_KEYS:
-                                self.authenticates = True
-                                self.sasl = irregular.bare_tokens_follow(key, version)
-                            out.append((floor, kind, exchange, correlation_id))
-                            position = end
-                            continue
-            self.position, self.floor = position, floor
+        while self.position < last:
+            if stretch.plain and self.current is None and not self.sasl:
+                whole_requests(self, out)
+                if self.position >= last:
+                    break
             if not self._step(out):
                 break
-            position, floor = self.position, self.floor
-        else:
-            self.position, self.floor = position, floor
         stretch.drop(self.position)
         return self.search is not None
 
-    def _no_reply(self, key: int, version: int, head: bytes | memoryview, position: int, size: int) -> bool:
-        """Whether the request says that it wants no reply; `head` are its first bytes, or more."""
-        stretch = self.stretch
-        whole = min(size + 4, ENOUGH)
-        answer = wants_no_reply(bytes(head[:whole]), key, version, self.definitions)
-        if answer is None and len(head) < whole:
-            answer = wants_no_reply(stretch.gather(position, whole), key, version, self.definitions)
-        return bool(answer)
+    def no_reply(self, key: int, version: int, position: int, size: int) -> bool:
+        """Whether the request of `size` at `position` says that it wants no reply."""
+        head = self.stretch.gather(position, min(size + 4, ENOUGH))
+        return bool(wants_no_reply(head, way(self.definitions, key, version)))
+
+    def follow_sasl(self, key: int, version: int) -> bool:
+        """Take note of a request of SASL's; whether bare tokens may come after it."""
+        self.authenticates = True
+        self.sasl = irregular.bare_tokens_follow(key, version)
+        return self.sasl
 
     def _step(self, out: list[Item]) -> bool:
         """One frame, whatever its state; False where more bytes are needed or the alignment is lost."""
@@ -347,7 +280,7 @@ class Requests(Framer):
                     return None
                 raw = whole[14 : 14 + length]
                 if len(raw) == length and (named or printable(raw)):
-                    client_id = self._client_id(raw)
+                    client_id = self.client_id(raw)
                 head = whole
         exchange = Exchange(0, self.connection, key, version, correlation_id, client_id, token=token)
         if key is None and not token:
@@ -423,11 +356,10 @@ class Requests(Framer):
         elif exchange.protocol is not None:
             kind = self._kind(exchange)
         elif key is not None and version is not None:
-            if key in NO_REPLY_KEYS and self._no_reply(key, version, b"", position, frame.size):
+            if key in NO_REPLY_KEYS and self.no_reply(key, version, position, frame.size):
                 kind = NO_REPLY
             elif key in SASL_KEYS:
-                self.authenticates = True
-                self.sasl = irregular.bare_tokens_follow(key, version)
+                self.follow_sasl(key, version)
         out.append((self.floor, kind, exchange, exchange.correlation_id))
         self.current = None
         self.position = end

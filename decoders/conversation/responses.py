@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from operator import sub
 from struct import Struct
 
 from decoders.conversation.candidates import Awaited
+from decoders.conversation.compiled import whole_responses
 from decoders.conversation.framer import SIZE, Framer
 from decoders.conversation.items import BROKEN, RESPONSE, Item
 from decoders.conversation.recognition import Known, is_tls, unfit
@@ -89,60 +88,19 @@ class Responses(Framer):
 
     def scan(self, out: list[Item]) -> None:
         """Walk the frames from `position` on, as far as the alignment goes."""
+        if self.foreign or self.search is not None:
+            return
         stretch = self.stretch
-        if self.foreign:
+        last = stretch.end
+        if last < self.need or self.position >= last:
             return
-        ends, ats, times = stretch.ends, stretch.ats, stretch.times
-        last = ends[-1]
-        position = self.position
-        if self.search is not None or last < self.need or position >= last:
-            return
-        read, limit = self.source.read, self.limit
-        unpack = _RESPONSE.unpack
-        plain = stretch.have is None and stretch.prior is None
-        floor = self.floor
-        k = bisect_right(ends, position, 1)
-        while position < last:
-            while ends[k] <= position:
-                k += 1
-            room = ends[k] - position
-            if plain and room >= 8:
-                at = ats[k] + position - ends[k - 1]
-                head = read(at, at + 8)
-                if len(head) == 8:
-                    size, correlation_id = unpack(head)
-                    end = position + 4 + size
-                    if 4 <= size <= limit and end <= last:
-                        if end <= ends[k]:
-                            frame_at = at + size + 3
-                            frame = Frame(Side.BROKER, position, size, times[k], times[k], frame_at, [(at, size + 4)])
-                        else:
-                            j = bisect_left(ends, end, k + 1)
-                            frame_at = ats[j] + end - 1 - ends[j - 1]
-                            spans = [(at, room)]
-                            if j > k + 1:
-                                lengths = map(sub, ends[k + 1 : j], ends[k : j - 1])
-                                spans += zip(ats[k + 1 : j], lengths, strict=True)
-                            spans.append((ats[j], end - ends[j - 1]))
-                            frame = Frame(Side.BROKER, position, size, times[k], times[j], frame_at, spans)
-                            k = j
-                        if frame_at > floor:
-                            floor = frame_at
-                        else:
-                            frame.at = floor
-                        problems: list[Problem] | None = None
-                        if end > self.attention:
-                            problems = []
-                            self.attend(frame, position, end, problems)
-                        out.append((floor, RESPONSE, (frame, problems) if problems else frame, correlation_id))
-                        position = end
-                        continue
-            self.position, self.floor = position, floor
+        while self.position < last:
+            if stretch.plain:
+                whole_responses(self, out)
+                if self.position >= last:
+                    break
             if not self._step(out):
                 break
-            position, floor = self.position, self.floor
-        else:
-            self.position, self.floor = position, floor
         stretch.drop(self.position)
 
     def _step(self, out: list[Item]) -> bool:

@@ -46,6 +46,11 @@ class Stretch:
     def end(self) -> int:
         return self.ends[-1]
 
+    @property
+    def plain(self) -> bool:
+        """Whether all bytes are there, captured in order."""
+        return self.have is None and self.prior is None
+
     def extend(self, run: Run) -> None:
         """Append a run. What it repeats is skipped; a hole before it that nobody announced becomes a gap."""
         if not len(run.ends):

@@ -115,9 +115,11 @@ def event_loop() -> Iterator[Fact]:
         yield Fact("event loop", "ok", "uvloop")
 
 
-def record_loop() -> Iterator[Fact]:
+def loops() -> Iterator[Fact]:
+    from decoders.conversation.compiled import COMPILED as FRAMES
     from decoders.records.compiled import COMPILED
 
+    yield _compiled("frame loop", "about half as fast", compiled=FRAMES)
     yield _compiled("record loop", "several times slower", compiled=COMPILED)
 
 
@@ -264,6 +266,6 @@ def _bytes_in(directory: Path) -> int:
 
 
 CHECKS: tuple[Check, ...] = (
-    python, packages, shadows, event_loop, record_loop, message_path, spark, libpcap, capture_rights, tshark,
+    python, packages, shadows, event_loop, loops, message_path, spark, libpcap, capture_rights, tshark,
     transparent_mode, shared_memory, open_files, terminal, places,
 )  # fmt: skip

@@ -15,7 +15,8 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from decoders.conversation.acks import wants_no_reply
+from decoders.conversation.acks import way
+from decoders.conversation.compiled import wants_no_reply
 from decoders.filters import Expression
 from decoders.schema import Definitions
 from kproxy.core.connection import no_frame
@@ -179,7 +180,7 @@ class Selection:
         if excluded:
             self._excluded += 1
         if (excluded or correlation_id in self._outstanding) and not (
-            key == 0 and wants_no_reply(bytes(start[: 1 << 10]), key, version, definitions)
+            key == 0 and wants_no_reply(bytes(start[: 1 << 10]), way(definitions, key, version))
         ):
             self._note(correlation_id, excluded)
         return excluded

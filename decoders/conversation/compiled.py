@@ -1,0 +1,21 @@
+"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from decoders.conversation.loop import wants_no_reply, whole_requests, whole_responses
+from decoders.conversation.pairing import Pairing
+
+COMPILED = False
+
+if not TYPE_CHECKING:
+    try:
+        from decoders.conversation._loop import wants_no_reply, whole_requests, whole_responses
+        from decoders.conversation._pairing import Pairing
+
+        COMPILED = True
+    except ImportError:
+        pass
+
+__all__ = ["COMPILED", "Pairing", "wants_no_reply", "whole_requests", "whole_responses"]

@@ -1,0 +1,205 @@
+"""The loops over the frames of a direction: over those that lie whole in order, which nearly all do.
+
+Each stops before a frame that takes more care, which is then the framer's to take. Plain Python, and where there is a C
+compiler the source of the extension `_loop` as well: setup.py compiles it with the C types of loop.pxd.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
+from decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
+from decoders.conversation.recognition import CONTROLLED_SHUTDOWN
+from decoders.exchange import Exchange, Frame
+from decoders.problems import Problem
+from decoders.schema import irregular
+
+if TYPE_CHECKING:
+    from decoders.conversation.requests import Requests
+    from decoders.conversation.responses import Responses
+
+HEAD = 96
+"""Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
+NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
+SASL_KEYS = frozenset({irregular.SASL_HANDSHAKE, irregular.SASL_AUTHENTICATE})
+
+MORE, BAD = -1, -2
+"""In place of a position: the bytes end before, or what stands there cannot be read."""
+
+request_head = Struct(">ihhih").unpack_from  # not in C
+response_head = Struct(">ii").unpack_from  # not in C
+
+
+def whole_requests(framer: Requests, out: list[Item]) -> None:
+    """Begin the exchanges of requests, from the framer's `position` on."""
+    stretch, connection, started, client_ids = framer.stretch, framer.connection, framer.started, framer.client_ids
+    ends, ats, times, side = stretch.ends, stretch.ats, stretch.times, framer.side
+    read, versions, limit, attention = framer.source.read, framer.known.versions, framer.limit, framer.attention
+    position, floor, last = framer.position, framer.floor, stretch.end
+    k = stretch.segment(position)
+    begins, border = ends[k - 1], ends[k]
+    while position < last:
+        while border <= position:
+            k += 1
+            begins, border = border, ends[k]
+        if border - position < 14:
+            break
+        at = ats[k]
+        at += position - begins
+        head = bytes(read(at, at + HEAD))
+        if len(head) < 14:
+            break
+        size, key, version, correlation_id, length = request_head(head)
+        end = position + 4 + size
+        if size < 14 or size > limit or end > last:
+            break
+        if key not in versions or (key == CONTROLLED_SHUTDOWN and version == 0):
+            break
+        there = min(len(head), border - position, size + 4)
+        header_end = 14
+        client_id: str | None = None
+        if length >= 0:
+            header_end += length
+            if header_end > there:
+                break
+            client_id = ""
+            if length > 0:
+                name = head[14:header_end]
+                client_id = client_ids.get(name) or framer.client_id(name)
+        floor = max(floor, at + header_end - 1)
+        time = times[k]
+        spans = [(at, size + 4)] if end <= border else _spans(ends, ats, k, at, position, end)
+        while border < end:
+            k += 1
+            begins, border = border, ends[k]
+        key_at = ats[k]
+        key_at = max(floor, key_at + end - 1 - begins)
+        frame = Frame(side, position, size, time, times[k], key_at, spans)
+        exchange = Exchange(0, connection, key, version, correlation_id, client_id, frame)
+        started.append((floor, exchange))
+        floor = key_at
+        if end > attention:
+            framer.attend(frame, position, end, exchange.problems)
+            attention = framer.attention
+        kind = REQUEST
+        if key in NO_REPLY_KEYS:
+            told = wants_no_reply(head[:there], way(framer.definitions, key, version))
+            if framer.no_reply(key, version, position, size) if told is None else told:
+                kind = NO_REPLY
+        out.append((floor, kind, exchange, correlation_id))
+        position = end
+        if key in SASL_KEYS and framer.follow_sasl(key, version):
+            break
+    framer.position, framer.floor = position, floor
+
+
+def whole_responses(framer: Responses, out: list[Item]) -> None:
+    """Append responses, from the framer's `position` on."""
+    stretch, side = framer.stretch, framer.side
+    ends, ats, times = stretch.ends, stretch.ats, stretch.times
+    read, limit, attention = framer.source.read, framer.limit, framer.attention
+    position, floor, last = framer.position, framer.floor, stretch.end
+    k = stretch.segment(position)
+    begins, border = ends[k - 1], ends[k]
+    while position < last:
+        while border <= position:
+            k += 1
+            begins, border = border, ends[k]
+        if border - position < 8:
+            break
+        at = ats[k]
+        at += position - begins
+        head = bytes(read(at, at + 8))
+        if len(head) < 8:
+            break
+        size, correlation_id = response_head(head)
+        end = position + 4 + size
+        if size < 4 or size > limit or end > last:
+            break
+        time = times[k]
+        spans = [(at, size + 4)] if end <= border else _spans(ends, ats, k, at, position, end)
+        while border < end:
+            k += 1
+            begins, border = border, ends[k]
+        key_at = ats[k]
+        floor = max(floor, key_at + end - 1 - begins)
+        frame = Frame(side, position, size, time, times[k], floor, spans)
+        problems: list[Problem] | None = None
+        if end > attention:
+            problems = []
+            framer.attend(frame, position, end, problems)
+            attention = framer.attention
+        out.append((floor, RESPONSE, (frame, problems) if problems else frame, correlation_id))
+        position = end
+    framer.position, framer.floor = position, floor
+
+
+def _spans(ends: list[int], ats: list[int], k: int, at: int, position: int, end: int) -> list[tuple[int, int]]:
+    """The pieces of [position, end), which begins at address `at` in segment `k` and ends in a later one."""
+    spans = []
+    border = ends[k]
+    while border < end:
+        spans.append((at, border - position))
+        k += 1
+        position, border, at = border, ends[k], ats[k]
+    spans.append((at, end - position))
+    return spans
+
+
+def wants_no_reply(frame: bytes, found: Way | None) -> bool | None:
+    """Whether the request that begins with `frame` (its length field included) is never answered.
+
+    `found` is the way to its `acks`, where it has one. Reads no further than that; None where `frame` ends before.
+    """
+    if found is None:
+        return False
+    data, size, position = frame, len(frame), 0
+    for step in found.steps:
+        if step > 0:
+            position += step
+        elif step == STRING:
+            if position + 2 > size:
+                return None
+            length = data[position] << 8 | data[position + 1]
+            position += 2 + (length if length < 0x8000 else 0)
+        elif step == COMPACT_STRING:
+            length, position = _varint(data, size, position)
+            position += max(length - 1, 0)
+        else:
+            position = _after_tags(data, size, position)
+        if position < 0:
+            return None if position == MORE else False
+    if position + 2 > size:
+        return None
+    acks = data[position] << 8 | data[position + 1]
+    return (acks if acks < 0x8000 else acks - 0x10000) in found.unanswered
+
+
+def _after_tags(data: bytes, size: int, position: int) -> int:
+    """Where tagged fields end that begin at `position`; MORE or BAD where that cannot be told."""
+    count, position = _varint(data, size, position)
+    while count > 0 and position > 0:
+        count -= 1
+        _, position = _varint(data, size, position)
+        length, position = _varint(data, size, position)
+        position += length
+    return position
+
+
+def _varint(data: bytes, size: int, position: int) -> tuple[int, int]:
+    """An unsigned varint as in decoders.primitives, and the position after it; else 0, and MORE or BAD."""
+    if position < 0:
+        return 0, position
+    value = shift = 0
+    while shift < 35:
+        if position >= size:
+            return 0, MORE
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFF, position
+        shift += 7
+    return 0, BAD
