@@ -9,11 +9,10 @@ upholds the claims that it finds there again, byte for byte; so a claim that is 
 from __future__ import annotations
 
 import pickle
-import zlib
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import pairwise
+from itertools import chain
 from typing import Any, Final, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow as pa
 from captures.ports import Ports
 from captures.source import FileSource
 from captures.spark import reading
+from captures.spark.checks import check
 from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
 from captures.spark.order import Order, Summary
 from captures.spark.packing import Parcel
@@ -31,11 +31,11 @@ from captures.tables import arrow
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints, joined
+from captures.tcp.packets import Ints, Packets, joined
 from captures.tcp.reassembly import Share
 from decoders.conversation.loop import HEAD
-from decoders.exchange import Exchange, Frame, Status
-from decoders.knowledge import TEACHING, Knowledge
+from decoders.exchange import Exchange, Frame
+from decoders.knowledge import Knowledge
 
 PORTION: Final = 64 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
@@ -44,8 +44,6 @@ OF_RECORDS: Final = PORTION >> 5
 SEGMENTS_OF_PORTION: Final = 1 << 17
 PORTIONS: Final = 1 << 24
 """Portions that a split may have."""
-UNCLAIMED: Final = TEACHING | {17, 18, 36}
-"""API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
 
 TOLD: Final = tuple(table.name for table in (EXCHANGES, EXCHANGE_TOPICS, RECORD_BATCHES, RECORDS, GROUP_EVENTS))
 """The tables that claims have rows of."""
@@ -103,44 +101,76 @@ class Mapped(FileSource):
 
 
 class Looked(FileSource):
-    """Bytes of another source; notes which of them were looked at."""
+    """Bytes of another source; notes where what was looked at begins and ends."""
 
     def __init__(self, source: FileSource) -> None:
         super().__init__(())
         self._read = source.read
-        self.at: list[tuple[int, int]] = []
+        self.starts = array("q")
+        self.ends = array("q")
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        self.at.append((start, end))
+        self.starts.append(start)
+        self.ends.append(end)
         return self._read(start, end)
 
 
 @dataclass(slots=True)
 class _Made:
-    """What a portion claims so far."""
+    """What a portion claims so far; `numbers` are those of each flow's claims, a row a claim (`_NUMBERS`)."""
 
     flows: list[tuple[int, int]] = field(default_factory=list)
-    numbers: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    numbers: list[Ints] = field(default_factory=list)
+    count: int = 0
     drafts: list[tuple[int, Open]] = field(default_factory=list)
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TOLD})
     whose: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TOLD})
 
-    def add(self, number: int, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Take in the rows of a claim."""
-        for name in TOLD:
-            some = rows.get(name, ())
-            self.rows[name] += some
-            self.whose[name] += [number] * len(some)
+    def add(self, rows: Mapping[str, Sequence[Row]] | Open) -> None:
+        """Take in the rows of a claim, or what they are made of once names are known."""
+        if isinstance(rows, Open):
+            self.drafts.append((self.count, rows))
+        else:
+            for name, some in rows.items():
+                if some:
+                    self.rows[name] += some
+                    self.whose[name] += [self.count] * len(some)
+        self.count += 1
+
+
+_NUMBERS: Final = ("started", "done", "place", "asked", "answered", "check")
+"""Of a claim: as in Claims, and what captures.spark.checks.check says of it."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a flow claims: as in Parcel, and where all frames of it lie."""
+    """What a flow claims: numbers, claim by claim, and the pieces of its frames, with how many each has."""
 
-    asked: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    checks: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    def add(self, item: Exchange, request: Frame, started: int, done: int, sure: int) -> None:
+        spans, response = request.spans, item.response
+        self.spans += spans
+        self.counts.append(len(spans))
+        answered = -1
+        if response is not None:
+            self.spans += response.spans
+            self.counts.append(len(response.spans))
+            answered = response.spans[0][0]
+        self.numbers += (started, done, request.stream_offset, spans[0][0], answered, sure)
+
+    def bodies(self) -> tuple[Ints, Ints]:
+        """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
+        starts, lengths = np.fromiter(chain.from_iterable(self.spans), np.int64, 2 * len(self.spans)).reshape(-1, 2).T
+        counts = np.array(self.counts, np.int64)
+        ends = np.cumsum(lengths)
+        before = ends - lengths
+        head = np.clip(HEAD + np.repeat(before[np.cumsum(counts) - counts], counts) - before, 0, lengths)
+        some = np.flatnonzero(head < lengths)
+        order = np.argsort(starts[some], kind="stable")
+        return (starts + head)[some][order], (starts + lengths)[some][order]
 
 
 def read(
@@ -184,60 +214,6 @@ def read(
         yield from claimer.portion(portion, held, source)
 
 
-def plain(item: Exchange) -> bool:
-    """Whether nothing is odd about an exchange, so that two readings that see the same frames see the same in it."""
-    frames = [frame for frame in (item.request, item.response) if frame is not None]
-    return (
-        item.request is not None
-        and (item.status is Status.OK or item.status is Status.NO_REPLY_EXPECTED)
-        and item.api_key not in UNCLAIMED
-        and item.protocol is None
-        and not item.problems
-        and not item.token
-        and item.session is None
-        and all(_plain(frame) for frame in frames)
-    )
-
-
-def _plain(frame: Frame) -> bool:
-    spans = frame.spans
-    return (
-        not frame.missing
-        and not frame.comments
-        and len(spans) > 0
-        and frame.at == spans[-1][0] + spans[-1][1] - 1
-        and (len(spans) == 1 or all(one[0] < other[0] for one, other in pairwise(spans)))
-    )
-
-
-def check(item: Exchange, started: int, done: int) -> int:
-    """All that the rows of a plain exchange are made of, and that it is plain, as 32 bits."""
-    connection = item.connection
-    told = (
-        started, done,
-        _words(item.client_id, item.status, item.reason, connection.client, connection.broker),
-        -1 if item.api_key is None else item.api_key,
-        -1 if item.api_version is None else item.api_version,
-        -1 if item.correlation_id is None else item.correlation_id,
-        bool(item.problems) or item.token or item.protocol is not None or item.session is not None,
-        *_told(item.request), *_told(item.response),
-    )  # fmt: skip
-    return hash(told) & 0xFFFFFFFF
-
-
-@lru_cache(maxsize=1024)
-def _words(*words: str | None) -> int:
-    # other than of numbers, Python's hash of a text is another in each process
-    return zlib.crc32("\0".join(map(str, words)).encode("utf-8", "replace"))
-
-
-def _told(frame: Frame | None) -> tuple[Any, ...]:
-    if frame is None:
-        return ()
-    odd = frame.missing + len(frame.comments)
-    return frame.size, frame.first_time, frame.time, frame.at, odd, tuple(frame.spans)
-
-
 class _Claimer:
     def __init__(self, options: Options, capture: str, *, claim: bool) -> None:
         self._options = options
@@ -259,15 +235,20 @@ class _Claimer:
     def _parcel(self, portion: int, flow: int, some: Share, source: FileSource, made: _Made) -> Parcel:
         packets = some.packets
         looked = Looked(source)
-        found = self._claims(flow, some, source, looked, made) if self._claim else _Found()
-        pieces = _kept(packets.at, packets.stored, found.spans, looked.at) if found.spans else _all(packets)
+        found = self._claims(some, source, looked, made) if self._claim else _Found()
+        numbers = np.array(found.numbers, np.int64).reshape(-1, len(_NUMBERS))
+        if len(numbers):
+            made.flows.append((flow, len(numbers)))
+            made.numbers.append(numbers)
+        starts, ends = _kept(packets, found.bodies(), looked)
+        _, _, place, asked, _, sure = numbers.T
         return Parcel(
             portion, packets, some.which, some.reached, some.clock,
-            pieces[0], [source.read(start, end) for start, end in zip(*(one.tolist() for one in pieces), strict=True)],
-            np.array(found.asked, np.int64), np.array(found.places, np.int64), found.checks,
+            starts, [source.read(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)],
+            asked, place, sure,
         )  # fmt: skip
 
-    def _claims(self, flow: int, some: Share, source: FileSource, looked: Looked, made: _Made) -> _Found:
+    def _claims(self, some: Share, source: FileSource, looked: Looked, made: _Made) -> _Found:
         last, clock = int(some.reached[-1]), int(some.clock[-1])
         base = last // WIDE * WIDE
         order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
@@ -276,30 +257,18 @@ class _Claimer:
         found = _Found()
         begun: dict[Exchange, int] = {}
         for began, done in reader.of(some):
-            begun.update((exchange, at) for at, exchange in began)
+            begun |= {exchange: at for at, exchange in began}
             for at, item in done:
                 if not isinstance(item, Exchange):
                     continue
                 started = begun.pop(item, None)
-                frames = [frame for frame in (item.request, item.response) if frame is not None]
-                if started is None or not plain(item) or not _natural(started, at, frames):
+                sure = 0 if started is None else check(item, started, at)
+                if not sure or started is None or item.request is None:
                     continue
                 rows = self._rows(item, drafter, reader)
-                if rows is None:
-                    continue
-                number = _number(made, started, at, frames)
-                if isinstance(rows, Open):
-                    made.drafts.append((number, rows))
-                else:
-                    made.add(number, rows)
-                found.asked.append(frames[0].spans[0][0])
-                found.places.append(frames[0].stream_offset)
-                found.checks.append(check(item, started, at))
-                for frame in frames:
-                    found.spans += frame.spans
-                    looked.at += _head(frame)
-        if found.asked:
-            made.flows.append((flow, len(found.asked)))
+                if rows is not None:
+                    found.add(item, item.request, started, at, sure)
+                    made.add(rows)
         return found
 
     def _rows(self, item: Exchange, drafter: Drafter, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
@@ -318,16 +287,6 @@ class _Claimer:
         return rows
 
 
-def _head(frame: Frame) -> Iterator[tuple[int, int]]:
-    """Where the bytes of a frame lie that are looked at in any case."""
-    left = HEAD
-    for at, length in frame.spans:
-        yield at, at + min(length, left)
-        left -= length
-        if left <= 0:
-            break
-
-
 def _by_flow(some: Sequence[Segments]) -> Iterator[tuple[int, Share]]:
     """The segments of each flow, in order."""
     flows = np.concatenate([one.flows for one in some])
@@ -341,21 +300,8 @@ def _by_flow(some: Sequence[Segments]) -> Iterator[tuple[int, Share]]:
         yield int(flows[mine[0]]), Share(packets.some(mine), position[mine], reached[mine], clock[mine], 0, 0)
 
 
-def _natural(started: int, done: int, frames: Sequence[Frame]) -> bool:
-    """Whether it began and ended with bytes of its own, so that nothing else of its flow did at the same."""
-    first, size = frames[0].spans[0]
-    return first <= started < first + size and done == frames[-1].at
-
-
-def _number(made: _Made, started: int, done: int, frames: Sequence[Frame]) -> int:
-    """The number of another claim among those of its portion."""
-    answered = frames[1].spans[0][0] if len(frames) > 1 else -1
-    made.numbers.append((started, done, frames[0].stream_offset, frames[0].spans[0][0], answered))
-    return len(made.numbers) - 1
-
-
 def _portion(number: int, made: _Made) -> Any:
-    claims = Claims(made.flows, *(np.array(column, np.int64) for column in zip(*made.numbers, strict=True)))
+    claims = Claims(made.flows, *np.concatenate(made.numbers).T[: len(_NUMBERS) - 1].copy())
     tables = {name: [_stream(with_claims(name, made.rows[name], made.whose[name]))] for name in TOLD if made.rows[name]}
     return _batch({
         "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
@@ -380,33 +326,18 @@ def _at(address: int) -> tuple[str, int]:
     return "", address
 
 
-def _all(packets: Any) -> tuple[Ints, Ints]:
+def _kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
+    """Where the bytes begin and end that are sent, none beyond a segment: all but bodies that nobody looked into."""
+    starts, ends = bodies
+    first = np.searchsorted(ends, np.frombuffer(looked.starts, np.int64), "right")
+    until = np.searchsorted(starts, np.frombuffer(looked.ends, np.int64))
+    count = len(starts) + 1
+    into = np.cumsum(np.bincount(first, minlength=count) - np.bincount(until, minlength=count))[:-1]
+    starts, ends = starts[into == 0], ends[into == 0]
     some = np.flatnonzero(packets.stored)
-    return packets.at[some], (packets.at + packets.stored)[some]
-
-
-def _kept(at: Ints, stored: Ints, claimed: Sequence[tuple[int, int]], looked: Sequence[tuple[int, int]]) -> Any:
-    """Where the bytes begin and end that lie in no claimed frame, or were looked at; none beyond a segment."""
-    frames, looks = np.array(claimed, np.int64).reshape(-1, 2), np.array(looked, np.int64).reshape(-1, 2)
-    some = np.flatnonzero(stored)
-    at, ends = at[some], (at + stored)[some]
-    borders = (at, ends, frames[:, 0], frames.sum(axis=1), looks[:, 0], looks[:, 1])
-    kinds = np.repeat(np.arange(3), [2 * len(one) for one in (at, frames, looks)])
-    where = np.concatenate(borders)
-    steps = np.concatenate([
-        np.repeat(np.array([1, -1]), [len(one), len(one)]) for one in (at, frames, looks)
-    ])  # fmt: skip
-    order = np.argsort(where, kind="stable")
-    where, kinds, steps = where[order], kinds[order], steps[order]
-    depth = [np.cumsum(np.where(kinds == kind, steps, 0)) for kind in range(3)]
-    keep = (depth[0] > 0) & ((depth[1] == 0) | (depth[2] > 0))
-    last = np.append(where[1:] != where[:-1], True)
-    where, keep = where[last], keep[last]
-    before = np.concatenate([[False], keep[:-1]])
-    cut = np.isin(where, at)
-    starts = where[keep & (~before | cut)]
-    stops = where[before & (~keep | cut)]
-    return starts, stops
+    at = packets.at[some]
+    begin, end = np.sort(np.append(at, ends)), np.sort(np.append(at + packets.stored[some], starts))
+    return begin[begin < end], end[begin < end]
 
 
 def _batch(columns: dict[str, Sequence[Any]]) -> Any:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from captures.spark.asking import NUMBERS, number_of
-from captures.spark.claims import check
+from captures.spark.checks import check
 from captures.spark.flows import Flow, Held, Options, Place, packed, shared
 from captures.spark.order import Order
 from captures.spark.packing import Parcel, unpack
@@ -125,7 +125,7 @@ class Judged(Flow):
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
         """Items of a parcel, which comes behind those before."""
         self._sent.take(parcel)
-        claims = zip(parcel.asked.tolist(), parcel.checks, parcel.places.tolist(), strict=True)
+        claims = zip(parcel.asked.tolist(), parcel.checks.tolist(), parcel.places.tolist(), strict=True)
         for number, (asked, expected, place) in enumerate(claims):
             self._claims[asked] = parcel.portion, number, expected, place
         yield from self.of(shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order))

@@ -25,7 +25,7 @@ class Parcel:
 
     `packets` are the segments, `position`, `reached` and `clock` those of captures.spark.reading.SEGMENTS. `pieces` are
     the bytes that are sent along, from the addresses `pieces_at` on. The claims are in order: `asked` and `places`
-    are the addresses and stream offsets of their requests' first bytes, `checks` what captures.spark.claims.check says
+    are the addresses and stream offsets of their requests' first bytes, `checks` what captures.spark.checks.check says
     of them.
     """
 
@@ -38,7 +38,7 @@ class Parcel:
     pieces: Sequence[bytes | memoryview]
     asked: Ints
     places: Ints
-    checks: Sequence[int]
+    checks: Ints
 
     def pack(self) -> bytes:
         packets = self.packets
@@ -52,7 +52,7 @@ class Parcel:
             packets.length - packets.stored, _steps(self.pieces_at),
             np.fromiter(map(len, self.pieces), np.int64, len(self.pieces)), _steps(self.asked), _steps(self.places),
         )  # fmt: skip
-        checks = np.array(self.checks, np.uint32).tobytes()
+        checks = self.checks.astype(np.uint32).tobytes()
         told = (self.portion, keys, packets.comments, [_planes(one) for one in columns], checks, b"".join(self.pieces))
         return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL), _LEVEL)
 
@@ -75,7 +75,7 @@ def unpack(data: bytes) -> Parcel:
     return Parcel(
         portion, packets, position, reached + at, late + time, np.cumsum(pieces_at),
         [held[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)],
-        np.cumsum(asked), np.cumsum(places), np.frombuffer(checks, np.uint32).tolist(),
+        np.cumsum(asked), np.cumsum(places), np.frombuffer(checks, np.uint32).astype(np.int64),
     )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _steps(values: Ints) -> Ints:
 def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
     """The number at which each segment's direction went on."""
     found = np.zeros_like(seq)
-    for one in np.unique(which):
+    for one in range(int(which.max(initial=-1)) + 1):
         mine = np.flatnonzero(which == one)
         found[mine[1:]] = (seq + length)[mine[:-1]]
     return found
@@ -95,7 +95,7 @@ def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
 def _followed(which: Ints, steps: Ints, length: Ints) -> Ints:
     """The sequence numbers whose differences from `_follows` are these."""
     found = np.zeros_like(steps)
-    for one in np.unique(which):
+    for one in range(int(which.max(initial=-1)) + 1):
         mine = np.flatnonzero(which == one)
         before = np.concatenate([np.zeros(1, np.int64), length[mine[:-1]]])[: len(mine)]
         found[mine] = np.cumsum(steps[mine] + before)

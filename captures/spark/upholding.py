@@ -27,7 +27,7 @@ Verdicts = bytes
 _Opened = dict[str, tuple[list[Row], list[int]]]
 """Rows by table, and the claims that they belong to."""
 _FIRST: Final = 0
-"""What its own flow tells at the same place comes behind a claim (captures.spark.claims.plain)."""
+"""What its own flow tells at the same place comes behind a claim (captures.spark.checks.check)."""
 
 
 @dataclass(frozen=True, slots=True)

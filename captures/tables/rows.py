@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from captures.bodies import Bodies
@@ -182,8 +181,7 @@ def problem_rows(key: Key, problems: Sequence[Problem]) -> Iterator[Row]:
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
     """What was odd about the packets of an exchange; `found` says that a frame was found by a search."""
     told = []
-    frames = [frame for frame in (exchange.request, exchange.response) if frame is not None and len(frame.spans) > 1]
-    if frames and any(first > second for frame in frames for (first, _), (second, _) in pairwise(frame.spans)):
+    if _disordered(exchange.request) or _disordered(exchange.response):
         told.append("out_of_order")
     if found:
         told.append("gap_before")
@@ -192,6 +190,10 @@ def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> li
     if problems and any(problem.code is Code.CUT_BY_SNAPLEN for problem in problems):
         told.append("snaplen_cut")
     return told
+
+
+def _disordered(frame: Frame | None) -> bool:
+    return frame is not None and len(frame.spans) > 1 and sorted(frame.spans) != frame.spans
 
 
 DRAFTED: Final = ("exchanges", "exchange_topics", "record_batches", "group_events", "anomalies")

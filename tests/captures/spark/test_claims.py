@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from captures.spark import claims, judging, local
+from captures.spark.checks import check
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES, USUAL
@@ -121,10 +122,9 @@ def test_next_to_nothing_is_sent_and_nearly_all_is_claimed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("of", [claims, judging], ids=["of a split", "of the whole"])
 def test_a_claim_that_is_wrong_is_no_row(of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = claims.check
-
     def wrong(item: Exchange, started: int, done: int) -> int:
-        return right(item, started, done) ^ (item.correlation_id or 0) % 2
+        found = check(item, started, done)
+        return found and found ^ (item.correlation_id or 0) % 2
 
     monkeypatch.setattr(of, "check", wrong)
     assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
