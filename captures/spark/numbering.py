@@ -49,9 +49,10 @@ class Among:
         return cls(others, within + np.cumsum(behind)[:-1], before)
 
     def numbers(self, portion: int, started: Ints) -> Ints:
-        """The numbers of a portion's claims, which began at these addresses, in order."""
-        own = np.arange(1, len(started) + 1) + self.before.get(portion, 0)
-        return own + np.searchsorted(self.others, started)
+        """The numbers of a portion's claims, which began at these addresses."""
+        own = np.empty(len(started), np.int64)
+        own[np.argsort(started)] = np.arange(1, len(started) + 1)
+        return own + self.before.get(portion, 0) + np.searchsorted(self.others, started)
 
     def claims_before(self, started: int) -> int:
         """How many claims began before another exchange that began at this address."""

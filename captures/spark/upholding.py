@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from captures.spark.claims import CLAIM, Claims, with_claims
 from captures.spark.closing import rows_of
@@ -42,48 +43,48 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Upheld:
-    """The claims of a portion that are upheld, in the order in which they began.
+    """The claims of a portion that are upheld, in order.
 
-    `which` of the portion's claims they are, of which flow_id, and on which of the `grounds`.
+    `which` of the portion's claims they are, and on which of the `grounds`, each of which is of a flow (`flows`).
     """
 
     claims: Claims
     which: Ints
-    flow: Ints
     ground: Ints
     grounds: Sequence[Ground]
+    flows: Sequence[int]
 
     @property
     def started(self) -> Ints:
         return self.claims.started[self.which]
 
-    def each(self, values: Sequence[Any]) -> list[Any]:
-        """Of each claim the value of its ground."""
-        return [values[i] for i in self.ground.tolist()]
+    def each(self, values: Sequence[Any], type_: Any) -> Any:
+        """Of each claim the value of its ground, as a pyarrow.Array."""
+        return pa.array(values, type_).take(pa.array(self.ground))
 
 
 def _upheld(data: bytes, verdicts: Verdicts) -> _Upheld:
     claims: Claims = pickle.loads(data)  # noqa: S301  # of our own stage 1
-    parts: list[tuple[Ints, Ints, Ints]] = [(np.empty(0, np.int64),) * 3]
+    parts: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64),) * 2]
     grounds: list[Ground] = []
+    flows: list[int] = []
     first = 0
     by_flow = verdicts_in(verdicts)
     for flow, count in claims.flows:
         verdict = by_flow.get(flow)
         if verdict is not None:
             for begin, length, on in verdict.runs:
-                which = np.arange(first + begin, first + begin + length)
-                parts.append((which, np.full(length, flow), np.full(length, len(grounds) + on)))
+                parts.append((np.arange(first + begin, first + begin + length), np.full(length, len(grounds) + on)))
             grounds += verdict.grounds
+            flows += [flow] * len(verdict.grounds)
         first += count
-    which, flows, ground = map(np.concatenate, zip(*parts, strict=True))
-    order = np.argsort(claims.started[which], kind="stable")
-    return _Upheld(claims, which[order], flows[order], ground[order], grounds)
+    which, ground = map(np.concatenate, zip(*parts, strict=True))
+    return _Upheld(claims, which, ground, grounds, flows)
 
 
 def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Counted:
     """How the upheld claims of a portion lie among exchanges that began at these addresses, which are in order."""
-    started = _upheld(data, verdicts).started
+    started = np.sort(_upheld(data, verdicts).started)
     if not len(started):
         return portion, 0, 0, b""
     first, last = np.searchsorted(others, started[[0, -1]]).tolist()
@@ -99,12 +100,16 @@ def _rows(name: str, columns: Mapping[str, Any], kept: _Upheld, opened: _Opened,
     if columns[name] is not None:
         table = pa.concat_tables([pa.ipc.open_stream(columns[name]).read_all(), table])
     where = places[table.column(CLAIM).to_numpy()]
-    some = np.flatnonzero(where >= 0)
-    table, where = table.take(pa.array(some)), pa.array(where[some])
-    changed = {column: values.take(where) for column, values in _changes(name, kept, columns["portion"], whole)}
+    table, where = _taken(table, np.flatnonzero(where >= 0)), where[where >= 0]
+    changed = {column: _taken(values, where) for column, values in _changes(name, kept, columns["portion"], whole)}
     schema = arrow.schema(TABLES[name])
     arrays = [changed[one] if one in changed else _whole(table.column(one)) for one in schema.names]
     return pa.record_batch(arrays, schema=schema)
+
+
+def _taken(values: Any, where: Ints) -> Any:
+    """The values at these places, which are nearly always all of them in order."""
+    return values if np.array_equal(where, np.arange(len(values))) else values.take(pa.array(where))
 
 
 def _whole(column: Any) -> Any:
@@ -131,16 +136,16 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
 def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
     """The columns that only the whole reading tells, of each claim."""
     claims, which, grounds = kept.claims, kept.which, kept.grounds
-    epochs = kept.each([one.epoch for one in grounds])
-    offsets = claims.place[which] + np.array(kept.each([one.ahead for one in grounds]), np.int64)
-    of_each = zip(kept.flow.tolist(), epochs, offsets.tolist(), strict=True)
-    yield "exchange_id", pa.array([f"{flow}:{epoch}:{place}" for flow, epoch, place in of_each], pa.string())
+    flows = zip(kept.flows, grounds, strict=True)
+    prefixes = kept.each([f"{flow}:{ground.epoch}:" for flow, ground in flows], pa.string())
+    offsets = claims.place[which] + np.array([one.ahead for one in grounds], np.int64)[kept.ground]
+    yield "exchange_id", pc.binary_join_element_wise(prefixes, pa.array(offsets).cast(pa.string()), "")
     if name != EXCHANGES.name:
         return
-    yield "conn_epoch", pa.array(epochs, pa.int32())
-    yield "exchange", pa.array(whole.among.numbers(portion, kept.started), pa.int64())
-    yield "client_software", pa.array(kept.each([one.software for one in grounds]), pa.string())
-    yield "flags", pa.array(kept.each([one.flags for one in grounds]), pa.list_(pa.string()))
+    yield "conn_epoch", kept.each([one.epoch for one in grounds], pa.int32())
+    yield "exchange", pa.array(whole.among.numbers(portion, kept.started))
+    yield "client_software", kept.each([one.software for one in grounds], pa.string())
+    yield "flags", kept.each([one.flags for one in grounds], pa.list_(pa.string()))
     yield "broker_id", _nodes(kept, whole.facts)
     for side, address in (("req", claims.asked[which]), ("rsp", claims.answered[which])):
         files, places = whole.order.places(address)
@@ -150,17 +155,17 @@ def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[t
 
 def _nodes(kept: _Upheld, facts: Facts) -> Any:
     """The node ids of the brokers, as far as they were known."""
-    done = kept.claims.done[kept.which]
-    found: list[int | None] = [None] * len(done)
-    for number, ground in enumerate(kept.grounds):
-        held = facts.nodes.get(ground.broker)
-        if held is None:
-            continue
-        mine = np.flatnonzero(kept.ground == number)
-        known = np.searchsorted([position[0] for position in held[0]], done[mine])
-        for i, index in zip(mine.tolist(), known.tolist(), strict=True):
-            found[i] = int(held[1][index - 1]) if index else None
-    return pa.array(found, pa.int32())
+    done, brokers = kept.claims.done[kept.which], facts.nodes
+    numbers = {broker: number for number, broker in enumerate(brokers)}
+    broker = np.array([numbers.get(ground.broker, -1) for ground in kept.grounds], np.int64)[kept.ground]
+    values: list[int | None] = [None]
+    index = np.zeros(len(done), np.int64)
+    for number, (positions, nodes) in enumerate(brokers.values()):
+        mine = np.flatnonzero(broker == number)
+        known = np.searchsorted([position[0] for position in positions], done[mine])
+        index[mine] = np.where(known > 0, known + len(values) - 1, 0)
+        values += map(int, nodes)
+    return pa.array(values, pa.int32()).take(pa.array(index))
 
 
 def batches(
