@@ -28,6 +28,21 @@ def few_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
+@contextmanager
+def one_collection() -> Iterator[None]:
+    """For work that makes many objects which last as long as it does, and whose memory has a bound: garbage is looked
+    for when it is done, among what is left of them.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(0)
+        if before:
+            gc.enable()
+
+
 def _return_large() -> None:
     """Have large blocks go back to the system when they are freed, in this process and those it forks.
 

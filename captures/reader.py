@@ -110,7 +110,7 @@ class Reader:
         self._dropped = 0
         """Packets that the recorders of the files before dropped."""
         self._links = LinkLayers()
-        self._reassembler = Reassembler(self._same)
+        self._reassembler = Reassembler(partial(_same, source))
         self._talks: dict[TcpConnection, Talk] = {}
         self.numbering = Numbering()
         self._elsewhere: Elsewhere | None = None
@@ -304,9 +304,6 @@ class Reader:
         if left < part.base + part.size or part.base + part.size < begins:
             self._reassembler.missed()
 
-    def _same(self, a: int, b: int, length: int) -> bool:
-        return bytes(self.source.read(a, a + length)) == bytes(self.source.read(b, b + length))
-
     def _feed(self, connections: Sequence[TcpConnection]) -> Done:
         done: Done = []
         self.began, self.ranks, self.ended = [], [], []
@@ -396,6 +393,10 @@ class Reader:
         done.sort(key=_address)
         self.done = done
         return [item for _, item in done]
+
+
+def _same(source: FileSource, a: int, b: int, length: int) -> bool:
+    return bytes(source.read(a, a + length)) == bytes(source.read(b, b + length))
 
 
 def _swap(events: list[Event]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from captures.garbage import one_collection
 from captures.ports import Ports
 from captures.source import FileSource
 from captures.spark import reading
@@ -69,6 +70,11 @@ PARCELS: Final = pa.schema([CLAIMED.field(name) for name in PARCEL])
 """What stage 2 takes."""
 CLAIM: Final = "_claim"
 """The column that says which claim of the portion a row belongs to."""
+LATER: Final = frozenset({
+    "exchange_id", "conn_epoch", "exchange", "broker_id", "client_software", "flags",
+    "req_file", "req_off", "rsp_file", "rsp_off",
+})  # fmt: skip
+"""Columns that only the whole reading tells: rows of claims lack them (captures.spark.upholding)."""
 
 
 @dataclass(slots=True)
@@ -220,8 +226,12 @@ class _Claimer:
         self._capture = capture
         self._claim = claim
 
-    def portion(self, number: int, some: Sequence[Segments], source: FileSource) -> Iterator[Any]:
+    def portion(self, number: int, some: Sequence[Segments], source: FileSource) -> list[Any]:
         """The rows of a portion: its flows, and then its claims."""
+        with one_collection():
+            return list(self._portion(number, some, source))
+
+    def _portion(self, number: int, some: Sequence[Segments], source: FileSource) -> Iterator[Any]:
         made = _Made()
         sent = []
         for flow, share in _by_flow(some):
@@ -310,8 +320,8 @@ def _portion(number: int, made: _Made) -> Any:
 
 
 def with_claims(name: str, rows: Sequence[Row], whose: Sequence[int]) -> Any:
-    """Rows of a table with the claims that they belong to: a pyarrow.RecordBatch."""
-    return arrow.batch(TABLES[name], rows).append_column(CLAIM, pa.array(whose, pa.int32()))
+    """Rows of a table with the claims that they belong to, and without LATER: a pyarrow.RecordBatch."""
+    return arrow.batch(TABLES[name], rows, LATER).append_column(CLAIM, pa.array(whose, pa.int32()))
 
 
 def _stream(batch: Any) -> bytes:

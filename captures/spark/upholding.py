@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from captures.garbage import one_collection
 from captures.spark.claims import CLAIM, Claims, with_claims
 from captures.spark.closing import rows_of
 from captures.spark.facts import Facts
@@ -134,7 +135,7 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
 
 
 def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
-    """The columns that only the whole reading tells, of each claim."""
+    """The columns that only the whole reading tells (captures.spark.claims.LATER), of each claim."""
     claims, which, grounds = kept.claims, kept.which, kept.grounds
     flows = zip(kept.flows, grounds, strict=True)
     prefixes = kept.each([f"{flow}:{ground.epoch}:" for flow, ground in flows], pa.string())
@@ -176,10 +177,11 @@ def batches(
         for columns in batch.select(["portion", "claims", "drafts", *names]).to_pylist():
             told = verdicts.get(columns["portion"])
             if told is not None:
-                kept = _upheld(columns["claims"], told)
-                opened = _open(columns["drafts"], kept, whole)
-                for name in names:
-                    yield name, _rows(name, columns, kept, opened, whole)
+                with one_collection():
+                    kept = _upheld(columns["claims"], told)
+                    opened = _open(columns["drafts"], kept, whole)
+                    made = [(name, _rows(name, columns, kept, opened, whole)) for name in names]
+                yield from made
 
 
 def counts(portions: Iterable[Any], verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:

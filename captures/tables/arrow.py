@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,17 +33,22 @@ def schema(table: Table) -> Any:
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])
 
 
-def batch(table: Table, rows: Sequence[Row]) -> Any:
-    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?"."""
+def batch(table: Table, rows: Sequence[Row], without: Collection[str] = ()) -> Any:
+    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?".
+
+    `without` names columns that it shall not have.
+    """
     given = zip(*rows, strict=True) if rows else (() for _ in table.given)
     arrays: dict[str, Any] = {}
     for column, values in zip(table.given, given, strict=True):
-        arrays[column.name] = _array(values, _TYPES[column.type])
+        if column.name not in without:
+            arrays[column.name] = _array(values, _TYPES[column.type])
     for column in table.columns:
         if column.twin_of is not None:
             micros = pc.divide(arrays[column.twin_of], 1000)
             arrays[column.name] = micros.cast(_TYPES[column.type])
-    return pa.record_batch([arrays[column.name] for column in table.columns], schema=schema(table))
+    fields = [field for field in schema(table) if field.name not in without]
+    return pa.record_batch([arrays[field.name] for field in fields], schema=pa.schema(fields))
 
 
 def _array(values: Sequence[Any], type_: Any) -> Any:
