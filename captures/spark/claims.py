@@ -250,7 +250,7 @@ class _Claimer:
         if len(numbers):
             made.flows.append((flow, len(numbers)))
             made.numbers.append(numbers)
-        starts, ends = _kept(packets, found.bodies(), looked)
+        starts, ends = kept(packets, found.bodies(), looked)
         _, _, place, asked, _, sure = numbers.T
         return Parcel(
             portion, packets, some.which, some.reached, some.clock,
@@ -336,7 +336,7 @@ def _at(address: int) -> tuple[str, int]:
     return "", address
 
 
-def _kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
+def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
     """Where the bytes begin and end that are sent, none beyond a segment: all but bodies that nobody looked into."""
     starts, ends = bodies
     first = np.searchsorted(ends, np.frombuffer(looked.starts, np.int64), "right")
