@@ -61,7 +61,7 @@ class Verdict:
     grounds: list[Ground] = field(default_factory=list)
 
     def uphold(self, claim: int, ground: Ground) -> None:
-        if not self.grounds or self.grounds[-1] != ground:
+        if not self.grounds or self.grounds[-1] is not ground:
             self.grounds.append(ground)
         on = len(self.grounds) - 1
         first, count, before = self.runs[-1] if self.runs else (0, 0, -1)

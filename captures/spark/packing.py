@@ -80,7 +80,9 @@ def unpack(data: bytes) -> Parcel:
 
 
 def _steps(values: Ints) -> Ints:
-    return np.diff(values, prepend=0)
+    steps = values.copy()
+    steps[1:] -= values[:-1]
+    return steps
 
 
 def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
@@ -117,7 +119,7 @@ def _planes(values: Ints) -> tuple[int, int, bytes]:
     """Numbers as their count, the bytes of each, and first all their lowest bytes, then all the next."""
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     size = (int(folded.max(initial=0)).bit_length() + 7) // 8
-    planes = folded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
+    planes = folded.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :size]
     return len(values), size, planes.T.tobytes()
 
 
