@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,18 @@ def test_numbers_follow_the_capture() -> None:
             reader.finish()
     assert started == list(range(1, 250))
     assert sorted(connections) == list(range(1, len(connections) + 1))
+
+
+def test_a_reading_is_held_by_no_circle() -> None:
+    reader = reading(traffic.LIBRDKAFKA)
+    held = weakref.ref(reader)
+    gc.disable()
+    try:
+        assert len(list(reader)) > 100
+        del reader
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_pcapng_gives_what_pcap_gives(tmp_path: Path) -> None:
