@@ -15,7 +15,7 @@ from captures.ports import Ports
 from captures.spark import job, parts
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried
-from captures.spark.closing import CLOSED, Numbers
+from captures.spark.closing import CLOSED, Closer, Numbers
 from captures.spark.facts import Facts
 from captures.spark.flows import FINAL, ITEMS, SORTED, STATE, Options
 from captures.spark.order import Order, Summary
@@ -91,14 +91,14 @@ def make(
         .mapInArrow(_carried(options, order, carry), from_arrow_schema(ITEMS))
     )
     items = drafted.where("state is null")
-    numbered = items.where("number is null").groupBy("kind", "range").count().toLocalIterator()
+    numbered = items.where("number is null").groupBy("kind", "range").count().collect()
     numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in numbered], carry.counts)
     for_good = list(job.told(items.where(f.col("standing") == FINAL)))
     facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
     closed = job.kept(
         items.repartition(count, "range")
         .sortWithinPartitions(*SORTED)
-        .mapInArrow(job.closed(options, facts, numbers), from_arrow_schema(CLOSED))
+        .mapInArrow(lambda rows: Closer(options, facts, numbers).close(rows), from_arrow_schema(CLOSED))
     )
     places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
     after = carry.after(order, for_good, places)

@@ -101,7 +101,7 @@ class Closer:
         self._nodes = facts.nodes
 
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Items with all their rows: batches of CLOSED."""
+        """Items with all their rows, of those tables that they have columns of: batches of CLOSED."""
         for batch in batches:
             if batch.num_rows:
                 yield self._closed(batch)
@@ -114,13 +114,16 @@ class Closer:
             for index, data in enumerate(batch.column("open").to_pylist())
             if data is not None
         }
-        columns = [self._table(name, batch.column(name), opened) for name in MADE]
+        given = {name: batch.column(name) for name in batch.schema.names}
+        closed = {name: self._table(name, given[name], opened) for name in MADE if name in given}
         for table, column in NUMBERED.values():
-            columns[MADE.index(table)] = _replaced(columns[MADE.index(table)], {column: numbers})
-        at = MADE.index(EXCHANGES.name)
-        columns[at] = self._with_nodes(columns[at], positions)
-        places = (batch.column(name) for name in PLACE)
-        return pa.record_batch([*places, pa.array(numbers, pa.int64()), *columns], schema=CLOSED)
+            if table in closed:
+                closed[table] = _replaced(closed[table], {column: numbers})
+        if EXCHANGES.name in closed:
+            closed[EXCHANGES.name] = self._with_nodes(closed[EXCHANGES.name], positions)
+        closed |= {name: given[name] for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
+        schema = pa.schema([field for field in CLOSED if field.name in closed])
+        return pa.record_batch([closed[name] for name in schema.names], schema=schema)
 
     def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
         """The rows of a table, those of items that were open in their places."""
@@ -164,6 +167,8 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
+TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open")
+"""Columns of items that closing them takes, beside those of tables."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),

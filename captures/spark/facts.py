@@ -70,6 +70,12 @@ class Then(Knowledge):
         return self._facts.known(Fact.TOPIC.value, bytes(topic_id).hex(), self.position)
 
 
+def changing(first: Iterable[Told]) -> list[str]:
+    """What several facts of one kind are about, of which each time counts that they were told, from the first ones."""
+    seen = Counter((fact, about) for fact, about, _, _ in first)
+    return [about for (_, about), count in seen.items() if count > 1]
+
+
 def told(batch: Any) -> Iterator[Told]:
     """What the items of a batch tell."""
     columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))

@@ -12,7 +12,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -23,18 +22,19 @@ from captures.garbage import few_collections
 from captures.ports import Ports
 from captures.spark import claims, parts, upholding
 from captures.spark.claims import CLAIMED, PARCEL, PARCELS
-from captures.spark.closing import CLOSED, Closer, Counting, Numbers
-from captures.spark.facts import Facts, Told
+from captures.spark.closing import Closer, Counting, Numbers
+from captures.spark.digest import DIGEST, Digest, Verdicts, of_states
+from captures.spark.facts import Facts, Told, changing
 from captures.spark.flows import COUNTED as COUNTED_AS
-from captures.spark.flows import ITEMS, NUMBERED, SORTED, Options
-from captures.spark.judging import OF_PORTIONS, UNPROVEN, VERDICT, VERDICTS, by_portion, judged
+from captures.spark.flows import ITEMS, SORTED, Options
+from captures.spark.judging import judged
 from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
-from captures.spark.upholding import Verdicts, Whole
+from captures.spark.upholding import Whole
 from captures.tables import arrow
-from captures.tables.schema import CAPTURES, FLOWS, TABLES, USUAL
+from captures.tables.schema import CAPTURES, TABLES, USUAL
 from captures.tcp.packets import Ints
 from captures.tls.keylog import Secrets
 from captures.tls.keylog import read as read_secrets
@@ -56,6 +56,8 @@ class Tables:
     order: Order
     whole: Sequence[tuple[str, str]]
     kept: Sequence[DataFrame]
+    lost: int
+    """Bytes that are missing between frames, as far as the table of flows is made."""
 
     def frame(self, name: str) -> DataFrame:
         """A table's rows."""
@@ -120,42 +122,48 @@ def make(
     if options.undecided:
         first = kept(_judged(sent, count, options, order))
         held.append(first)
-        options = replace(options, heard=Facts(told(first)))
+        digest = _digest(first)
+        options = replace(options, heard=_facts(digest, first))
         if options.numbered:
-            sent = sent.unionByName(_numbered(first, count))
+            sent = sent.unionByName(_numbered(first, Numbers.of(digest.counted), count))
     drafted = kept(_judged(sent, count, options, order))
-    unproven = frozenset(row["flow_id"] for row in drafted.where(f.col("kind") == UNPROVEN).select("flow_id").collect())
-    if unproven:
-        again = _judged(
-            _parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order
+    held.append(drafted)
+    digest = _digest(drafted)
+    if digest.unproven:
+        unproven = frozenset(digest.unproven)
+        again = kept(
+            _judged(_parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order)
         )
-        drafted = kept(drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again))
-    verdicts = _verdicts(drafted, count)
+        held.append(again)
+        digest.join(_digest(again))
+        drafted = drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again)
     items = drafted.where("state is null")
-    began = items.where(f.col("kind").isin(NUMBERED)).select("started").toArrow()
-    others = np.sort(began.column("started").to_numpy())
     portions = given.where("portion is not null")
-    among = Among.of(others, _counts(portions, verdicts, others))
-    facts = Facts(told(items))
-    made = kept(
-        items.repartition(count, "range")
-        .sortWithinPartitions(*SORTED)
-        .mapInArrow(closed(options, facts, _numbers(items), among), from_arrow_schema(CLOSED))
-    )
-    rows = [parts.items(made), parts.claims(portions, verdicts, Whole(options, order, facts, among))]
+    verdicts = digest.verdicts
+    among = Among.of(digest.others, _counts(portions, verdicts, digest.others))
+    facts, numbers = _facts(digest, items), Numbers.of(digest.counted)
+    in_order = items.repartition(count, "range").sortWithinPartitions(*SORTED)
+    rows = [
+        parts.unclosed(in_order, lambda: Closer(options, facts, numbers, among)),
+        parts.claims(portions, verdicts, Whole(options, order, facts, among)),
+    ]
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
-    return Tables(names, rows, at_hand, order, whole, (*held, drafted, made))
+    return Tables(names, rows, at_hand, order, whole, held, digest.lost)
 
 
-def _numbers(drafted: DataFrame) -> Numbers:
-    counts = drafted.groupBy("kind", "range").count().toLocalIterator()
-    return Numbers.of([(row["kind"], row["range"], row["count"]) for row in counts])
+def _digest(judged: DataFrame) -> Digest:
+    rows = judged.where(f.col("kind") == DIGEST).select("state").collect()
+    return of_states(bytes(row["state"]) for row in rows)
 
 
-def _numbered(first: DataFrame, parts: int) -> DataFrame:
+def _facts(digest: Digest, drafted: DataFrame) -> Facts:
+    found = list(digest.told)
+    return Facts([*found, *_changing(found, drafted)])
+
+
+def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
     """The numbers of items, as rows to be put together with the parcels of their flows."""
-    numbers = _numbers(first)
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         yield from Counting(numbers).rows(batches)
@@ -182,18 +190,6 @@ def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> Data
     )
 
 
-def _verdicts(drafted: DataFrame, count: int) -> dict[int, Verdicts]:
-    """The verdicts of each portion."""
-    frame = (
-        drafted.where(f.col("kind") == VERDICT)
-        .select(VERDICTS)
-        .repartition(count, "range")
-        .sortWithinPartitions("range")
-        .mapInArrow(by_portion, from_arrow_schema(OF_PORTIONS))
-    )
-    return {row["portion"]: bytes(row["verdicts"]) for row in frame.collect()}
-
-
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
     """How the upheld claims lie among other exchanges."""
 
@@ -202,16 +198,8 @@ def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints)
         yield pa.RecordBatch.from_pylist([dict(zip(COUNTED.names, one, strict=True)) for one in counted], COUNTED)
 
     frame = portions.select("portion", "claims").mapInArrow(stage, from_arrow_schema(COUNTED))
-    for row in frame.toLocalIterator():
+    for row in frame.collect():
         yield row["portion"], row["count"], row["first"], bytes(row["here"])
-
-
-def lost(made: Tables) -> int:
-    """Bytes that are missing between frames, as far as the table of flows was made."""
-    if FLOWS.name not in made.names:
-        return 0
-    row = made.frame(FLOWS.name).agg(f.sum("gap_bytes")).first()
-    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def shuffled(spark: SparkSession) -> int:
@@ -282,26 +270,23 @@ def _claims(options: Options, ports: Ports | None, whole: frozenset[int] | None 
     return stage_of
 
 
-def closed(options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> Stage:
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from Closer(options, facts, numbers, among).close(batches)
-
-    return stage
-
-
 def told(drafted: DataFrame) -> Iterator[Told]:
     """What items tell: each fact from when on it was first told; where several were told of one thing, each time."""
-    position = f.struct("done", "born", "nth").alias("position")
-    every = drafted.select(position, f.inline("learned"))
-    first = every.groupBy("fact", "about", "known").agg(f.min("position").alias("position"))
-    found = [_fact(row) for row in first.toLocalIterator()]
-    values: dict[tuple[str, str], int] = {}
-    for fact, about, _, _ in found:
-        values[fact, about] = values.get((fact, about), 0) + 1
-    several = [about for (_, about), count in values.items() if count > 1]
+    first = _tellings(drafted).groupBy("fact", "about", "known").agg(f.min("position").alias("position"))
+    found = list(map(_fact, first.collect()))
     yield from found
+    yield from _changing(found, drafted)
+
+
+def _changing(found: Sequence[Told], drafted: DataFrame) -> Iterator[Told]:
+    """Each time that something was told of which there are several facts among those found."""
+    several = changing(found)
     if several:
-        yield from (_fact(row) for row in every.where(f.col("about").isin(several)).toLocalIterator())
+        yield from map(_fact, _tellings(drafted).where(f.col("about").isin(several)).toLocalIterator())
+
+
+def _tellings(drafted: DataFrame) -> DataFrame:
+    return drafted.select(f.struct("done", "born", "nth").alias("position"), f.inline("learned"))
 
 
 def _fact(row: Any) -> Told:

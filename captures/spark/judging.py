@@ -9,28 +9,17 @@ from __future__ import annotations
 
 import pickle
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import pyarrow as pa
-import zstandard
+from typing import Any
 
 from captures.spark.asking import NUMBERS, number_of
 from captures.spark.checks import check
+from captures.spark.digest import UNPROVEN, VERDICT, digested
 from captures.spark.flows import Flow, Held, Options, Place, packed, shared
 from captures.spark.order import Order
 from captures.spark.packing import Parcel, unpack
 from decoders.exchange import Connection, Exchange
-
-VERDICT: Final = "verdict"
-"""Kind of an item whose `state` is a pickled Verdict, of the portion `range`."""
-VERDICTS: Final = ["flow_id", "range", "state"]
-"""The columns of items that tell of verdicts."""
-OF_PORTIONS: Final = pa.schema([("portion", pa.int64()), ("verdicts", pa.binary())])
-"""All verdicts of a portion, packed (`verdicts_in`): the driver and every task hold those of all portions."""
-UNPROVEN: Final = "unproven"
-"""Kind of an item that says that the items of its flow are not to be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +152,10 @@ class Judged(Flow):
 def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
     """The items of flows, from their parcels (captures.spark.claims.CLAIMED): batches of captures.spark.flows.ITEMS.
 
-    The parcels of a flow are adjacent, in the order of their positions; batches may be cut anywhere.
+    The parcels of a flow are adjacent, in the order of their positions; batches may be cut anywhere. The last item is
+    the digest of them (captures.spark.digest).
     """
-    return packed(_judged(batches, options, order))
+    return packed(digested(_judged(batches, options, order)))
 
 
 def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
@@ -199,29 +189,3 @@ def _proven(flow: Judged, items: Iterator[Any]) -> Iterator[Any]:
         yield from items
     except NotSentError:
         yield flow.note(UNPROVEN, 0, None)
-
-
-def by_portion(batches: Iterable[Any]) -> Iterator[Any]:
-    """The verdicts of items as batches of OF_PORTIONS; those of a portion are adjacent."""
-    portion: int | None = None
-    held: dict[int, bytes] = {}
-    for batch in batches:
-        for flow, here, state in zip(*(batch.column(name).to_pylist() for name in VERDICTS), strict=True):
-            if here != portion and portion is not None:
-                yield _of_portion(portion, held)
-                held = {}
-            portion = here
-            held[flow] = state
-    if portion is not None:
-        yield _of_portion(portion, held)
-
-
-def _of_portion(portion: int, held: Mapping[int, bytes]) -> Any:
-    data = zstandard.compress(pickle.dumps(held, pickle.HIGHEST_PROTOCOL))
-    return pa.record_batch([pa.array([portion], pa.int64()), pa.array([data], pa.binary())], schema=OF_PORTIONS)
-
-
-def verdicts_in(data: bytes) -> dict[int, Verdict]:
-    """The verdicts of a portion by flow_id, as `by_portion` packs them."""
-    held = pickle.loads(zstandard.decompress(data))  # noqa: S301  # of our own stage 2
-    return {flow: pickle.loads(state) for flow, state in held.items()}  # noqa: S301  # as above

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,9 +16,10 @@ from captures.spark import claims, reading, upholding
 from captures.spark.carry import NUMBERED_AS, Carry
 from captures.spark.carrying import carried, state_rows
 from captures.spark.closing import CLOSED, Closer, Counting, Numbers
+from captures.spark.digest import DIGEST, Digest, of_states
 from captures.spark.facts import Facts, told
-from captures.spark.flows import FINAL, ITEMS, MADE, NUMBERED, SORTED, Options
-from captures.spark.judging import UNPROVEN, VERDICT, VERDICTS, by_portion, judged
+from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options
+from captures.spark.judging import judged
 from captures.spark.numbering import Among
 from captures.spark.order import Order, Summary
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
@@ -59,19 +59,19 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
         if options.numbered:
             numbers = list(Counting(Numbers.of(_counts(first))).rows(first))
     items = _judged(table, options, order, numbers)
-    unproven = frozenset(items.filter(pc.equal(items.column("kind"), UNPROVEN)).column("flow_id").to_pylist())
-    if unproven:
+    digest = _digest(items)
+    if digest.unproven:
+        unproven = frozenset(digest.unproven)
         sent = (
             claims.read(split, options, planned.capture, ports, whole=unproven) for split in planned.splits
         )  # fmt: skip
         again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
-        items = pa.concat_tables([items.filter(pc.invert(known)), _judged(again, options, order)])
-    judgements = items.filter(pc.equal(items.column("kind"), VERDICT)).select(VERDICTS).sort_by("range").to_batches()
-    verdicts = {row["portion"]: row["verdicts"] for batch in by_portion(judgements) for row in batch.to_pylist()}
+        mended = _judged(again, options, order)
+        digest.join(_digest(mended))
+        items = pa.concat_tables([items.filter(pc.invert(known)), mended])
     items = items.filter(pc.is_null(items.column("state")))
-    counted = items.filter(pc.is_in(items.column("kind"), pa.array(NUMBERED)))
-    others = np.sort(counted.column("started").to_numpy())
+    verdicts, others = digest.verdicts, digest.others
     portions = table.filter(pc.is_valid(table.column("portion"))).to_batches()
     among = Among.of(others, upholding.counts(portions, verdicts, others))
     made = shuffled(items.to_batches(), ITEMS, SORTED)
@@ -101,6 +101,10 @@ def _judged(table: Any, options: Options, order: Order, numbers: Sequence[Any] =
     parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claims.PARCEL).to_batches()
     made = judged(shuffled([*parcels, *numbers], claims.PARCELS, BY_FLOW), options, order)
     return pa.Table.from_batches(made, ITEMS)
+
+
+def _digest(items: Any) -> Digest:
+    return of_states(items.filter(pc.equal(items.column("kind"), DIGEST)).column("state").to_pylist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.spark import upholding
 from captures.spark.claims import TOLD
+from captures.spark.closing import TAKEN, Closer
+from captures.spark.digest import Verdicts
 from captures.spark.flows import MADE
-from captures.spark.upholding import Verdicts, Whole
+from captures.spark.upholding import Whole
 from captures.tables import arrow
 from captures.tables.schema import TABLES
 
@@ -48,6 +50,15 @@ class Part:
 def items(closed: DataFrame) -> Part:
     """The rows of items (captures.spark.closing.CLOSED)."""
     return Part(closed, (), MADE, unfolded)
+
+
+def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
+    """The rows of items that have yet to be closed (captures.spark.flows.ITEMS), in the order that numbers them."""
+
+    def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        yield from unfolded(closer().close(batches), names)
+
+    return Part(drafted, TAKEN, MADE, make)
 
 
 def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> Part:

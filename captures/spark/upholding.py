@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from captures.garbage import one_collection
 from captures.spark.claims import CLAIM, Claims, with_claims
 from captures.spark.closing import rows_of
+from captures.spark.digest import Verdicts, verdicts_in
 from captures.spark.facts import Facts
 from captures.spark.flows import Options
-from captures.spark.judging import Ground, verdicts_in
+from captures.spark.judging import Ground
 from captures.spark.numbering import Among, Counted
 from captures.spark.order import Order
 from captures.tables import arrow
@@ -24,8 +25,6 @@ from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, TABLES
 from captures.tcp.packets import Ints
 
-Verdicts = bytes
-"""The verdicts of a portion (captures.spark.judging.verdicts_in)."""
 _Opened = dict[str, tuple[list[Row], list[int]]]
 """Rows by table, and the claims that they belong to."""
 _FIRST: Final = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,8 +64,11 @@ def fill(
         for batch in given.get(table, ()):
             files.add(table, batch)
     files.close()
-    for number, part in enumerate(parts):
-        part.columns(names).mapInArrow(_writing(part, names, folder, number), "written bigint").collect()
+    writings = (
+        part.columns(names).mapInArrow(_writing(part, names, folder, number), "written bigint")
+        for number, part in enumerate(parts)
+    )
+    reduce(DataFrame.union, writings).collect()
     return {table: _named(folder / table, name) for table in names}
 
 

@@ -198,14 +198,14 @@ def command(
     options = _options(wanted, release, given, expression, bodies=not no_bodies)
     secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
-        from captures.spark.job import lost, make, shuffled
+        from captures.spark.job import make, shuffled
         from captures.spark.writing import write
 
         begin = monotonic()
         with _writable(target):
             made = make(spark, paths, options, size=split_size, ports=ports, secrets=secrets)
             rows = write(made, target)
-        _tell("spark", monotonic() - begin, rows, made.whole, lost(made), shuffled(spark), made.order.error)
+        _tell("spark", monotonic() - begin, rows, made.whole, made.lost, shuffled(spark), made.order.error)
 
 
 def _options(
