@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
@@ -9,7 +10,7 @@ from typing import Final, Self
 import psutil
 
 _EVERY: Final = 0.2
-"""Seconds between two looks: what a process spends after the last is not counted."""
+"""Seconds between two looks: what a process spends between the last one and its end is not counted."""
 
 
 class Spent:
@@ -18,14 +19,17 @@ class Spent:
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self._seen: dict[tuple[int, float], float] = {}
+        self._before = 0.0
         self._over = Event()
         self._thread = Thread(target=self._watch, daemon=True)
 
     @property
     def seconds(self) -> float:
-        return sum(self._seen.values())
+        return sum(self._seen.values()) - self._before
 
     def __enter__(self) -> Self:
+        self._look()
+        self._before = sum(self._seen.values())
         self._thread.start()
         return self
 
@@ -34,16 +38,17 @@ class Spent:
     ) -> None:
         self._over.set()
         self._thread.join()
+        self._look()
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY):
-            try:
-                found = [self._process, *self._process.children(recursive=True)]
-            except psutil.Error:
-                continue
-            for one in found:
-                try:
-                    times = one.cpu_times()
-                    self._seen[one.pid, one.create_time()] = times.user + times.system
-                except psutil.Error:
-                    continue
+            self._look()
+
+    def _look(self) -> None:
+        found = []
+        with suppress(psutil.Error):
+            found = [self._process, *self._process.children(recursive=True)]
+        for one in found:
+            with suppress(psutil.Error):
+                times = one.cpu_times()
+                self._seen[one.pid, one.create_time()] = times.user + times.system

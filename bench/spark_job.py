@@ -1,0 +1,59 @@
+"""A Spark job twice in one session: it finds everything cold, and then warm.
+
+    python -m bench.spark_job CAPTURE --master local[2] [--no-bodies]
+
+What each took is printed as JSON, and how long the session took to start. The first run pays for the classes that Java
+loads and compiles, and for Python's workers; a session that has several jobs pays for these once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.spent import Spent
+from kproxy.cli.spark_session import opened
+
+RUNS = 2
+
+
+def run(spark: Any, capture: Path, *, bodies: bool) -> dict[str, float]:
+    """Make and write the tables once; seconds, CPU seconds, exchanges and bytes shuffled."""
+    from captures.spark.flows import Options
+    from captures.spark.job import make, shuffled
+    from captures.spark.writing import write
+    from captures.tables.schema import EXCHANGES, USUAL, WITHOUT_BODIES
+
+    before = shuffled(spark)
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as out, Spent(os.getpid()) as spent:
+        made = make(spark, [capture], Options(USUAL if bodies else WITHOUT_BODIES, bodies=bodies))
+        rows = write(made, Path(out))
+        seconds = time.perf_counter() - begin
+    made.release()
+    told = {"seconds": seconds, "cpu": spent.seconds, "exchanges": rows[EXCHANGES.name]}
+    return told | {"shuffled": shuffled(spark) - before}
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("capture", type=Path)
+    parser.add_argument("--master", required=True)
+    parser.add_argument("--no-bodies", action="store_true")
+    options = parser.parse_args(arguments)
+    begin = time.perf_counter()
+    with opened(options.master) as spark:
+        session = time.perf_counter() - begin
+        runs = [run(spark, options.capture, bodies=not options.no_bodies) for _ in range(RUNS)]
+    print(json.dumps({"session": session, "runs": runs}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
