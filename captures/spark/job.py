@@ -137,8 +137,8 @@ def make(
         held.append(again)
         digest.join(_digest(again))
         drafted = drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again)
-    items = drafted.where("state is null")
-    portions = given.where("portion is not null")
+    items = drafted.where(f.col("state").isNull())
+    portions = given.where(f.col("portion").isNotNull())
     verdicts = digest.verdicts
     among = Among.of(digest.others, _counts(portions, verdicts, digest.others))
     facts, numbers = _facts(digest, items), Numbers.of(digest.counted)
@@ -173,7 +173,7 @@ def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
 
 
 def _parcels(given: DataFrame) -> DataFrame:
-    return given.where("flow_id is not null").select(PARCEL)
+    return given.where(f.col("flow_id").isNotNull()).select(PARCEL)
 
 
 def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
@@ -222,7 +222,7 @@ def segments(
     whole = list(planned.whole)
     while True:
         read = kept(_read(spark, planned, schema, stage))
-        summaries = read.where("summary is not null").select("summary").collect()
+        summaries = read.where(f.col("summary").isNotNull()).select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
         if mended is None:

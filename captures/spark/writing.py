@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.taskcontext import TaskContext
 
 from captures.spark.hadoop import Folder
@@ -65,7 +66,7 @@ def fill(
             files.add(table, batch)
     files.close()
     writings = (
-        part.columns(names).mapInArrow(_writing(part, names, folder, number), "written bigint")
+        part.columns(names).mapInArrow(_writing(part, names, folder, number), from_arrow_schema(_NOTHING))
         for number, part in enumerate(parts)
     )
     reduce(DataFrame.union, writings).collect()

@@ -52,7 +52,7 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     """  # noqa: D301 (\b keeps click from joining the lines)
     if html is not None and not html.absolute().parent.is_dir():
         raise Failure(f"{html.parent}: is no folder", Exit.USAGE)
-    with opened(master) as spark:
+    with opened(master, queries=True) as spark:
         from captures.spark.report.page import page
         from captures.spark.report.sections import find
         from captures.spark.report.tables import NoTables, read

@@ -41,10 +41,11 @@ def lacking() -> bool:
 
 
 @contextmanager
-def opened(master: str | None) -> Iterator[Any]:
+def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
     """A SparkSession, ended afterwards; what Java has to say goes to a file in the cache unless -v is given.
 
-    Raises Failure: exit 2 where Spark or Java is missing, 4 where the master is not reached, 3 where a query fails.
+    `queries` is as in captures.spark.session. Raises Failure: exit 2 where Spark or Java is missing, 4 where the master
+    is not reached, 3 where a query fails.
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
@@ -56,7 +57,7 @@ def opened(master: str | None) -> Iterator[Any]:
     try:
         java.prepare(cache_directory())
         with nullcontext() if settings.current().verbose else _standard_error_to(log):
-            spark = session(master)
+            spark = session(master, queries=queries)
     except java.NoJava as error:
         raise Failure(f"{NO_JAVA}{''.join(f'; {one}' for one in error.seen)}", Exit.USAGE) from None
     except FAILURES as error:

@@ -141,6 +141,19 @@ def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
     assert not list(out.glob(".*"))
 
 
+def test_reading_judging_counting_and_writing_are_one_job_each(spark: Any, tmp_path: Path) -> None:
+    """Each has to be planned, and waits for the one before."""
+    context = spark.sparkContext
+    context.setJobGroup("counted", "")
+    try:
+        made = job.make(spark, [traffic.BENCH], Options(USUAL), size=1 << 18)
+        rows = write(made, tmp_path)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert rows["exchanges"] > 1000
+    assert len(context.statusTracker().getJobIdsForGroup("counted")) == 4
+
+
 KILLED = """
 import contextlib, os, signal, sys, threading, time, warnings
 from psutil import Error, Process
