@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from captures.spark import job
@@ -152,6 +153,17 @@ def test_reading_judging_counting_and_writing_are_one_job_each(spark: Any, tmp_p
         context.setLocalProperty("spark.jobGroup.id", None)
     assert rows["exchanges"] > 1000
     assert len(context.statusTracker().getJobIdsForGroup("counted")) == 4
+
+
+def test_a_job_has_the_workers_that_the_session_started(spark: Any) -> None:
+    """They are of one family, so that what some have imported need not be imported once more."""
+
+    def parents(batches: Any) -> Iterator[Any]:
+        yield from (pa.record_batch([pa.array([os.getppid()])], ["parent"]) for _ in batches)
+
+    started = spark.sparkContext.parallelize([0], 1).mapPartitions(lambda _: [os.getppid()]).collect()
+    used = spark.range(1).mapInArrow(parents, "parent bigint").collect()
+    assert {row["parent"] for row in used} == set(started)
 
 
 KILLED = """
