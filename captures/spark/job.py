@@ -136,7 +136,7 @@ def make(
         )
         held.append(again)
         digest.join(_digest(again))
-        drafted = drafted.where(~f.col("flow_id").isin(unproven)).unionByName(again)
+        drafted = drafted.where(~f.col("flow_id").isin(*unproven)).unionByName(again)
     items = drafted.where(f.col("state").isNull())
     portions = given.where(f.col("portion").isNotNull())
     verdicts = digest.verdicts

@@ -142,6 +142,40 @@ def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
     assert not list(out.glob(".*"))
 
 
+def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read once more, and sent with all their bytes."""
+    claims_of = job._claims
+
+    def forgetful(*given: Any) -> job.StageOf:
+        stage_of = claims_of(*given)
+
+        def of(planned: Any) -> job.Stage:
+            stage = stage_of(planned)
+
+            def forget(batches: Any) -> Iterator[Any]:
+                from captures.spark import claims
+
+                kept = claims._kept
+                claims._kept = lambda at, stored, claimed, looked: kept(at, stored, claimed, looked[:0])
+                try:
+                    yield from stage(batches)
+                finally:
+                    claims._kept = kept
+
+            return forget
+
+        return of
+
+    monkeypatch.setattr(job, "_claims", forgetful)
+    capture = tmp_path / "a.pcap"
+    multiply(traffic.BENCH, 1, capture)
+    made = job.make(spark, [capture], Options(USUAL), size=1 << 20)
+    assert len(made.kept) == 3, "what was judged once more is kept, too"
+    write(made, tmp_path / "out")
+    made.release()
+    assert_same(written(tmp_path / "out", USUAL), exported([capture], tables=USUAL))
+
+
 def test_reading_judging_counting_and_writing_are_one_job_each(spark: Any, tmp_path: Path) -> None:
     """Each has to be planned, and waits for the one before."""
     context = spark.sparkContext

@@ -130,6 +130,22 @@ def test_a_claim_that_is_wrong_is_no_row(of: Any, monkeypatch: pytest.MonkeyPatc
     assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
 
 
+def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, read = claims._kept, claims.read
+    sent_whole: set[int] = set()
+
+    def reading(*given: Any, **more: Any) -> Any:
+        sent_whole.update(more.get("whole") or ())
+        return read(*given, **more)
+
+    monkeypatch.setattr(
+        claims, "_kept", lambda at, stored, claimed, looked: kept(at, stored, claimed, looked[:0])
+    )  # fmt: skip
+    monkeypatch.setattr(claims, "read", reading)
+    assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
+    assert sent_whole
+
+
 def test_a_claim_does_not_know_what_comes_behind_it_in_the_same_packet(tmp_path: Path) -> None:
     talk = Talk()
     frames = [*talk.opening, talk.send(0, find_coordinator(1)), talk.send(0, request(3, 1, 2, struct.pack(">i", -1)))]
