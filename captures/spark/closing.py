@@ -104,7 +104,7 @@ class Closer:
         """Items with all their rows, of those tables that they have columns of: batches of CLOSED."""
         for batch in batches:
             if batch.num_rows:
-                yield self._closed(batch)
+                yield self._closed(batch.cast(ITEMS))  # its times are of the session's zone
 
     def _closed(self, batch: Any) -> Any:
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))

@@ -240,7 +240,14 @@ def _read(spark: SparkSession, planned: Plan, schema: Any, stage: StageOf) -> Da
 def parallelism(spark: SparkSession, splits: int) -> int:
     """Partitions of a shuffle: as many as there were splits, but some for each core, and no more than is usual."""
     usual = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    return max(1, min(usual, max(splits, 2 * spark.sparkContext.defaultParallelism)))
+    return max(1, min(usual, max(splits, 2 * _cores(spark))))
+
+
+def _cores(spark: SparkSession) -> int:
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # by Spark Connect; as many parts are made of what has none
+        return spark.range(1 << 20).select(f.spark_partition_id()).distinct().count()
+    return int(context.defaultParallelism)
 
 
 def kept(frame: DataFrame) -> DataFrame:

@@ -75,4 +75,5 @@ def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str
     for batch in batches:
         for name in batch.schema.names:
             if name in names:
-                yield name, pa.RecordBatch.from_struct_array(batch.column(name).flatten())
+                rows = pa.RecordBatch.from_struct_array(batch.column(name).flatten())
+                yield name, rows.cast(arrow.schema(TABLES[name]))  # its times are of the session's zone

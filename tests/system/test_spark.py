@@ -53,6 +53,21 @@ def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
     assert views == frames["exchanges"].count() > 100
 
 
+def test_a_session_in_another_time_zone(spark: Any, tmp_path: Path) -> None:
+    """As where sessions are made by others; what passes between stages has its times in it."""
+    few = ("exchanges", "exchange_topics")
+    expected = exported([traffic.KAFKA_1_1], tables=few)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        made = job.make(spark, [traffic.KAFKA_1_1], Options(few), size=1 << 16)
+        assert_same(collected({name: made.frame(name) for name in few}), expected)
+        write(made, tmp_path)
+        made.release()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert_same(written(tmp_path, few), expected)
+
+
 @pytest.mark.parametrize("text", ["topic == adm-t or broker == 2", "exchange > 40 and connection > 3"])
 def test_filters_that_ask_other_connections(spark: Any, text: str) -> None:
     made = job.make(spark, [traffic.KAFKA_1_1], Options(tuple(TABLES), filter=parse(text).expression), size=1 << 16)

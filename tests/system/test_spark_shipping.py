@@ -1,20 +1,24 @@
-"""Executors that have the project from a zip alone, and a data source beside one that is broken."""
+"""Executors that have the project from a zip alone, beside a data source that is broken, and by Spark Connect."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.captures import traffic
-from tests.captures.spark.comparing import exported
-from tests.support.require import require
+from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.support.require import require, unavailable
 from tests.support.wheel import build
 
 pytestmark = pytest.mark.system
+TABLES = ("exchanges", "exchange_topics", "flows", "captures")
 
 SHIPPED = """
 import sys, warnings
@@ -37,15 +41,48 @@ spark.stop()
 """
 
 
-def test_a_zip_and_a_broken_neighbour(tmp_path: Path) -> None:
+CONNECTED = """
+import sys, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+archive, out, names, *captures = sys.argv[1:]
+names = tuple(names.split(","))
+sys.path.insert(0, archive)
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from captures.spark import tables
+from captures.spark.report import latency, tables as written
+from captures.spark.source import KafkaCapture
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark.addArtifacts(archive, pyfile=True)
+spark.dataSource.register(KafkaCapture)
+frames = tables(spark, captures, size=1 << 16, only=names)
+for name, frame in frames.items():
+    (Path(out) / name).mkdir()
+    pq.write_table(frame.toArrow(), Path(out) / name / "1.parquet")
+reader = spark.read.format("kafka_capture").option("view", "exchanges")
+print(type(spark).__module__)
+print(spark.sql("select count(*) from exchanges").first()[0], reader.load(captures).count())
+found = written.read(spark, out)
+print(latency.percentiles(spark, found).count(), found["records"].count())
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project as a zip."""
+    folder = tmp_path_factory.mktemp("wheel")
+    return build(folder).rename(folder / "kproxy.zip")
+
+
+def test_a_zip_and_a_broken_neighbour(shipped: Path, tmp_path: Path) -> None:
     """A module that Spark looks into for data sources, and that cannot be imported, hides all others that it finds."""
     require("java")
-    archive = tmp_path / "kproxy.zip"
-    build(tmp_path / "wheel").rename(archive)
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "pyspark_broken.py").write_text("raise RuntimeError('broken')\n")
     run = subprocess.run(
-        [sys.executable, "-c", SHIPPED, str(archive), str(traffic.LIBRDKAFKA)],
+        [sys.executable, "-c", SHIPPED, str(shipped), str(traffic.LIBRDKAFKA)],
         capture_output=True, text=True, check=False, timeout=280, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "beside")},
     )  # fmt: skip
@@ -54,3 +91,45 @@ def test_a_zip_and_a_broken_neighbour(tmp_path: Path) -> None:
     assert "kproxy.zip/captures/spark" in where
     count = exported([traffic.LIBRDKAFKA], tables=["exchanges"])["exchanges"].total()
     assert int(joined) == int(alone) == count > 100
+
+
+def with_status(directory: Path) -> Path:
+    """A folder with the one package that Spark Connect takes and nothing else here does."""
+    directory.mkdir()
+    if find_spec("grpc_status") is None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        wanted = f"grpcio-status=={version('grpcio')}"
+        done = subprocess.run(
+            [*pip, "--target", str(directory), wanted], capture_output=True, text=True, check=False, timeout=120
+        )
+        if done.returncode:
+            unavailable(f"{wanted}: {done.stderr[-500:]}")
+    return directory
+
+
+def test_by_spark_connect(shipped: Path, tmp_path: Path) -> None:
+    """There is no context, the time zone is the server's, and files are not looked for before a table is used."""
+    require("java")
+    out = tmp_path / "tables"
+    out.mkdir()
+    captures = [traffic.LIBRDKAFKA, traffic.KAFKA_1_1]
+    run = subprocess.run(
+        [sys.executable, "-c", CONNECTED, str(shipped), str(out), ",".join(TABLES), *map(str, captures)],
+        capture_output=True, text=True, check=False, timeout=280, cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(with_status(tmp_path / "more")),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "TZ": "America/New_York",
+        },
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    where, counts, analysed = run.stdout.splitlines()
+    assert where == "pyspark.sql.connect.session"
+    expected = exported(captures, tables=TABLES)
+    found = {name: counted(pq.read_table(out / name / "1.parquet").to_pylist()) for name in TABLES}
+    assert_same(found, expected)
+    alone = sum(exported([one], tables=["exchanges"])["exchanges"].total() for one in captures)
+    assert [*map(int, counts.split())] == [expected["exchanges"].total(), alone]
+    assert [int(count) > 10 for count in analysed.split()] == [True, False]

@@ -36,11 +36,13 @@ def read(spark: SparkSession, directory: str) -> dict[str, DataFrame]:
 
 def _read(spark: SparkSession, path: str, table: Table) -> DataFrame | None:
     try:
-        return spark.read.schema(_ddl(table)).parquet(path)
+        frame = spark.read.schema(_ddl(table)).parquet(path)
+        _ = frame.schema  # by Spark Connect nobody looks for files before
     except AnalysisException as error:
         if error.getCondition() != _NOT_THERE:
             raise
         return None
+    return frame
 
 
 def _ddl(table: Table) -> str:
