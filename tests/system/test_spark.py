@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,41 @@ def test_a_session_in_another_time_zone(spark: Any, tmp_path: Path) -> None:
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert_same(written(tmp_path, few), expected)
+
+
+def test_the_same_frames_at_the_same_times_as_tshark(spark: Any, tmp_path: Path) -> None:
+    """Requests and responses of a capture that tshark decodes: their bytes, and to the microsecond when they ended."""
+    require("tshark")
+    path = tmp_path / "a.pcap"
+    multiply(traffic.BENCH, 1, path)
+    names = ("tcp.srcport", "tcp.dstport", "frame.time_epoch", "kafka.api_key", "kafka.correlation_id", "kafka.len")
+    lines = subprocess.run(
+        ["tshark", "-r", str(path), "-d", "tcp.port==19092,kafka", "-Y", "kafka", "-T", "fields",
+         *(part for name in names for part in ("-e", name))],
+        check=True, capture_output=True, text=True, timeout=280,
+    ).stdout.splitlines()  # fmt: skip
+    theirs: Counter[tuple[int, ...]] = Counter()
+    for line in lines:
+        source, destination, time, *frames = line.split("\t")
+        side = int(source == "19092")
+        client = int((source, destination)[side])
+        micros = int(Decimal(time) * 1_000_000)
+        for key, correlation, size in zip(*(map(int, each.split(",")) for each in frames), strict=True):
+            theirs[side, client, key, correlation, size + 4, micros] += 1
+    made = job.make(spark, [path], Options(("exchanges",)), size=1 << 20)
+    rows = made.frame("exchanges").toArrow().to_pylist()
+    made.release()
+    ours = Counter(
+        (side, row["client_port"], row["api_key"], row["correlation_id"], row[size], row[time] // 1000)
+        for row in rows
+        for side, size, time in ((0, "request_bytes", "req_last_ts_ns"), (1, "response_bytes", "rsp_last_ts_ns"))
+        if row[size] is not None
+    )
+    assert ours == theirs
+    assert ours.total() > 6000
+    answered = [row for row in rows if row["latency_us"] is not None]
+    assert len(answered) > 3000
+    assert all(row["latency_us"] == (row["rsp_last_ts_ns"] - row["req_last_ts_ns"]) // 1000 for row in answered)
 
 
 @pytest.mark.parametrize("text", ["topic == adm-t or broker == 2", "exchange > 40 and connection > 3"])

@@ -44,6 +44,9 @@ class Talk:
         self._seq[side] += len(data)
         return frame
 
+    def reset(self) -> bytes:
+        return self._frame(0, 0x14)
+
     def _frame(self, side: int, flags: int, data: bytes = b"") -> bytes:
         ports, addresses = (self._ports, (1, 2)) if not side else (self._ports[::-1], (2, 1))
         seq, ack = (self._seq[side], self._seq[1 - side])

@@ -13,8 +13,10 @@ from captures.spark import local
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES
+from captures.tcp import reassembly
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.captures.spark.test_damaged import again, disordered, repeated, tcp_of, tiny
 
 Damage = Callable[[list[files.Packet], random.Random], list[files.Packet]]
@@ -119,3 +121,18 @@ def test_nothing_there(tmp_path: Path) -> None:
         expected = exported([tmp_path / name])
         for size in (1, 1 << 40):
             assert_same(made(tmp_path / name, size), expected)
+
+
+def test_any_number_of_connections_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export ends those that are silent while too many others are not; here a flow is read by itself."""
+    talks = [Talk(20_000 + number) for number in range(400)]
+    frames = [frame for talk in talks for frame in talk.opening]
+    for number in (1, 2):
+        frames += [talk.send(0, find_coordinator(number)) for talk in talks]
+        frames += [talk.send(1, response(number, COORDINATOR)) for talk in talks]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap(timed(frames)))
+    expected = exported([path])
+    monkeypatch.setattr(reassembly, "MOST_OPEN", 10)
+    assert exported([path])["flows"] != expected["flows"]
+    assert_same(made(path, 1 << 18), expected)

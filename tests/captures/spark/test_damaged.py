@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -159,6 +161,29 @@ def test_whatever_becomes_of_packets(
     path = tmp_path / "a.pcap"
     path.write_bytes(files.pcap(how(packets(capture), random.Random(7))))
     assert_exported(path)
+
+
+@pytest.mark.parametrize("capture", [traffic.KAFKA_0_8, LIBRDKAFKA, KAFKA_1_1], ids=lambda path: path.stem)
+@pytest.mark.parametrize("before", [lambda taken, _: taken, later], ids=["from the beginning", "midstream"])
+def test_lost_packets_cost_an_exchange_each(
+    before: Callable[[list[files.Packet], random.Random], list[files.Packet]], capture: Path, tmp_path: Path
+) -> None:
+    rng = random.Random(5)
+    taken = before(packets(capture), rng)
+    whole, path = _answered(taken, tmp_path / "whole.pcap"), tmp_path / "a.pcap"
+    assert whole.total() > 50
+    for count in (1, 1, 1, 5, 20):
+        lost = set(rng.sample(range(len(taken)), count))
+        found = _answered([one for number, one in enumerate(taken) if number not in lost], path)
+        assert (whole - found).total() <= count
+        assert (found - whole).total() <= count
+
+
+def _answered(taken: list[files.Packet], path: Path) -> Counter[Any]:
+    path.write_bytes(files.pcap(taken))
+    table = local.tables([path], Options(("exchanges",)), size=1 << 14)["exchanges"]
+    told = ("flow_id", "conn_epoch", "correlation_id", "api_key", "status")
+    return Counter(tuple(row[name] for name in told) for row in table.to_pylist())
 
 
 @pytest.mark.parametrize(
