@@ -98,6 +98,7 @@ def test_captures_are_read_out_of_a_zip(wheel: Path, bare: dict[str, str], captu
     [
         ("import captures.spark.java as j; j.find_spec = lambda _: None", NO_JAVA),
         ("import kproxy.cli.spark_session as s; s.find_spec = lambda _: None", NO_SPARK),
+        ("import kproxy.cli.spark_session as s; s.find_spec = {'pyspark': 1, 'pyarrow': 1}.get", NO_SPARK),
     ],
 )
 def test_one_line_says_what_to_install(bare: dict[str, str], tmp_path: Path, hidden: str, words: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from captures.errors import CaptureError
 from captures.spark import local
 from captures.spark.flows import Options
 from captures.spark.planning import plan
@@ -60,6 +61,52 @@ def kept_alive(taken: list[files.Packet], rng: random.Random) -> list[files.Pack
     return out
 
 
+def overlapping(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Retransmissions in other pieces: from the middle of a packet to its end, and with the next one in one."""
+    out: list[files.Packet] = []
+    last: dict[bytes, bytes] = {}
+    for time, frame in taken:
+        at, begin = tcp_of(frame)
+        size = traffic.payload(frame)
+        ends = frame[26:34] + frame[at : at + 4]
+        before = last.get(ends)
+        out.append((time, frame))
+        if size and before is not None and rng.random() < 0.5:
+            until = traffic.payload(before)
+            more = frame[begin : begin + size] if _number(before) + until == _number(frame) else b""
+            piece = bytearray(cut(before, until // 2, until) + more)
+            struct.pack_into(">H", piece, 16, len(piece) - 14)
+            out.append((time, bytes(piece)))
+        if size:
+            last[ends] = frame
+    return out
+
+
+def _number(frame: bytes) -> int:
+    at, _ = tcp_of(frame)
+    return int(struct.unpack_from(">I", frame, at + 4)[0])
+
+
+def one_side_later(to_broker: bool) -> Damage:
+    """Of one direction the first third is not there."""
+
+    def later(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
+        third = len(taken) // 3
+        return [
+            (time, frame)
+            for number, (time, frame) in enumerate(taken)
+            if number > third or _to_broker(frame) != to_broker
+        ]
+
+    return later
+
+
+def _to_broker(frame: bytes) -> bool:
+    """Ports of clients are the higher ones."""
+    source, destination = struct.unpack_from(">HH", frame, tcp_of(frame)[0])
+    return bool(source > destination)
+
+
 def doubled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
     """As seen on two interfaces."""
     return [(time + more, frame) for time, frame in taken for more in (0, 1000)]
@@ -89,9 +136,15 @@ def broken_off(flag: int) -> Damage:
 
 @pytest.mark.parametrize(
     "how",
-    [in_pieces, tiny, kept_alive, doubled, repeated, disordered, broken_off(FIN), broken_off(RST), again],
-    ids=["pieces", "tiny", "keep-alive", "both interfaces", "repeated", "disordered", "FIN", "RST", "ports again"],
-)
+    [
+        in_pieces, tiny, kept_alive, doubled, repeated, overlapping, disordered, broken_off(FIN), broken_off(RST),
+        again, one_side_later(True), one_side_later(False),
+    ],
+    ids=[
+        "pieces", "tiny", "keep-alive", "both interfaces", "repeated", "overlapping", "disordered", "FIN", "RST",
+        "ports again", "requests later", "responses later",
+    ],
+)  # fmt: skip
 def test_every_packet_is_a_split(how: Damage, tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     taken = how(traffic.packets(traffic.LIBRDKAFKA)[:36], random.Random(3))
@@ -116,6 +169,9 @@ def test_a_frame_across_ten_splits(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     """Empty files, and packets of no length."""
     (tmp_path / "empty.pcap").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CaptureError, match="a folder without captures"):
+        plan([tmp_path / "folder"])
     (tmp_path / "nothing.pcap").write_bytes(files.pcap([(1, b""), (2, b""), (3, b"")]))
     for name in ("empty.pcap", "nothing.pcap"):
         expected = exported([tmp_path / name])

@@ -202,16 +202,31 @@ def _answered(taken: list[files.Packet], path: Path) -> Counter[Any]:
         lambda taken: gzip.compress(files.pcap(taken)),
         lambda taken: files.pcap(taken[:0]),
         lambda taken: traffic.pcapng(taken[:0]),
+        lambda taken: files.pcap([(0, b""), *taken[:200], (taken[200][0], b""), *taken[200:]]),
     ],
     ids=[
         "big-endian", "nanoseconds", "snap", "cut", "corrupt", "pcapng", "interfaces", "sections", "corrupt pcapng",
-        "simple", "gzip", "empty", "empty pcapng",
+        "simple", "gzip", "empty", "empty pcapng", "empty records",
     ],
 )  # fmt: skip
 def test_whatever_the_format(form: Callable[[list[files.Packet]], bytes], tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(form(packets(LIBRDKAFKA)))
     assert_exported(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "link"),
+    [(bytes(12) + b"\x81\0\0\x07\x08\0", 1), (bytes(14) + b"\x08\0", 113), (b"\x08\0" + bytes(18), 276),
+     (b"\2\0\0\0", 0), (b"", 101)],
+    ids=["VLAN", "SLL", "SLL2", "loopback", "raw IP"],
+)  # fmt: skip
+def test_whatever_the_link(header: bytes, link: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap([(time, header + frame[14:]) for time, frame in packets(LIBRDKAFKA)], link=link))
+    expected = exported([path])
+    assert expected["exchanges"].total() == 176
+    assert_same(made([path], 1 << 14), expected)
 
 
 def _corrupt(data: bytes) -> bytes:
