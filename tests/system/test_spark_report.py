@@ -23,6 +23,19 @@ CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1)
 KPROXY = "from kproxy.cli.main import main; main()"
 FROM = "import sys; sys.path.insert(0, {path!r}); import decoders; print(decoders.__file__, file=sys.stderr)"
 
+DISCOVERED = """
+import sys, warnings
+from importlib.util import find_spec
+from pathlib import Path
+from captures.spark import java
+from captures.spark.session import session
+warnings.simplefilter("ignore")
+java.prepare(Path(sys.argv[1]))
+reader = session("local[1]").read.format("kafka_capture").option("view", "exchanges")
+print(find_spec("pyspark_kproxy").origin, reader.load(sys.argv[2]).count())
+"""
+"""Nothing here registers the data source."""
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -67,6 +80,14 @@ def test_a_wheel_reports_on_a_machine_without_java(wheel: Path, bare: dict[str, 
     where = [str(home / "bin" / "python"), "-c", "import captures.spark.report as r; print(r.__file__)"]
     place = subprocess.run(where, env=bare, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert Path(place.stdout).is_relative_to(home)
+    found = subprocess.run(
+        [str(home / "bin" / "python"), "-c", DISCOVERED, str(tmp_path / "cache"), str(traffic.LIBRDKAFKA)],
+        env=bare, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-2000:]
+    source, count = found.stdout.split()
+    assert Path(source).is_relative_to(home)
+    assert int(count) == 176
     for capture in CAPTURES:
         installed("export", capture, "--format", "parquet", "-o", "tables")
     said = installed("spark", "report", "tables", "--html", "report.html", "--master", "local[2]", "--json")
