@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +12,7 @@ import pytest
 
 from tests.captures import traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
-from tests.support.require import require, unavailable
+from tests.support.require import require
 from tests.support.wheel import build
 
 pytestmark = pytest.mark.system
@@ -93,20 +91,6 @@ def test_a_zip_and_a_broken_neighbour(shipped: Path, tmp_path: Path) -> None:
     assert int(joined) == int(alone) == count > 100
 
 
-def with_status(directory: Path) -> Path:
-    """A folder with the one package that Spark Connect takes and nothing else here does."""
-    directory.mkdir()
-    if find_spec("grpc_status") is None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        wanted = f"grpcio-status=={version('grpcio')}"
-        done = subprocess.run(
-            [*pip, "--target", str(directory), wanted], capture_output=True, text=True, check=False, timeout=120
-        )
-        if done.returncode:
-            unavailable(f"{wanted}: {done.stderr[-500:]}")
-    return directory
-
-
 def test_by_spark_connect(shipped: Path, tmp_path: Path) -> None:
     """There is no context, the time zone is the server's, and files are not looked for before a table is used."""
     require("java")
@@ -118,7 +102,6 @@ def test_by_spark_connect(shipped: Path, tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, timeout=280, cwd=tmp_path,
         env={
             **os.environ,
-            "PYTHONPATH": str(with_status(tmp_path / "more")),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TZ": "America/New_York",

@@ -16,6 +16,7 @@ from captures.spark.checks import check
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES, USUAL
+from captures.tcp.packets import Ints, Packets
 from decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
@@ -134,16 +135,17 @@ def test_a_claim_that_is_wrong_is_no_row(of: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, read = claims._kept, claims.read
+    kept, read = claims.kept, claims.read
     sent_whole: set[int] = set()
 
     def reading(*given: Any, **more: Any) -> Any:
         sent_whole.update(more.get("whole") or ())
         return read(*given, **more)
 
-    monkeypatch.setattr(
-        claims, "_kept", lambda at, stored, claimed, looked: kept(at, stored, claimed, looked[:0])
-    )  # fmt: skip
+    def of_heads_less(packets: Packets, bodies: tuple[Ints, Ints], looked: claims.Looked) -> tuple[Ints, Ints]:
+        return kept(packets, (bodies[0] - 4, bodies[1]), looked)
+
+    monkeypatch.setattr(claims, "kept", of_heads_less)
     monkeypatch.setattr(claims, "read", reading)
     assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
     assert sent_whole
