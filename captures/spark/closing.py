@@ -104,7 +104,8 @@ class Closer:
         """Items with all their rows, of those tables that they have columns of: batches of CLOSED."""
         for batch in batches:
             if batch.num_rows:
-                yield self._closed(batch.cast(ITEMS))  # its times are of the session's zone
+                # its times are of the session's zone
+                yield self._closed(batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names])))
 
     def _closed(self, batch: Any) -> Any:
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
