@@ -26,14 +26,14 @@ JOINED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 @contextmanager
 def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The master's URL, with so many workers of one core each, at 127.0.0.2 and on."""
+    """The master's URL, with so many workers of two cores each, at 127.0.0.2 and on."""
     require("java", "bash")
     folder.mkdir()
     with ExitStack() as stack:
         master = _said(_started(stack, folder / "master", "master.Master", "--host", "127.0.0.1"), LISTENS)
         joining = [
             _started(
-                stack, folder / f"worker-{number}", "worker.Worker", "--host", f"127.0.0.{number}", "--cores", "1",
+                stack, folder / f"worker-{number}", "worker.Worker", "--host", f"127.0.0.{number}", "--cores", "2",
                 "--memory", "1g", "--work-dir", str(folder / f"work-{number}"), master,
             )
             for number in range(2, workers + 2)
