@@ -22,8 +22,9 @@ help:
 $(BIN)/python:
 	@python=$$(tools/find-python) && $$python -m venv $(VENV)
 
-# What is compiled is made again when its source changes.
-$(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(wildcard decoders/conversation/loop.p* decoders/conversation/pairing.p* decoders/records/loop.p* decoders/records/shown.p* decoders/records/text.p* captures/formats/block.p* captures/formats/starts.p* kproxy/core/passing.p*) | $(BIN)/python
+# What is compiled (NAME.py with the C types of NAME.pxd) is made again when its source changes.
+TYPES := $(wildcard */*/*.pxd)
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(TYPES) $(TYPES:.pxd=.py) | $(BIN)/python
 	@echo "installing what kproxy needs into $(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
