@@ -28,7 +28,7 @@ from tui.keymap import Keymap
 from tui.live import RunInfo
 from tui.outside import Exporter, Opener, OtherCapture, UnopenedError
 from tui.preferences import SAVED_FILTERS, Preferences
-from tui.screens.base import KproxyScreen
+from tui.screens.composed import Composed
 from tui.showing import Showing
 from tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
 from tui.themes import THEMES, ThemeFilter
@@ -164,8 +164,8 @@ class KproxyApp(KeysInTurn):
     ) -> bool:
         if isinstance(action, str) and action.startswith("focused.") and self.focused is None:
             return False  # a key in the help bar was clicked that is no pane's any more
-        if isinstance(self.screen, KproxyScreen) and not (self.screen.is_mounted and self.screen.children):
-            return False  # it is being put up or taken away, and its actions would look for panes
+        if isinstance(self.screen, Composed) and not self.screen.stands:
+            return False  # its actions would look for panes
         return await super().run_action(action, default_namespace, namespaces)
 
     def get_driver_class(self) -> type[Driver]:

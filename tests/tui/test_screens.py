@@ -484,6 +484,11 @@ async def test_keys_find_no_panes_on_a_screen_that_is_put_up(index: Path, monkey
         with monkeypatch.context() as patch:
             patch.setattr(type(app.main), "is_mounted", False)
             assert not await app.run_action("screen.step_back", app.main)
+        await pilot.press("question_mark")
+        with monkeypatch.context() as patch:
+            patch.setattr(HelpScreen, "is_mounted", False)
+            assert not await app.run_action("screen.close", app.screen)
+        assert await app.run_action("screen.close", app.screen)
 
 
 async def test_a_screen_that_is_taken_away_before_it_has_its_panes(
