@@ -8,16 +8,19 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
+from tests.support.homes import homes
+
 # How long an example takes says what else the machine does.
 hypothesis.settings.register_profile("kproxy", deadline=None)
 hypothesis.settings.load_profile("kproxy")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """What is kept for the next time is not kept in the user's cache, and not for the next run."""
+def places_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """What is kept for the next time is not kept with the user's own, and not for the next run or another worker."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for name, place in homes(tmp_path_factory.mktemp("home")).items():
+            patch.setenv(name, place)
         yield
 
 

@@ -14,6 +14,7 @@ import pytest
 from kproxy.launcher import RelayProcess
 from kproxy.settings import Settings, upstream
 from tests.support.brokers import free_ports
+from tests.support.homes import homes
 
 SECONDS = 20.0
 
@@ -68,8 +69,8 @@ def reset(connection: socket.socket) -> None:
 def places(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     """kproxy's directories inside one of the test's own."""
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    for name in ("CACHE", "STATE", "CONFIG", "DATA"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(directory / name.lower()))
+    for name, place in homes(directory).items():
+        monkeypatch.setenv(name, place)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from tests.kproxy.addons.test_metrics import Samples, samples, total, values
 from tests.kproxy.addons.test_traces import collecting
 from tests.kproxy.support import SECONDS, relay
 from tests.kproxy.test_run import COMMAND, failing, free_port
+from tests.support.homes import homes
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -120,8 +121,8 @@ def running(directory: Path, cluster: str, *arguments: str) -> Iterator[Run]:
 
 @pytest.fixture(autouse=True)
 def _places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("CACHE", "STATE", "CONFIG", "DATA"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    for name, place in homes(tmp_path).items():
+        monkeypatch.setenv(name, place)
 
 
 def scrape(url: str) -> Samples:

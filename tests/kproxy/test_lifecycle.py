@@ -21,6 +21,7 @@ from kproxy.launcher import wait_until
 from tests.kproxy.core.frames import request, response
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.kproxy.test_run import COMMAND, free_port
+from tests.support.homes import homes
 from tests.support.screens import Painted
 
 pytestmark = pytest.mark.timeout(120)
@@ -36,10 +37,9 @@ class Home:
         self.directory = directory
         self.broker = FakeBroker()
         self.port = free_port()
-        places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "STATE", "CONFIG", "DATA")}
         self.environment = {
             **{name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"},
-            **places,
+            **homes(directory),
             "TMPDIR": str(directory),
             "TERM": "xterm",
         }

@@ -18,6 +18,7 @@ from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.support.brokers import free_ports
+from tests.support.homes import homes
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -35,10 +36,9 @@ class Run:
     def __init__(self, directory: Path, *arguments: str) -> None:
         self.broker = FakeBroker()
         self.port = free_port()
-        places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "STATE", "CONFIG", "DATA")}
         self.process = subprocess.Popen(
             [*COMMAND, "--upstream", self.broker.address, "--listen", str(self.port), *arguments],
-            env={**os.environ, **places},
+            env={**os.environ, **homes(directory)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -140,10 +140,9 @@ def test_a_closed_pipe_ends_it(tmp_path: Path) -> None:
 
 
 def failing(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "STATE", "CONFIG", "DATA")}
     return subprocess.run(
         [*COMMAND, *arguments],
-        env={**os.environ, **places},
+        env={**os.environ, **homes(directory)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

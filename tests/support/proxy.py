@@ -16,6 +16,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support.brokers import free_ports
+from tests.support.homes import homes
 
 KPROXY = Path(sys.executable).with_name("kproxy")
 SECONDS = 60.0
@@ -23,8 +24,8 @@ SECONDS = 60.0
 
 def environment(directory: Path) -> dict[str, str]:
     """Ours, with kproxy's places inside a directory of the test's own."""
-    places = {f"XDG_{name}_HOME": str(directory / name.lower()) for name in ("CACHE", "CONFIG", "STATE", "DATA")}
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}, **places}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
+    return {**ours, **homes(directory)}
 
 
 def kproxy(directory: Path, *arguments: str | Path, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
