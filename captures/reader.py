@@ -319,7 +319,7 @@ class Reader:
             if talk.conversation is not None and events and not talk.conversation.ignored:
                 if talk.swapped:
                     _swap(events)
-                done += talk.conversation.feed(events)
+                done += self._converse(talk.conversation, events)
                 self.began += talk.conversation.take_started()
                 self.ranks.append((talk.conversation.connection, connection.rank))
             if connection.over:
@@ -327,6 +327,10 @@ class Reader:
                     self.ended.append(talk.conversation.connection)
                 del self._talks[connection]
         return done
+
+    def _converse(self, conversation: Conversation | DialectConversation, events: list[Event]) -> Done:
+        """What events of a connection complete."""
+        return conversation.feed(events)
 
     def _wanted(self, connection: TcpConnection) -> bool:
         if self._ports is None:

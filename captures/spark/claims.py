@@ -12,7 +12,6 @@ import pickle
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final, cast
 
 import numpy as np
@@ -26,6 +25,7 @@ from captures.spark.checks import check
 from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
 from captures.spark.order import Order, Summary
 from captures.spark.packing import Parcel
+from captures.spark.plain import Frames
 from captures.spark.planning import WIDE, Split
 from captures.spark.reading import Segments
 from captures.tables import arrow
@@ -34,7 +34,6 @@ from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from captures.tcp.packets import Ints, Packets, joined
 from captures.tcp.reassembly import Share
-from decoders.conversation.loop import HEAD
 from decoders.exchange import Exchange, Frame
 from decoders.knowledge import Knowledge
 
@@ -150,33 +149,16 @@ _NUMBERS: Final = ("started", "done", "place", "asked", "answered", "check")
 
 @dataclass(slots=True)
 class _Found:
-    """What a flow claims: numbers, claim by claim, and the pieces of its frames, with how many each has."""
+    """What a flow claims: numbers, claim by claim, and their frames."""
 
     numbers: list[int] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    frames: Frames = field(default_factory=Frames)
 
     def add(self, item: Exchange, request: Frame, started: int, done: int, sure: int) -> None:
-        spans, response = request.spans, item.response
-        self.spans += spans
-        self.counts.append(len(spans))
-        answered = -1
-        if response is not None:
-            self.spans += response.spans
-            self.counts.append(len(response.spans))
-            answered = response.spans[0][0]
-        self.numbers += (started, done, request.stream_offset, spans[0][0], answered, sure)
-
-    def bodies(self) -> tuple[Ints, Ints]:
-        """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
-        starts, lengths = np.fromiter(chain.from_iterable(self.spans), np.int64, 2 * len(self.spans)).reshape(-1, 2).T
-        counts = np.array(self.counts, np.int64)
-        ends = np.cumsum(lengths)
-        before = ends - lengths
-        head = np.clip(HEAD + np.repeat(before[np.cumsum(counts) - counts], counts) - before, 0, lengths)
-        some = np.flatnonzero(head < lengths)
-        order = np.argsort(starts[some], kind="stable")
-        return (starts + head)[some][order], (starts + lengths)[some][order]
+        response = item.response
+        answered = -1 if response is None else response.spans[0][0]
+        self.numbers += (started, done, request.stream_offset, request.spans[0][0], answered, sure)
+        self.frames.add(item, request)
 
 
 def read(
@@ -250,12 +232,12 @@ class _Claimer:
         if len(numbers):
             made.flows.append((flow, len(numbers)))
             made.numbers.append(numbers)
-        starts, ends = kept(packets, found.bodies(), looked)
+        starts, ends = kept(packets, found.frames.bodies(), looked)
         _, _, place, asked, _, sure = numbers.T
         return Parcel(
             portion, packets, some.which, some.reached, some.clock,
-            starts, [source.read(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)],
-            asked, place, sure,
+            starts, ends - starts, b"".join(map(source.read, starts.tolist(), ends.tolist())),
+            asked, place, sure, found.frames.stretches(some, place),
         )  # fmt: skip
 
     def _claims(self, some: Share, source: FileSource, looked: Looked, made: _Made) -> _Found:

@@ -25,6 +25,7 @@ from captures.source import FileSource
 from captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
 from captures.spark.facts import NODE, Facts
 from captures.spark.order import Order
+from captures.spark.plain import Passing
 from captures.tables import arrow
 from captures.tables.flows import FlowCounter
 from captures.tables.keys import Key
@@ -34,7 +35,9 @@ from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
 from captures.tcp.direction import Direction
 from captures.tcp.packets import Ints, Packets
 from captures.tcp.reassembly import Share
+from decoders.conversation.conversation import Conversation
 from decoders.conversation.stream import Source
+from decoders.dialects.conversation import DialectConversation
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.filters import Expression, Matcher
 from decoders.knowledge import RESERVED, Fact, Knowledge
@@ -208,12 +211,27 @@ class FlowReader(Reader):
         self._silences = order.silences
         self._ends = order.end
         self._born: dict[Connection, int] = {}
+        self._passing: Passing | None = None
 
     def _orient(self, talk: Any, events: list[Any]) -> list[Any]:
         taken = super()._orient(talk, events)
         if talk.conversation is not None:
             self._born[talk.conversation.connection] = talk.connection.first_at
         return taken
+
+    def _converse(self, conversation: Conversation | DialectConversation, events: list[Any]) -> Done:
+        passing, self._passing = self._passing, None
+        if passing is not None:
+            if isinstance(conversation, Conversation) and passing.over(conversation, events):
+                return []
+            passing.read()
+        return super()._converse(conversation, events)
+
+    def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
+        """As `of`, but of segments that may be passed over."""
+        self._passing = passing
+        yield from self.of(share)
+        self._passing = None
 
     def resume(self, order: Order) -> None:
         """Go on with what comes behind all that there was until now."""

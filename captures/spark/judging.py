@@ -2,7 +2,8 @@
 
 Each flow is read from its beginning as captures.spark.flows does it, but of most frames only the first bytes are there.
 Where an exchange is claimed by the portion that it lies in, and is what the claim says, the claim is upheld; all others
-become items here. Where bytes are asked for that were not sent, the flow is unproven: then all its bytes must be sent.
+become items here. Segments that hold nothing but claims are passed over (captures.spark.plain). Where bytes are asked
+for that were not sent, the flow is unproven: then all its bytes must be sent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from captures.spark.asking import NUMBERS, number_of
@@ -19,6 +20,8 @@ from captures.spark.digest import UNPROVEN, VERDICT, digested
 from captures.spark.flows import Flow, Held, Options, Place, packed, shared
 from captures.spark.order import Order
 from captures.spark.packing import Parcel, unpack
+from captures.spark.plain import Passing, Plain
+from captures.tcp.reassembly import Share
 from decoders.exchange import Connection, Exchange
 
 
@@ -49,15 +52,16 @@ class Verdict:
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     grounds: list[Ground] = field(default_factory=list)
 
-    def uphold(self, claim: int, ground: Ground) -> None:
+    def uphold(self, claim: int, ground: Ground, count: int = 1) -> None:
+        """Uphold so many claims from one on, which comes behind those before."""
         if not self.grounds or self.grounds[-1] is not ground:
             self.grounds.append(ground)
         on = len(self.grounds) - 1
-        first, count, before = self.runs[-1] if self.runs else (0, 0, -1)
-        if before == on and first + count == claim:
-            self.runs[-1] = first, count + 1, on
+        first, length, before = self.runs[-1] if self.runs else (0, 0, -1)
+        if before == on and first + length == claim:
+            self.runs[-1] = first, length + count, on
         else:
-            self.runs.append((claim, 1, on))
+            self.runs.append((claim, count, on))
 
 
 class NotSentError(Exception):
@@ -71,23 +75,39 @@ class Sent(Held):
         super().__init__()
         self._at: list[int] = []
         self._ends: list[int] = []
+        self._later: dict[int, tuple[Parcel, range]] = {}
+        """By the address of the first segment."""
 
-    def take(self, parcel: Parcel) -> None:
-        packets = parcel.packets
+    def take(self, parcel: Parcel, segments: range) -> None:
+        """Take in some segments of a parcel, with the bytes that were sent of them."""
+        packets = parcel.packets.part(segments.start, segments.stop)
         for at, stored in zip(packets.at.tolist(), packets.stored.tolist(), strict=True):
             if stored:
-                i = len(self._at) if not self._at or at > self._at[-1] else bisect_right(self._at, at)
-                self._at.insert(i, at)
-                self._ends.insert(i, at + stored)
-        for at, piece in zip(parcel.pieces_at.tolist(), parcel.pieces, strict=True):
-            self.add(at, piece)
+                self._know(at, at + stored)
+        self.extend(parcel.sent(segments.start, segments.stop))
+
+    def take_later(self, parcel: Parcel, segments: range) -> None:
+        """The same of segments in the order of their addresses, once somebody asks for their bytes."""
+        at, stored = parcel.packets.at, parcel.packets.stored
+        start = int(at[segments.start])
+        self._know(start, int(at[segments.stop - 1] + stored[segments.stop - 1]))
+        self._later[start] = parcel, segments
+
+    def _know(self, start: int, end: int) -> None:
+        i = len(self._at) if not self._at or start > self._at[-1] else bisect_right(self._at, start)
+        self._at.insert(i, start)
+        self._ends.insert(i, end)
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         found = super().read(start, end)
         if len(found) < end - start:
             i = bisect_right(self._at, start) - 1
             if i >= 0 and len(found) < min(end, self._ends[i]) - start:
-                raise NotSentError
+                later = self._later.pop(self._at[i], None)
+                if later is None:
+                    raise NotSentError
+                self.take(*later)
+                return self.read(start, end)
         return found
 
 
@@ -113,11 +133,42 @@ class Judged(Flow):
 
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
         """Items of a parcel, which comes behind those before."""
-        self._sent.take(parcel)
-        claims = zip(parcel.asked.tolist(), parcel.checks.tolist(), parcel.places.tolist(), strict=True)
-        for number, (asked, expected, place) in enumerate(claims):
+        whole = shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order)
+        at = claim = 0
+        for plain in parcel.plain:
+            yield from self._read(parcel, whole, range(at, plain.start), range(claim, plain.first))
+            yield from self._plain(parcel, whole, plain)
+            at, claim = plain.end, plain.first + plain.claims
+        yield from self._read(parcel, whole, range(at, len(parcel.packets)), range(claim, len(parcel.asked)))
+
+    def _read(self, parcel: Parcel, whole: Share, segments: range, claims: range) -> Iterator[Any]:
+        """Items of some of a parcel's segments, which some of its claims are of."""
+        if segments:
+            self._sent.take(parcel, segments)
+            self._claimed(parcel, claims)
+            yield from self.of(_part(whole, segments))
+
+    def _claimed(self, parcel: Parcel, claims: range) -> None:
+        """Take in some of a parcel's claims."""
+        some = slice(claims.start, claims.stop)
+        columns = (column[some].tolist() for column in (parcel.asked, parcel.checks, parcel.places))
+        for number, asked, expected, place in zip(claims, *columns, strict=True):
             self._claims[asked] = parcel.portion, number, expected, place
-        yield from self.of(shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order))
+
+    def _plain(self, parcel: Parcel, whole: Share, plain: Plain) -> Iterator[Any]:
+        """Items of a plain stretch, of which there are none where it can be passed over."""
+        segments, claims = range(plain.start, plain.end), range(plain.first, plain.first + plain.claims)
+        share = _part(whole, segments)
+        self._sent.take_later(parcel, segments)
+        passing = Passing(plain, share.packets, lambda: self._claimed(parcel, claims))
+        for began, done in self._reader.pass_over(share, passing):
+            yield from self._items(began, done)
+        connection = passing.connection
+        if connection is None:
+            return
+        self._counter.passed(connection, plain.claims)
+        ground = self._on(connection, found=False, ahead=passing.place - plain.place)
+        self._verdict(parcel.portion).uphold(plain.first, ground, plain.claims)
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         frame = item.request
@@ -125,9 +176,20 @@ class Judged(Flow):
         if claim is None or frame is None or check(item, started, at) != claim[2]:
             return super()._exchange(item, at, born, started, rank)
         portion, number, _, place = claim
-        connection, drafter = item.connection, self._drafter
-        software, found, ahead = drafter.software(connection), drafter.was_found(item), frame.stream_offset - place
-        ground = self._ground
+        ground = self._on(item.connection, found=self._drafter.was_found(item), ahead=frame.stream_offset - place)
+        self._verdict(portion).uphold(number, ground)
+        return None
+
+    def _verdict(self, portion: int) -> Verdict:
+        held = self.verdicts.get(portion)
+        if held is None:
+            held = self.verdicts[portion] = Verdict()
+        return held
+
+    def _on(self, connection: Connection, *, found: bool, ahead: int) -> Ground:
+        """What is said of a claim of a connection; the same object as long as it is the same."""
+        drafter, ground = self._drafter, self._ground
+        software = drafter.software(connection)
         if (
             ground is None
             or connection is not self._connection
@@ -135,18 +197,24 @@ class Judged(Flow):
             or ground.ahead != ahead
             or ground.found != found
         ):
-            flow = drafter.flows.of(connection)
+            flow, born = drafter.flows.of(connection), self._reader.born(connection)
             ground = Ground(flow.epoch, flow.broker, born, software, connection.opened is False, found, ahead)
             self._ground, self._connection = ground, connection
-        if portion not in self.verdicts:
-            self.verdicts[portion] = Verdict()
-        self.verdicts[portion].uphold(number, ground)
-        return None
+        return ground
 
     def end(self) -> Iterator[Any]:
         yield from super().end()
         for portion, verdict in self.verdicts.items():
             yield self.note(VERDICT, portion, pickle.dumps(verdict, pickle.HIGHEST_PROTOCOL))
+
+
+def _part(whole: Share, segments: range) -> Share:
+    """Some of a parcel's segments."""
+    some = slice(segments.start, segments.stop)
+    return replace(
+        whole, packets=whole.packets.part(some.start, some.stop), which=whole.which[some], reached=whole.reached[some],
+        clock=whole.clock[some],
+    )  # fmt: skip
 
 
 def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:

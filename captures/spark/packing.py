@@ -7,13 +7,14 @@ that little is left for zstd to write.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import zstandard
 
+from captures.spark.plain import Plain
 from captures.tcp.packets import Ints, Packets
 
 _LEVEL: Final = 3
@@ -24,9 +25,9 @@ class Parcel:
     """The segments of a flow in a portion of a split, and what the portion claims of its exchanges.
 
     `packets` are the segments, `position`, `reached` and `clock` those of captures.spark.reading.SEGMENTS. `pieces` are
-    the bytes that are sent along, from the addresses `pieces_at` on. The claims are in order: `asked` and `places`
-    are the addresses and stream offsets of their requests' first bytes, `checks` what captures.spark.checks.check says
-    of them.
+    the bytes that are sent along, `sizes` of them from each of the addresses `pieces_at` on. The claims are in order:
+    `asked` and `places` are the addresses and stream offsets of their requests' first bytes, `checks` what
+    captures.spark.checks.check says of them. `plain` are segments that hold nothing else, in order.
     """
 
     portion: int
@@ -35,10 +36,23 @@ class Parcel:
     reached: Ints
     clock: Ints
     pieces_at: Ints
-    pieces: Sequence[bytes | memoryview]
+    sizes: Ints
+    pieces: bytes | memoryview
     asked: Ints
     places: Ints
     checks: Ints
+    plain: Sequence[Plain]
+
+    def sent(self, start: int, end: int) -> Iterator[tuple[int, bytes | memoryview]]:
+        """What is sent of the segments [start, end): addresses, and the bytes from there on."""
+        at = self.packets.at
+        borders = [at[start], at[end]] if end < len(at) else [at[start]]
+        first, until = (*np.searchsorted(self.pieces_at, borders).tolist(), len(self.sizes))[:2]
+        ends = np.cumsum(self.sizes)[first:until]
+        for place, size, stop in zip(
+            self.pieces_at[first:until].tolist(), self.sizes[first:until].tolist(), ends.tolist(), strict=True
+        ):
+            yield place, self.pieces[stop - size : stop]
 
     def pack(self) -> bytes:
         packets = self.packets
@@ -50,32 +64,33 @@ class Parcel:
             which, _steps(self.position), _steps(packets.time), self.clock - packets.time, packets.seq - follows,
             packets.ack - answers, packets.flags, _steps(packets.at), self.reached - packets.at, packets.length,
             packets.length - packets.stored, _steps(self.pieces_at),
-            np.fromiter(map(len, self.pieces), np.int64, len(self.pieces)), _steps(self.asked), _steps(self.places),
+            self.sizes, _steps(self.asked), _steps(self.places),
         )  # fmt: skip
         checks = self.checks.astype(np.uint32).tobytes()
-        told = (self.portion, keys, packets.comments, [_planes(one) for one in columns], checks, b"".join(self.pieces))
+        told = (
+            self.portion, keys, packets.comments, [_planes(one) for one in columns], checks,
+            list(map(tuple, self.plain)), self.pieces,
+        )  # fmt: skip
         return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL), _LEVEL)
 
 
 def unpack(data: bytes) -> Parcel:
     """The parcel that was packed."""
     told = pickle.loads(zstandard.decompress(data))  # noqa: S301  # of our own stage 1
-    portion, keys, comments, planes, checks, pieces = told
+    portion, keys, comments, planes, checks, plain, pieces = told
     which, position, time, late, seq, ack, flags, at, reached, length, lacking, pieces_at, sizes, asked, places = map(
         _numbers, planes
     )
     position, time, at = np.cumsum(position), np.cumsum(time), np.cumsum(at)
     seq = _followed(which, seq, length)
     ack += _answers(which, seq + length)
-    held = memoryview(pieces)
-    ends = np.cumsum(sizes)
     packets = Packets(
         [keys[i] for i in which.tolist()], time, seq, ack, flags, at, length, length - lacking, comments
     )  # fmt: skip
     return Parcel(
-        portion, packets, position, reached + at, late + time, np.cumsum(pieces_at),
-        [held[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)],
+        portion, packets, position, reached + at, late + time, np.cumsum(pieces_at), sizes, memoryview(pieces),
         np.cumsum(asked), np.cumsum(places), np.frombuffer(checks, np.uint32).astype(np.int64),
+        [Plain(*one) for one in plain],
     )  # fmt: skip
 
 

@@ -97,6 +97,10 @@ class FlowCounter:
             talk.gaps += 1
             talk.gap_bytes += item.size
 
+    def passed(self, connection: Connection, exchanges: int) -> None:
+        """So many exchanges of a connection are nobody's items."""
+        self._talks.setdefault(connection, _Talk()).exchanges += exchanges
+
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows of flows for the connections that were seen; `address` is what they call one of the packets'."""
         # which of the connections that were read it is says of a redacted one no address

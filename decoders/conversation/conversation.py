@@ -100,6 +100,24 @@ class Conversation:
         self._pair(asked)
         return self._take_done()
 
+    @property
+    def rests(self) -> bool:
+        """Whether all that came is understood and complete: what comes next tells of itself alone."""
+        if self.ignored or self._over or any(self._ended) or self._held or self._unfinished is not None:
+            return False
+        return self._requests.rests and self._responses.rests and self._pairing.rests
+
+    @property
+    def asked(self) -> int:
+        """The stream offset of the next request, while it rests."""
+        return self._requests.position
+
+    def pass_over(self, runs: Iterable[Run]) -> None:
+        """Take runs of whole requests and their responses, while it rests, whose exchanges somebody else has found."""
+        for run in runs:
+            framer = self._responses if run.side is Side.BROKER else self._requests
+            framer.pass_over(run)
+
     def _take_done(self) -> Done:
         pairing = self._pairing
         done, pairing.done = pairing.done, []

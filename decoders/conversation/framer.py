@@ -97,6 +97,18 @@ class Framer:
                 self.report(out, key, low, high - low, Code.OVERLAP, overlap.text(high - low), time)
         self.stretch.extend(event)
 
+    @property
+    def rests(self) -> bool:
+        """Whether all that came is read, and the next byte begins a frame."""
+        aligned = self.begun and self.search is None and not self.over
+        return aligned and self.position == self.stretch.end and not self.overlaps and not self.comments
+
+    def pass_over(self, run: Run) -> None:
+        """Take a run of whole frames, while it rests, as if they were read."""
+        self.stretch.extend(run)
+        self.position, self.need, self.floor = self.stretch.end, 0, max(self.floor, self.stretch.top)
+        self.stretch.drop(self.position)
+
     def report(self, out: list[Item], key: int, offset: int, size: int, code: Code, message: str, time: int) -> None:
         self.floor = max(self.floor, key)
         problem = StreamProblem(self.connection, self.side, time, offset, size, code, message, self.floor)

@@ -76,6 +76,11 @@ class Requests(Framer):
         self.among = definitions.among_kafka
         """Request types of dialects that may stand among Kafka's."""
 
+    @property
+    def rests(self) -> bool:
+        plain = self.recognised and self.foreign is None and not self.sasl and self.current is None
+        return plain and super().rests
+
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
         """Take an event of this side and append to `out` what it completes."""
         if self.over or self.foreign is not None:

@@ -58,6 +58,10 @@ class Responses(Framer):
         """Key of a request that was captured before bytes which the search has looked at; 0 for none."""
         self.awaited = Awaited(outstanding, limit)
 
+    @property
+    def rests(self) -> bool:
+        return not self.foreign and not self.late and super().rests
+
     def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
         self.awaited = Awaited(self.outstanding, self.limit)
         super().look(start, chained=chained, begin=begin, lost=lost)

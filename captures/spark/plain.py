@@ -1,0 +1,178 @@
+"""Where a flow's segments hold whole exchanges that are claimed, and nothing else.
+
+A reading that has understood all before, and waits for nothing, finds the same exchanges there as any other, and is
+then where it was, only further on. So stage 2 passes over them without reading them (captures.spark.judging).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from captures.tcp.packets import FIN, RST, SYN, Ints, Packets
+from captures.tcp.reassembly import Share
+from decoders.conversation.conversation import Conversation
+from decoders.conversation.loop import HEAD
+from decoders.conversation.stream import Event, Run
+from decoders.exchange import Connection, Exchange, Frame
+
+LEAST: Final = 64
+"""Segments from which on it is cheaper to pass over them."""
+_SPECIAL: Final = SYN | FIN | RST
+
+
+class Plain(NamedTuple):
+    """The segments [start, end) of a parcel, and the exchanges in them: so many `claims` from number `first` on.
+
+    `place` is the stream offset of their first request as the portion counts; `client` and `broker` are the ends of
+    their connection.
+    """
+
+    start: int
+    end: int
+    first: int
+    claims: int
+    place: int
+    client: str
+    broker: str
+
+
+@dataclass(slots=True)
+class Passing:
+    """A plain stretch that a reading comes to, which are `packets`.
+
+    `read` is called before it is read, where it cannot be passed over.
+    `connection` is the one that has passed over it, and then its first request was at stream offset `place` of it.
+    """
+
+    plain: Plain
+    packets: Packets
+    read: Callable[[], None]
+    connection: Connection | None = None
+    place: int = 0
+
+    def over(self, conversation: Conversation, events: Sequence[Event]) -> bool:
+        """Have a conversation pass over it, if nothing else happens to it, and it waits for nothing."""
+        connection = conversation.connection
+        runs = [event for event in events if isinstance(event, Run)]
+        if (
+            len(runs) < len(events)
+            or (connection.client, connection.broker) != (self.plain.client, self.plain.broker)
+            or not conversation.rests
+            or not self._are(runs)
+        ):
+            return False
+        self.connection, self.place = connection, conversation.asked
+        conversation.pass_over(runs)
+        return True
+
+    def _are(self, runs: Sequence[Run]) -> bool:
+        """Whether runs are the segments, all of them, each as it is."""
+        if any(run.stored is not None or run.comments or run.overlaps or run.released for run in runs):
+            return False
+        at, length = self.packets.at, self.packets.length
+        some = length > 0
+        size = sum(run.ends[-1] - run.start for run in runs if len(run.ends))
+        return size == int(length.sum()) and sorted(chain.from_iterable(run.at for run in runs)) == at[some].tolist()
+
+
+@dataclass(slots=True)
+class Frames:
+    """The frames of claims, in order: the pieces of each claim's request and response.
+
+    `spans` are (address, length), `counts` how many of them each frame has, `claims` how many each claim has. `talks`
+    are the connections, each with the first claim of it, or of it again.
+    """
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    claims: list[int] = field(default_factory=list)
+    talks: list[tuple[int, Connection]] = field(default_factory=list)
+
+    def add(self, item: Exchange, request: Frame) -> None:
+        spans, response = request.spans, item.response
+        if not self.talks or self.talks[-1][1] is not item.connection:
+            self.talks.append((len(self.claims), item.connection))
+        self.spans += spans
+        self.counts.append(len(spans))
+        count = len(spans)
+        if response is not None:
+            self.spans += response.spans
+            self.counts.append(len(response.spans))
+            count += len(response.spans)
+        self.claims.append(count)
+
+    @property
+    def columns(self) -> tuple[Ints, Ints]:
+        """The addresses and lengths of the spans."""
+        flat = np.fromiter(chain.from_iterable(self.spans), np.int64, 2 * len(self.spans))
+        starts, lengths = flat.reshape(-1, 2).T
+        return starts, lengths
+
+    def bodies(self) -> tuple[Ints, Ints]:
+        """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
+        starts, lengths = self.columns
+        counts = np.array(self.counts, np.int64)
+        ends = np.cumsum(lengths)
+        before = ends - lengths
+        head = np.clip(HEAD + np.repeat(before[np.cumsum(counts) - counts], counts) - before, 0, lengths)
+        some = np.flatnonzero(head < lengths)
+        order = np.argsort(starts[some], kind="stable")
+        return (starts + head)[some][order], (starts + lengths)[some][order]
+
+    def stretches(self, some: Share, places: Ints) -> list[Plain]:
+        """The plain stretches of the segments that the claims are of; `places` are the stream offsets of requests."""
+        at, count = some.packets.at, len(some.packets)
+        if count < LEAST or not self.claims or (at[1:] <= at[:-1]).any():
+            return []
+        starts, lengths = self.columns
+        where = np.searchsorted(at, starts, "right") - 1
+        good = _in_full(some, np.bincount(where, lengths, count).astype(np.int64))
+        pieces = np.array(self.claims, np.int64)
+        begins: Ints = np.cumsum(pieces) - pieces
+        first, last = where[begins], np.maximum.reduceat(where, begins)
+        quiet = _between(first, last, count)
+        found = []
+        borders = np.flatnonzero(np.diff(np.concatenate([[False], good, [False]])))
+        for low, high in borders.reshape(-1, 2).tolist():
+            if high - low < LEAST:
+                continue
+            # A connection shows by an exchange what it is.
+            low = int(last[min(int(np.searchsorted(last, low)), len(last) - 1)]) + 1  # noqa: PLW2901
+            here = np.flatnonzero(quiet[low : high + 1]) + low
+            if len(here) < 2 or here[-1] - here[0] < LEAST:
+                continue
+            start, end = here[[0, -1]].tolist()
+            one, other = np.searchsorted(last, [start, end]).tolist()
+            connection = self._connection(one, other)
+            if connection is not None:
+                place = int(places[one:other].min())
+                found.append(Plain(start, end, one, other - one, place, connection.client, connection.broker))
+        return found
+
+    def _connection(self, first: int, end: int) -> Connection | None:
+        """The one that the claims [first, end) are of, of which there must be some."""
+        held = bisect_right(self.talks, first, key=lambda talk: talk[0]) - 1
+        until = self.talks[held + 1][0] if held + 1 < len(self.talks) else len(self.claims)
+        return self.talks[held][1] if first < end <= until else None
+
+
+def _in_full(some: Share, claimed: Ints) -> Ints:
+    """Of each segment whether all that it has is claimed, and nothing is odd about it."""
+    packets = some.packets
+    good: Ints = (claimed == packets.length) & (packets.stored == packets.length)
+    good &= (packets.flags & _SPECIAL == 0) & (packets.at >= some.reached)
+    good[list(packets.comments)] = False
+    return good
+
+
+def _between(first: Ints, last: Ints, count: int) -> Ints:
+    """Before each of so many segments, and behind them, whether no claim is on its way there from `first` to `last`."""
+    steps = np.bincount(first + 1, minlength=count + 2) - np.bincount(last + 1, minlength=count + 2)
+    quiet: Ints = np.cumsum(steps)[: count + 1] == 0
+    return quiet
