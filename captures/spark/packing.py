@@ -9,15 +9,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import zstandard
 
 from captures.spark.plain import Plain
 from captures.tcp.packets import Ints, Packets
-
-_LEVEL: Final = 3
 
 
 @dataclass(slots=True)
@@ -59,53 +56,44 @@ class Parcel:
         keys = list(dict.fromkeys(packets.keys))
         numbers = {key: number for number, key in enumerate(keys)}
         which = np.fromiter(map(numbers.__getitem__, packets.keys), np.int64, len(packets))
-        follows, answers = _follows(which, packets.seq, packets.length), _answers(which, packets.seq + packets.length)
-        columns = (
-            which, _steps(self.position), _steps(packets.time), self.clock - packets.time, packets.seq - follows,
-            packets.ack - answers, packets.flags, _steps(packets.at), self.reached - packets.at, packets.length,
-            packets.length - packets.stored, _steps(self.pieces_at),
-            self.sizes, _steps(self.asked), _steps(self.places),
+        ends = packets.seq + packets.length
+        of_packets = (
+            self.position, packets.time, packets.at,
+            which, self.clock - packets.time, packets.seq - _follows(which, ends), packets.ack - _answers(which, ends),
+            packets.flags, self.reached - packets.at, packets.length, packets.length - packets.stored,
         )  # fmt: skip
-        checks = self.checks.astype(np.uint32).tobytes()
         told = (
-            self.portion, keys, packets.comments, [_planes(one) for one in columns], checks,
+            self.portion, keys, packets.comments, _planes(of_packets, 3), _planes((self.pieces_at, self.sizes), 1),
+            _planes((self.asked, self.places), 2), self.checks.astype(np.uint32).tobytes(),
             list(map(tuple, self.plain)), self.pieces,
         )  # fmt: skip
-        return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL), _LEVEL)
+        return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL))
 
 
 def unpack(data: bytes) -> Parcel:
     """The parcel that was packed."""
     told = pickle.loads(zstandard.decompress(data))  # noqa: S301  # of our own stage 1
-    portion, keys, comments, planes, checks, plain, pieces = told
-    which, position, time, late, seq, ack, flags, at, reached, length, lacking, pieces_at, sizes, asked, places = map(
-        _numbers, planes
-    )
-    position, time, at = np.cumsum(position), np.cumsum(time), np.cumsum(at)
+    portion, keys, comments, of_packets, of_pieces, of_claims, checks, plain, pieces = told
+    position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(of_packets, 3)
     seq = _followed(which, seq, length)
-    ack += _answers(which, seq + length)
+    pieces_at, sizes = _numbers(of_pieces, 1)
+    asked, places = _numbers(of_claims, 2)
     packets = Packets(
-        [keys[i] for i in which.tolist()], time, seq, ack, flags, at, length, length - lacking, comments
+        [keys[i] for i in which.tolist()], time, seq, ack + _answers(which, seq + length), flags, at, length,
+        length - lacking, comments,
     )  # fmt: skip
     return Parcel(
-        portion, packets, position, reached + at, late + time, np.cumsum(pieces_at), sizes, memoryview(pieces),
-        np.cumsum(asked), np.cumsum(places), np.frombuffer(checks, np.uint32).astype(np.int64),
-        [Plain(*one) for one in plain],
+        portion, packets, position, reached + at, late + time, pieces_at, sizes, memoryview(pieces), asked,
+        places, np.frombuffer(checks, np.uint32).astype(np.int64), [Plain(*one) for one in plain],
     )  # fmt: skip
 
 
-def _steps(values: Ints) -> Ints:
-    steps = values.copy()
-    steps[1:] -= values[:-1]
-    return steps
-
-
-def _follows(which: Ints, seq: Ints, length: Ints) -> Ints:
+def _follows(which: Ints, ends: Ints) -> Ints:
     """The number at which each segment's direction went on."""
-    found = np.zeros_like(seq)
+    found = np.zeros_like(ends)
     for one in range(int(which.max(initial=-1)) + 1):
         mine = np.flatnonzero(which == one)
-        found[mine[1:]] = (seq + length)[mine[:-1]]
+        found[mine[1:]] = ends[mine[:-1]]
     return found
 
 
@@ -130,17 +118,24 @@ def _answers(which: Ints, ends: Ints) -> Ints:
     return found
 
 
-def _planes(values: Ints) -> tuple[int, int, bytes]:
-    """Numbers as their count, the bytes of each, and first all their lowest bytes, then all the next."""
+def _planes(columns: Sequence[Ints], steps: int) -> tuple[tuple[int, ...], int, bytes]:
+    """Columns of numbers: how many there are and what each has, bytes of a number, and of each column first all lowest
+    bytes, then all the next. Of the first columns, so many `steps`, it is the differences.
+    """
+    values = np.array(columns)
+    values[:steps, 1:] = np.diff(values[:steps])
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     size = (int(folded.max(initial=0)).bit_length() + 7) // 8
-    planes = folded.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :size]
-    return len(values), size, planes.T.tobytes()
+    planes = folded.astype("<u8", copy=False).view(np.uint8).reshape(*values.shape, 8)[:, :, :size]
+    return values.shape, size, planes.transpose(0, 2, 1).tobytes()
 
 
-def _numbers(planes: tuple[int, int, bytes]) -> Ints:
-    count, size, data = planes
-    wide = np.zeros((count, 8), np.uint8)
-    wide[:, :size] = np.frombuffer(data, np.uint8).reshape(size, count).T
-    folded = wide.view("<u8").reshape(count)
-    return (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
+def _numbers(planes: tuple[tuple[int, ...], int, bytes], steps: int) -> Ints:
+    """The columns, one a row."""
+    (columns, count), size, data = planes
+    wide = np.zeros((columns, count, 8), np.uint8)
+    wide[:, :, :size] = np.frombuffer(data, np.uint8).reshape(columns, size, count).transpose(0, 2, 1)
+    folded = wide.view("<u8").reshape(columns, count)
+    values: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
+    np.cumsum(values[:steps], axis=1, out=values[:steps])
+    return values
