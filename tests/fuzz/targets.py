@@ -20,6 +20,7 @@ TARGETS = {
     "keys": "tests.fuzz.keys:once",
     "payloads": "tests.fuzz.payloads:once",
     "segments": "tests.fuzz.segments:once",
+    "splits": "tests.fuzz.splits:once",
     "tls": "tests.fuzz.tls:once",
 }
 

@@ -8,7 +8,6 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,13 @@ from captures.ports import Ports
 from captures.spark import local, planning
 from captures.spark.flows import Options
 from captures.spark.order import Order
-from captures.spark.planning import Plan, plan
+from captures.spark.planning import plan
 from captures.spark.reading import read, summaries
 from captures.tables.schema import TABLES
 from decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
-from tests.captures.spark.test_edges import beginnings
+from tests.captures.spark.cutting import cut_at
 from tests.captures.traffic import KAFKA_1_1, LIBRDKAFKA, packets
 
 SIZES = (1 << 14, 1 << 40)
@@ -305,24 +304,7 @@ def assert_filtered(capture: Path, text: str) -> Rows:
 @given(st.lists(st.integers(0, 126_999), max_size=12))
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_splits_at_any_records(at: list[int]) -> None:
-    whole = plan([traffic.KAFKA_0_8], 1 << 40)
-    one = whole.splits[0]
-    records = sorted(beginnings(traffic.KAFKA_0_8.read_bytes()))[:-1]
-    starts = sorted({one.start, *(records[value * len(records) // 127_000] for value in at)})
-    splits = tuple(
-        replace(
-            one,
-            number=number,
-            start=start,
-            end=end,
-            walker=planning.moved(one.walker, start),
-            last=end == one.end,
-            alone=len(starts) == 1,
-        )
-        for number, (start, end) in enumerate(pairwise([*starts, one.end]))
-        if one.walker is not None
-    )
-    planned = Plan(whole.capture, whole.groups, splits)
+    planned = cut_at(traffic.KAFKA_0_8, [value / 127_000 for value in at])
     tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 40)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, _kafka_0_8())
 

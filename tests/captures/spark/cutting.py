@@ -1,0 +1,33 @@
+"""Plans of captures that are cut at any of their packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from captures.spark.planning import Plan, moved, plan
+from tests.captures.spark.test_edges import beginnings
+
+
+def cut_at(path: Path, places: Sequence[float]) -> Plan:
+    """The plan of a pcap file with splits that begin at some of its packets; a place is how many of all are before."""
+    whole = plan([path], 1 << 40)
+    one = whole.splits[0]
+    records = sorted(beginnings(path.read_bytes()))[:-1]
+    starts = sorted({one.start, *(records[int(place * len(records))] for place in places)}) if records else [one.start]
+    splits = tuple(
+        replace(
+            one,
+            number=number,
+            start=start,
+            end=end,
+            walker=moved(one.walker, start),
+            last=end == one.end,
+            alone=len(starts) == 1,
+        )
+        for number, (start, end) in enumerate(pairwise([*starts, one.end]))
+        if one.walker is not None
+    )
+    return Plan(whole.capture, whole.groups, splits)

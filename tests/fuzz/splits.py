@@ -1,0 +1,58 @@
+"""Tables of a capture in splits are those of an export of it, whatever became of its packets and wherever it is cut.
+
+So nothing that a split claims, and nothing that stage 2 passes over, depends on what a split cannot see.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+from captures.spark import claims, local, plain
+from captures.spark.flows import Options
+from captures.tables.schema import TABLES, WITHOUT_BODIES
+from tests.captures import files, traffic
+from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.cutting import cut_at
+from tests.captures.spark.test_crossing import in_pieces, kept_alive, overlapping
+from tests.captures.spark.test_damaged import (
+    again,
+    disordered,
+    dropped,
+    foreign,
+    fragmented,
+    later,
+    repeated,
+    tiny,
+    wrapped,
+)
+
+CAPTURES = (traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA)
+DAMAGE = (
+    again, disordered, dropped, foreign, fragmented, in_pieces, kept_alive, later, overlapping, repeated, tiny, wrapped,
+)  # fmt: skip
+PACKETS = 600
+"""Packets of a capture before it is damaged."""
+
+_packets = cache(traffic.packets)
+
+
+def once(random: Random) -> None:
+    taken = _packets(random.choice(CAPTURES))
+    start = random.randrange(max(1, len(taken) - PACKETS))
+    taken = taken[start : start + random.randrange(1, PACKETS)]
+    for damage in random.sample(DAMAGE, random.choice((0, 1, 1, 2))):
+        taken = damage(taken, random)
+    bodies = random.random() < 0.5
+    tables = tuple(TABLES) if bodies else WITHOUT_BODIES
+    with tempfile.TemporaryDirectory() as folder, patch.object(plain, "LEAST", random.choice((2, 2, 8))):
+        path = Path(folder) / "a.pcap"
+        path.write_bytes(files.pcap(taken))
+        expected = exported([path], *([] if bodies else ["--no-bodies"]), tables=tables)
+        planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
+        with patch.object(claims, "SEGMENTS_OF_PORTION", random.choice((1, 30, 1 << 20))):
+            found = local.of_plan(planned, Options(tables, bodies=bodies), size=1 << 40)
+        assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)
