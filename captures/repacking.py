@@ -106,7 +106,8 @@ class Packets:
         found = self._links.segments(view, records, base)
         # A segment's payload lies in its own record, or at its end.
         places = np.searchsorted(records.data, found.at - base, side="right") - 1
-        return {place: min(key, turned(key)) for place, key in zip(places.tolist(), found.keys, strict=True)}
+        flows = [min(key, turned(key)) for key in found.directions]
+        return {place: flows[number] for place, number in zip(places.tolist(), found.direction.tolist(), strict=True)}
 
 
 class PacketFile:

@@ -27,3 +27,8 @@ class Bytes:
             held = np.ndarray((count,), item, buffer=self._buffer if count else b"", strides=(1,) if count else None)
             self._views[kind] = held
         return held
+
+    def items(self, kind: npt.DTypeLike, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """What stands at these offsets, of any type: of headers it is faster than their fields one by one."""
+        item = np.dtype(kind)
+        return self.view(f"V{item.itemsize}")[at].view(item)

@@ -29,20 +29,27 @@ from captures.formats.plain import (
     Row,
 )
 from captures.formats.records import Records
-from captures.tcp.packets import Ints, Packets
+from captures.tcp.packets import Ints, Mask, Packets, Where, joined, nothing, numbered, where
 
 NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2 = (
     0, 1, 12, 14, 101, 104, 108, 113, 228, 229, 276,
 )  # fmt: skip
 """LINKTYPE_ numbers of the registry kept by tcpdump; 12 and 14 are what some systems' DLT_RAW left in files."""
 KNOWN = frozenset({NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2})
-SHORTEST_TCP = 14
-"""Bytes of a TCP header up to its flags."""
+IPV4_HEADER = np.dtype([
+    ("version", "u1"), ("service", "u1"), ("total", ">u2"), ("identification", ">u2"), ("fragment", ">u2"),
+    ("ttl", "u1"), ("kind", "u1"), ("checksum", ">u2"), ("addresses", "V8"),
+])  # fmt: skip
+IPV6_HEADER = np.dtype([
+    ("version", "u1"), ("flow", "V3"), ("length", ">u2"), ("kind", "u1"), ("hops", "u1"), ("addresses", "V32"),
+])  # fmt: skip
+TCP_HEADER = np.dtype([("ports", "V4"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1")])
+"""Up to the flags."""
 MOST_TAGS = 4
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints]"
-"""Keys, seq, ack, flags, payload offset, payload length."""
+Columns: TypeAlias = npt.NDArray[Any]
+Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints, Ints]"
+"""Directions, and numbers among them; seq, ack, flags, payload offset, payload length."""
 Found: TypeAlias = "tuple[Ints, Tcp]"
 """Positions among the records, and what is there."""
 
@@ -95,16 +102,15 @@ class LinkLayers:
             return
         layer3, protocol = _network_layer(held, link, data, end)
         odd = _one_of(protocol, FRAMED) | ((protocol > 0) & (protocol <= LONGEST_LLC))
-        for ip, family in ((4, IPV4), (6, IPV6)):
-            mine = np.flatnonzero((protocol == family) & (layer3 + (20 if ip == 4 else 40) <= end))
-            if not len(mine):
+        for family, size, read in ((IPV4, IPV4_HEADER.itemsize, _ipv4), (IPV6, IPV6_HEADER.itemsize, _ipv6)):
+            mine = where((protocol == family) & (layer3 + size <= end))
+            at, of = layer3[mine], which[mine]
+            if not len(at):
                 continue
-            wire = data[mine] + records.wire[which[mine]]
-            read = _ipv4 if ip == 4 else _ipv6
-            plain, strange, result = read(held, layer3[mine], end[mine], wire)
-            odd[mine[strange]] = True
+            plain, strange, result = read(held, at, end[mine], data[mine] + records.wire[of])
+            odd[mine] |= strange
             if result is not None:
-                found.append((which[mine[plain]], result))
+                found.append((of[plain], result))
         for i in np.flatnonzero(odd).tolist():
             self._plain.read(view, int(layer3[i]), int(protocol[i]), _record(records, int(which[i]), base), rows)
 
@@ -136,12 +142,12 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
     count = len(data)
     protocol = np.zeros(count, np.int64)
     if link in {RAW, RAW_BSD, RAW_OPENBSD, RAW_IPV4, RAW_IPV6}:
-        some = np.flatnonzero(data < end)
+        some = where(data < end)
         version = held.view("u1")[data[some]] >> 4
         protocol[some] = np.where(version == 4, IPV4, np.where(version == 6, IPV6, 0))
         return data, protocol
     if link in {NULL, LOOP}:
-        some = np.flatnonzero(data + 4 <= end)
+        some = where(data + 4 <= end)
         family = held.view("<u4")[data[some]].astype(np.int64)
         # The family is in the byte order of the machine that captured (NULL) or of the network (LOOP).
         family = np.where(family > 0xFFFF, family >> 24, family)
@@ -149,7 +155,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
         protocol[some] = np.where(family == 2, IPV4, np.where(np.isin(family, (10, 23, 24, 28, 30)), IPV6, 0))
         return data + 4, protocol
     place, header = {ETHERNET: (12, 14), COOKED: (14, 16), COOKED2: (0, 20), CISCO_HDLC: (2, 4)}[link]
-    some = np.flatnonzero(data + header <= end)
+    some = where(data + header <= end)
     protocol[some] = held.view(">u2")[data[some] + place]
     layer3 = data + header
     for _ in range(MOST_TAGS):
@@ -163,66 +169,75 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
     return layer3, protocol
 
 
-def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp | None]:
+def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tcp | None]:
     """TCP over IPv4: which packets are plain, which need a closer look, and the plain ones' columns."""
-    u8, u16 = held.view("u1"), held.view(">u2")
-    first = u8[at].astype(np.int64)
-    kind = u8[at + 9]
-    fragment = (u16[at + 6] & 0x3FFF) != 0
-    is_ip = ((first >> 4) == 4) & ((first & 15) >= 5)
-    layer4 = at + (first & 15) * 4
+    header = held.items(IPV4_HEADER, at)
+    version, kind = header["version"], header["kind"]
+    fragment = (header["fragment"] & 0x3FFF) != 0
+    is_ip = ((version >> 4) == 4) & ((version & 15) >= 5)
+    layer4 = at + (version & 15).astype(np.int64) * 4
     tcp = is_ip & (kind == TCP)
     strange = (tcp & fragment) | (is_ip & _one_of(kind, TUNNELS))
-    udp = np.flatnonzero(is_ip & (kind == UDP) & ~fragment & (layer4 + 4 <= end))
-    if len(udp):
-        strange[udp[np.isin(u16[layer4[udp] + 2], TUNNEL_PORTS)]] = True
-    plain = np.flatnonzero(tcp & ~fragment & (layer4 + SHORTEST_TCP <= end))
-    if not len(plain):
-        return plain, strange, None
-    at, layer4 = at[plain], layer4[plain]
-    total = u16[at + 2].astype(np.int64)
+    _udp(held, is_ip & (kind == UDP) & ~fragment & (layer4 + 4 <= end), layer4, strange)
+    plain = where(tcp & ~fragment & (layer4 + TCP_HEADER.itemsize <= end))
+    header, at = header[plain], at[plain]
+    total = header["total"].astype(np.int64)
     # A total length of 0 is what segmentation offloading leaves.
     ends = np.where(total == 0, wire[plain], at + total)
-    if (first[plain] == 0x45).all():
-        keys = held.view("V12")[at + 12].tolist()
-    else:
-        key = np.empty((len(at), 12), np.uint8)
-        key[:, :8] = u8[at[:, None] + np.arange(12, 20)]
-        key[:, 8:] = u8[layer4[:, None] + np.arange(4)]
-        keys = key.view("V12")[:, 0].tolist()
-    return plain, strange, (keys, *_tcp(held, layer4, ends))
+    return plain, strange, _tcp(held, header["addresses"], layer4[plain], ends)
 
 
-def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Ints, Mask, Tcp | None]:
+def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tcp | None]:
     """As _ipv4, for IPv6 without extension headers."""
-    u8 = held.view("u1")
-    is_ip = (u8[at] >> 4) == 6
-    kind = u8[at + 6]
-    layer4 = at + 40
+    header = held.items(IPV6_HEADER, at)
+    kind = header["kind"]
+    is_ip = (header["version"] >> 4) == 6
+    layer4 = at + IPV6_HEADER.itemsize
     strange = is_ip & (_one_of(kind, EXTENSIONS) | _one_of(kind, TUNNELS))
-    udp = np.flatnonzero(is_ip & (kind == UDP) & (layer4 + 4 <= end))
-    if len(udp):
-        strange[udp[np.isin(held.view(">u2")[layer4[udp] + 2], TUNNEL_PORTS)]] = True
-    plain = np.flatnonzero(is_ip & (kind == TCP) & (layer4 + SHORTEST_TCP <= end))
-    if not len(plain):
-        return plain, strange, None
-    at, layer4 = at[plain], layer4[plain]
-    length = held.view(">u2")[at + 4].astype(np.int64)
+    _udp(held, is_ip & (kind == UDP) & (layer4 + 4 <= end), layer4, strange)
+    plain = where(is_ip & (kind == TCP) & (layer4 + TCP_HEADER.itemsize <= end))
+    header, layer4 = header[plain], layer4[plain]
+    length = header["length"].astype(np.int64)
     ends = np.where(length == 0, wire[plain], layer4 + length)
-    return plain, strange, (held.view("V36")[at + 8].tolist(), *_tcp(held, layer4, ends))
+    return plain, strange, _tcp(held, header["addresses"], layer4, ends)
 
 
-def _tcp(held: Bytes, at: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """seq, ack, flags, payload offset and payload length of the TCP headers at `at`, whose packets end at `ends`."""
-    u8, u32 = held.view("u1"), held.view(">u4")
-    payload = at + ((u8[at + 12] >> 4).astype(np.int64) << 2)
+def _udp(held: Bytes, udp: Mask, layer4: Ints, strange: Mask) -> None:
+    """Mark as strange what goes to a port of tunnels."""
+    some = np.flatnonzero(udp)
+    if len(some):
+        strange[some[np.isin(held.view(">u2")[layer4[some] + 2], TUNNEL_PORTS)]] = True
+
+
+def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:
+    """The columns of the TCP headers at `at`, whose packets end at `ends`; None where there is none."""
+    if not len(at):
+        return None
+    header = held.items(TCP_HEADER, at)
+    payload = at + ((header["offset"] >> 4).astype(np.int64) << 2)
     return (
-        u32[at + 4].astype(np.int64),
-        u32[at + 8].astype(np.int64),
-        u8[at + 13].astype(np.int64),
+        *_directions(addresses, header["ports"]),
+        header["seq"].astype(np.int64),
+        header["ack"].astype(np.int64),
+        header["flags"].astype(np.int64),
         payload,
         np.maximum(ends - payload, 0),
     )
+
+
+def _directions(addresses: Columns, ports: Columns) -> tuple[list[bytes], Ints]:
+    """The directions of packets, and each one's number among them."""
+    key = np.dtype([("addresses", addresses.dtype), ("ports", ports.dtype)])
+    keys = np.empty(len(ports), key)
+    keys["addresses"], keys["ports"] = addresses, ports
+    beginning, *inner, last = np.ascontiguousarray(keys.view("<u4").reshape(len(keys), -1).T)
+    number = beginning.astype(np.int64)
+    for word in (*(word for word in inner if (word != word[0]).any()), last):
+        number = number << 32 | word  # what the words so far tell apart, and what tells it apart now
+        number = np.searchsorted(np.unique(number), number)
+    first = np.empty(int(number.max()) + 1, np.int64)
+    first[number] = np.arange(len(keys))
+    return keys.view(f"V{key.itemsize}")[first].tolist(), number
 
 
 def _record(records: Records, position: int, base: int) -> Record:
@@ -233,30 +248,24 @@ def _record(records: Records, position: int, base: int) -> Record:
 
 def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> Packets:
     """One batch in capture order from what the paths found."""
-    whole: list[tuple[Ints, list[bytes], list[Ints]]] = []
-    for which, (keys, seq, ack, flags, payload, length) in found:
-        end = records.data[which] + records.captured[which]
+    parts: list[tuple[Ints, Packets]] = []
+    for which, (directions, direction, seq, ack, flags, payload, length) in found:
+        time, end = records.time[which], records.data[which] + records.captured[which]
         # Even a payload of which nothing was captured has an address in its own packet.
         at = np.minimum(payload, end)
         stored = np.minimum(end - at, length)
-        whole.append((which, keys, [records.time[which], seq, ack, flags, at + base, length, stored]))
+        parts.append((which, Packets(directions, direction, time, seq, ack, flags, at + base, length, stored)))
     if rows:
         numbers = np.array([row[2:] for row in rows], np.int64)
         positions = np.array([row[0] for row in rows], np.int64)
-        whole.append((positions, [row[1] for row in rows], [numbers[:, i] for i in range(7)]))
-    if not whole:
-        none = np.empty(0, np.int64)
-        return Packets([], none, none, none, none, none, none, none)
-    which, keys, columns = whole[0]
-    if len(whole) > 1:
-        which = np.concatenate([part[0] for part in whole])
+        parts.append((positions, Packets(*numbered(row[1] for row in rows), *numbers.T)))
+    if not parts:
+        return nothing()
+    which, packets = parts[0]
+    if len(parts) > 1:
+        which = np.concatenate([part[0] for part in parts])
         order = np.argsort(which, kind="stable")
-        which = which[order]
-        keys = [key for part in whole for key in part[1]]
-        keys = [keys[i] for i in order.tolist()]
-        columns = [np.concatenate([part[2][i] for part in whole])[order] for i in range(7)]
-    comments: dict[int, str] = {}
+        which, packets = which[order], joined([part[1] for part in parts]).some(order)
     if records.comments:
-        comments = {i: records.comments[n] for i, n in enumerate(which.tolist()) if n in records.comments}
-    time, seq, ack, flags, at, length, stored = columns
-    return Packets(keys, time, seq, ack, flags, at, length, stored, comments)
+        packets.comments = {i: records.comments[n] for i, n in enumerate(which.tolist()) if n in records.comments}
+    return packets

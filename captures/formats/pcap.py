@@ -48,6 +48,5 @@ class PcapWalker:
         at = found[:count]
         last = int(at[-1])
         self.position = last + RECORD + int(struct.unpack_from(self._order + "I", view, last + 8)[0])
-        u32 = Bytes(view).view(self._order + "u4")
-        time = u32[at].astype(np.int64) * 1_000_000_000 + u32[at + 4].astype(np.int64) * self._unit
-        return Records(at + RECORD, u32[at + 8].astype(np.int64), u32[at + 12].astype(np.int64), time, self.link)
+        seconds, part, captured, wire = Bytes(view).items(self._order + "4u4", at).T.astype(np.int64, order="C")
+        return Records(at + RECORD, captured, wire, seconds * 1_000_000_000 + part * self._unit, self.link)

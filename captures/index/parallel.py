@@ -91,17 +91,13 @@ class Division:
     def take(self, share: Share) -> None:
         """Deal out a batch (`Reader.divide`)."""
         held = self._parts
-        parts = list(map(held.get, share.packets.keys))
-        if None in parts:
-            if len(held) > REMEMBERED:
-                held.clear()
-            for i, part in enumerate(parts):
-                if part is None:
-                    key = share.packets.keys[i]
-                    if key not in held:
-                        held[key] = part_of(key)
-                    parts[i] = held[key]
-        turns = np.array(parts, np.int64) % len(self._members)
+        if len(held) > REMEMBERED:
+            held.clear()
+        for key in share.packets.directions:
+            if key not in held:
+                held[key] = part_of(key)
+        turns = np.array([held[key] % len(self._members) for key in share.packets.directions], np.int64)
+        turns = turns[share.packets.direction]
         for turn in range(len(self._members)):
             self._deal(turn, _packed(share.of(np.flatnonzero(turns == turn))))
 
@@ -422,15 +418,17 @@ def _packed(share: Share) -> Row:
     packets = share.packets
     columns = np.concatenate(
         (
-            packets.time, packets.seq, packets.ack, packets.flags, packets.at, packets.length, packets.stored,
-            share.which, share.reached, share.clock,
+            packets.direction, packets.time, packets.seq, packets.ack, packets.flags, packets.at, packets.length,
+            packets.stored, share.which, share.reached, share.clock,
         )
     )  # fmt: skip
-    return packets.keys, packets.comments, columns.tobytes(), share.now, share.time, share.missing
+    return packets.directions, packets.comments, columns.tobytes(), share.now, share.time, share.missing
 
 
 def _unpacked(packed: Row) -> Share:
-    keys, comments, columns, now, latest, missing = packed
-    time, seq, ack, flags, at, length, stored, which, reached, clock = np.frombuffer(columns, np.int64).reshape(10, -1)
-    packets = Packets(keys, time, seq, ack, flags, at, length, stored, comments)
+    directions, comments, columns, now, latest, missing = packed
+    direction, time, seq, ack, flags, at, length, stored, which, reached, clock = np.frombuffer(
+        columns, np.int64
+    ).reshape(11, -1)
+    packets = Packets(directions, direction, time, seq, ack, flags, at, length, stored, comments)
     return Share(packets, which, reached, clock, now, latest, missing)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ from captures.tables import arrow
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints, Packets, joined
+from captures.tcp.packets import Ints, Packets, joined, together
 from captures.tcp.reassembly import Share
 from decoders.exchange import Exchange, Frame
 from decoders.knowledge import Knowledge
@@ -281,15 +281,20 @@ class _Claimer:
 
 def _by_flow(some: Sequence[Segments]) -> Iterator[tuple[int, Share]]:
     """The segments of each flow, in order."""
-    flows = np.concatenate([one.flows for one in some])
+    packets = joined([one.packets for one in some])
+    of = {key: flow for one in some for key, flow in zip(one.packets.directions, one.flows.tolist(), strict=True)}
+    numbers, flow = np.unique([of[key] for key in packets.directions], return_inverse=True)
+    flow = flow[packets.direction]
     position, reached, clock = (
         np.concatenate([getattr(one, name) for one in some]) for name in ("position", "reached", "clock")
     )
-    packets = joined([one.packets for one in some])
-    order = np.lexsort((position, flows))
-    borders = np.flatnonzero(np.diff(flows[order])) + 1
-    for mine in np.split(order, borders):
-        yield int(flows[mine[0]]), Share(packets.some(mine), position[mine], reached[mine], clock[mine], 0, 0)
+    whole = Share(packets, position, reached, clock, 0, 0).of(together(flow, len(numbers)))
+    start = 0
+    for number, count in zip(numbers.tolist(), np.bincount(flow, minlength=len(numbers)).tolist(), strict=True):
+        if count:
+            share = whole.of(slice(start, start + count))
+            yield number, replace(share, packets=share.packets.narrowed())
+            start += count
 
 
 def _portion(number: int, made: _Made) -> Any:

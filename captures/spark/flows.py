@@ -33,7 +33,7 @@ from captures.tables.records import record_rows
 from captures.tables.rows import Draft, Drafter, Row, nodes
 from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
 from captures.tcp.direction import Direction
-from captures.tcp.packets import Ints, Packets
+from captures.tcp.packets import Ints, Packets, nothing
 from captures.tcp.reassembly import Share
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.stream import Source
@@ -278,12 +278,11 @@ class FlowReader(Reader):
         """The same for the end of the capture."""
         # a last packet without payload has the end for its address, and was before it
         at, none = self._order.end + 1, np.empty(0, np.int64)
-        nothing = Packets([], none, none, none, none, none, none, none)
         for border, before, after in self._silences:
-            self.take(Share(nothing, none, none, none, border, after, (before, after)))
+            self.take(Share(nothing(), none, none, none, border, after, (before, after)))
             yield self.began, self.done
         self._silences = []
-        self.take(Share(nothing, none, none, none, at, self._order.clock))
+        self.take(Share(nothing(), none, none, none, at, self._order.clock))
         yield self.began, self.done
         self.end(at)
         yield self.began, self.done
@@ -477,8 +476,10 @@ def share(batch: Any, source: Held, order: Order) -> Share:
         source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
     comments = batch.column("comment")
     said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
+    directions = batch.column("direction").dictionary_encode()
     packets = Packets(
-        batch.column("direction").to_pylist(), numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
+        directions.dictionary.to_pylist(), directions.indices.to_numpy().astype(np.int64),
+        numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
         at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
     )  # fmt: skip
     return shared(packets, batch.column("position").to_numpy(), numbers["reached"], numbers["clock_ns"], order)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from captures.spark.asking import NUMBERS, number_of
@@ -80,7 +80,7 @@ class Sent(Held):
 
     def take(self, parcel: Parcel, segments: range) -> None:
         """Take in some segments of a parcel, with the bytes that were sent of them."""
-        packets = parcel.packets.part(segments.start, segments.stop)
+        packets = parcel.packets.some(slice(segments.start, segments.stop))
         for at, stored in zip(packets.at.tolist(), packets.stored.tolist(), strict=True):
             if stored:
                 self._know(at, at + stored)
@@ -146,7 +146,7 @@ class Judged(Flow):
         if segments:
             self._sent.take(parcel, segments)
             self._claimed(parcel, claims)
-            yield from self.of(_part(whole, segments))
+            yield from self.of(whole.of(slice(segments.start, segments.stop)))
 
     def _claimed(self, parcel: Parcel, claims: range) -> None:
         """Take in some of a parcel's claims."""
@@ -158,7 +158,7 @@ class Judged(Flow):
     def _plain(self, parcel: Parcel, whole: Share, plain: Plain) -> Iterator[Any]:
         """Items of a plain stretch, of which there are none where it can be passed over."""
         segments, claims = range(plain.start, plain.end), range(plain.first, plain.first + plain.claims)
-        share = _part(whole, segments)
+        share = whole.of(slice(segments.start, segments.stop))
         self._sent.take_later(parcel, segments)
         passing = Passing(plain, share.packets, lambda: self._claimed(parcel, claims))
         for began, done in self._reader.pass_over(share, passing):
@@ -206,15 +206,6 @@ class Judged(Flow):
         yield from super().end()
         for portion, verdict in self.verdicts.items():
             yield self.note(VERDICT, portion, pickle.dumps(verdict, pickle.HIGHEST_PROTOCOL))
-
-
-def _part(whole: Share, segments: range) -> Share:
-    """Some of a parcel's segments."""
-    some = slice(segments.start, segments.stop)
-    return replace(
-        whole, packets=whole.packets.part(some.start, some.stop), which=whole.which[some], reached=whole.reached[some],
-        clock=whole.clock[some],
-    )  # fmt: skip
 
 
 def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:

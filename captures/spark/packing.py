@@ -52,10 +52,7 @@ class Parcel:
             yield place, self.pieces[stop - size : stop]
 
     def pack(self) -> bytes:
-        packets = self.packets
-        keys = list(dict.fromkeys(packets.keys))
-        numbers = {key: number for number, key in enumerate(keys)}
-        which = np.fromiter(map(numbers.__getitem__, packets.keys), np.int64, len(packets))
+        packets, which = self.packets, self.packets.direction
         ends = packets.seq + packets.length
         of_packets = (
             self.position, packets.time, packets.at,
@@ -63,8 +60,8 @@ class Parcel:
             packets.flags, self.reached - packets.at, packets.length, packets.length - packets.stored,
         )  # fmt: skip
         told = (
-            self.portion, keys, packets.comments, _planes(of_packets, 3), _planes((self.pieces_at, self.sizes), 1),
-            _planes((self.asked, self.places), 2), self.checks.astype(np.uint32).tobytes(),
+            self.portion, packets.directions, packets.comments, _planes(of_packets, 3),
+            _planes((self.pieces_at, self.sizes), 1), _planes((self.asked, self.places), 2), self.checks.astype(np.uint32).tobytes(),
             list(map(tuple, self.plain)), self.pieces,
         )  # fmt: skip
         return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL))
@@ -73,14 +70,13 @@ class Parcel:
 def unpack(data: bytes) -> Parcel:
     """The parcel that was packed."""
     told = pickle.loads(zstandard.decompress(data))  # noqa: S301  # of our own stage 1
-    portion, keys, comments, of_packets, of_pieces, of_claims, checks, plain, pieces = told
+    portion, directions, comments, of_packets, of_pieces, of_claims, checks, plain, pieces = told
     position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(of_packets, 3)
     seq = _followed(which, seq, length)
     pieces_at, sizes = _numbers(of_pieces, 1)
     asked, places = _numbers(of_claims, 2)
     packets = Packets(
-        [keys[i] for i in which.tolist()], time, seq, ack + _answers(which, seq + length), flags, at, length,
-        length - lacking, comments,
+        directions, which, time, seq, ack + _answers(which, seq + length), flags, at, length, length - lacking, comments,
     )  # fmt: skip
     return Parcel(
         portion, packets, position, reached + at, late + time, pieces_at, sizes, memoryview(pieces), asked,

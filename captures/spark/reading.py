@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from captures.spark import files
 from captures.spark.order import Summary
 from captures.spark.planning import WIDE, Split
 from captures.tables.keys import flow_id
-from captures.tcp.packets import Ints, Packets, endpoints, ports
+from captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
 """Packets of a batch of rows."""
@@ -56,14 +57,14 @@ with a `summary` (captures.spark.order.Summary, as JSON) is no segment and belon
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Some segments of a split, as captures.spark.reading.SEGMENTS has them; `flows` are their flow_ids.
+    """Some segments of a split, as captures.spark.reading.SEGMENTS has them; `flows` are their directions' flow_ids.
 
     The bytes of `view` are at the addresses from `base` on; they are there for good where it `stays`, else until the
     next segments are asked for.
     """
 
-    flows: Ints
     packets: Packets
+    flows: Ints
     position: Ints
     reached: Ints
     clock: Ints
@@ -73,9 +74,13 @@ class Segments:
 
     def only(self, flows: frozenset[int]) -> Segments:
         """Those of these flows."""
-        some = np.flatnonzero(np.isin(self.flows, list(flows)))
+        return self.some(np.isin(self.flows, list(flows)))
+
+    def some(self, directions: Mask) -> Segments:
+        """Those of the directions that are chosen."""
+        some = np.flatnonzero(directions[self.packets.direction])
         columns = (self.position[some], self.reached[some], self.clock[some])
-        return Segments(self.flows[some], self.packets.some(some), *columns, self.view, self.base, self.stays)
+        return Segments(self.packets.some(some), self.flows, *columns, self.view, self.base, self.stays)
 
     def payload(self) -> list[bytes]:
         """The bytes of each."""
@@ -99,9 +104,9 @@ def _batch(some: Segments) -> Any:
     )  # fmt: skip
     return pa.record_batch(
         [
-            pa.array(some.flows),
+            pa.array(some.flows[packets.direction]),
             pa.array(some.position),
-            pa.array(packets.keys, pa.binary()),
+            pa.array(packets.directions, pa.binary()).take(pa.array(packets.direction)),
             *map(pa.array, columns),
             pa.array([packets.comments.get(i) for i in range(len(packets))], pa.string()),
             # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
@@ -234,23 +239,23 @@ class _Reading:
             told.first_segment = int(packets.time[0])
         told.last_segment = int(packets.time[-1])
         told.segments += count
-        of = {key: self._flow(key) for key in dict.fromkeys(packets.keys)}
-        if None in of.values():
-            chosen = np.array([i for i, key in enumerate(packets.keys) if of[key] is not None], np.int64)
-            packets, position, reached, clock = packets.some(chosen), position[chosen], reached[chosen], clock[chosen]
-        if len(packets):
-            flows = np.array([of[key] for key in packets.keys], np.int64)
-            yield Segments(flows, packets, position, reached, clock, view, told.base, stays)
-
-    def _flow(self, key: bytes) -> int | None:
-        if self.wanted is not None and not any(port in self.wanted for port in ports(key)):
-            return None
-        return flow_id(*endpoints(key))
+        flows = np.array([_flow(key) for key in packets.directions], np.int64)
+        found = Segments(packets, flows, position, reached, clock, view, told.base, stays)
+        if self.wanted is not None:
+            wanted = [any(port in self.wanted for port in ports(key)) for key in packets.directions]
+            found = found if all(wanted) else found.some(np.array(wanted))
+        if len(found.packets):
+            yield found
 
     def summary(self) -> Summary:
         """What became of the file."""
         self.told.unknown = sorted(self.links.unknown)
         return self.told
+
+
+@lru_cache(1 << 16)
+def _flow(key: bytes) -> int:
+    return flow_id(*endpoints(key))
 
 
 def summaries(batch: Any) -> list[Summary]:

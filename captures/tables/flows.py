@@ -5,14 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from captures.source import AND, Part
 from captures.tables.keys import Flow, flow_id
 from captures.tables.rows import Row
-from captures.tcp.packets import FIN, RST, SYN, Ints, Packets, endpoints
+from captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
 from captures.tcp.reassembly import Disorder, TcpConnection
 from decoders.exchange import Connection, Exchange, StreamProblem
 from decoders.problems import Code
@@ -64,19 +63,35 @@ class FlowCounter:
         """Take a batch of packets, each once, in order."""
         if not len(packets):
             return
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(packets.keys))}
-        which = np.fromiter(map(numbers.__getitem__, packets.keys), np.int64, len(packets))
-        order = np.argsort(which, kind="stable")
-        starts = np.searchsorted(which[order], np.arange(len(numbers) + 1))
-        for key, number in numbers.items():
-            self._direction(key, packets, order[starts[number] : starts[number + 1]])
+        order = together(packets.direction, len(packets.directions))
+        direction, flags = packets.direction[order], packets.flags[order]
+        time, length = packets.time[order], packets.length[order]
+        begins = (flags & SYN) != 0
+        starts = np.flatnonzero(np.append(True, (direction[1:] != direction[:-1]) | begins[1:]))
+        counts = zip(
+            np.diff(starts, append=len(order)).tolist(),
+            np.add.reduceat(length, starts).tolist(),
+            *(np.add.reduceat((flags & flag) != 0, starts, dtype=np.int64).tolist() for flag in (SYN, FIN, RST)),
+            strict=True,
+        )
+        for number, new, first, last, more in zip(
+            direction[starts].tolist(),
+            begins[starts].tolist(),
+            time[starts].tolist(),
+            np.maximum.reduceat(time, starts).tolist(),
+            counts,
+            strict=True,
+        ):
+            self._direction(packets.directions[number], first, last, more, new=new)
         self._count_files(packets)
 
-    def _direction(self, key: bytes, packets: Packets, mine: Ints) -> None:
-        opening = np.flatnonzero(packets.flags[mine] & SYN).tolist()
+    def _direction(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
         held = self._directions.setdefault(key, [])
-        for at, border in pairwise(sorted({0, *opening, len(mine)})):
-            _add(held, packets, mine[at:border], new=not held or at in opening)
+        if new or not held:
+            held.append(_Direction(endpoints(key)[0], first, first, [0] * 5))
+        one = held[-1]
+        one.last = max(one.last, last)
+        one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]
 
     def _count_files(self, packets: Packets) -> None:
         # A batch is of one file, and before its first payload stand the packet's headers.
@@ -146,24 +161,3 @@ class FlowCounter:
             file = self._files.get(index, _File())
             why = error[1] if error is not None and error[0] in {part.name, *part.name.split(AND)} else None
             yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why
-
-
-def _add(
-    held: list[_Direction],
-    packets: Packets,
-    mine: Ints,
-    *,
-    new: bool,
-) -> None:
-    times, flags = packets.time[mine], packets.flags[mine]
-    if new:
-        sender = endpoints(packets.keys[int(mine[0])])[0]
-        held.append(_Direction(sender, int(times[0]), int(times[0]), [0] * 5))
-    one = held[-1]
-    one.last = max(one.last, int(times.max()))
-    counts = (
-        len(mine),
-        int(packets.length[mine].sum()),
-        *(int(((flags & flag) != 0).sum()) for flag in (SYN, FIN, RST)),
-    )
-    one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import accumulate
 from typing import TypeAlias
@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Where: TypeAlias = "Ints | slice"
+"""Positions in a batch; a slice copies nothing."""
 
 _COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
@@ -21,13 +24,14 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 class Packets:
     """A batch of TCP segments in capture order; every column has one entry a segment.
 
-    `keys` names the direction: source address, destination address (4 or 16 bytes each), source port, destination port,
-    as they stand in the packet. `at` is the payload's address in the source, `length` its length on the wire, `stored`
-    how much of it the capture holds. `time` is nanoseconds since the epoch. `comments` are packet comments by position
-    in the batch.
+    `directions` are keys, each once: source address, destination address (4 or 16 bytes each), source port, destination
+    port, as they stand in the packet. `direction` is the number of the segment's one among them; of some there may be
+    no segment. `at` is the payload's address in the source, `length` its length on the wire, `stored` how much of it
+    the capture holds. `time` is nanoseconds since the epoch. `comments` are packet comments by position in the batch.
     """
 
-    keys: list[bytes]
+    directions: list[bytes]
+    direction: Ints
     time: Ints
     seq: Ints
     ack: Ints
@@ -38,29 +42,28 @@ class Packets:
     comments: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.direction)
 
-    def part(self, start: int, end: int) -> Packets:
-        """The segments [start, end) as a batch of their own."""
-        span = slice(start, end)
-        return Packets(
-            self.keys[span],
-            self.time[span],
-            self.seq[span],
-            self.ack[span],
-            self.flags[span],
-            self.at[span],
-            self.length[span],
-            self.stored[span],
-            {i - start: text for i, text in self.comments.items() if start <= i < end},
-        )
+    @property
+    def keys(self) -> list[bytes]:
+        """Each segment's direction."""
+        directions = self.directions
+        return [directions[number] for number in self.direction.tolist()]
 
-    def some(self, positions: Ints) -> Packets:
+    @property
+    def first(self) -> list[int]:
+        """The position of each direction's first segment; where it has none, as many as there are segments."""
+        count = len(self)
+        found = np.full(len(self.directions), count)
+        found[self.direction[::-1]] = np.arange(count)[::-1]
+        positions: list[int] = found.tolist()
+        return positions
+
+    def some(self, positions: Where) -> Packets:
         """The segments at these positions, which grow, as a batch of their own."""
-        where: list[int] = positions.tolist()
-        keys = self.keys
         return Packets(
-            [keys[i] for i in where],
+            self.directions,
+            self.direction[positions],
             self.time[positions],
             self.seq[positions],
             self.ack[positions],
@@ -68,21 +71,55 @@ class Packets:
             self.at[positions],
             self.length[positions],
             self.stored[positions],
-            {new: self.comments[old] for new, old in enumerate(where) if old in self.comments} if self.comments else {},
+            self._comments(positions) if self.comments else {},
         )
+
+    def narrowed(self) -> Packets:
+        """The same without the directions of which there is no segment."""
+        there, direction = np.unique(self.direction, return_inverse=True)
+        return replace(self, directions=[self.directions[i] for i in there.tolist()], direction=direction)
+
+    def _comments(self, positions: Where) -> dict[int, str]:
+        where = np.arange(len(self))[positions].tolist()
+        return {new: self.comments[old] for new, old in enumerate(where) if old in self.comments}
+
+
+def nothing() -> Packets:
+    none = np.empty(0, np.int64)
+    return Packets([], none, none, none, none, none, none, none, none)
+
+
+def numbered(keys: Iterable[bytes]) -> tuple[list[bytes], Ints]:
+    """The directions of segments with these keys, and the number of each segment's one: what Packets begin with."""
+    numbers: dict[bytes, int] = {}
+    direction = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return list(numbers), np.array(direction, np.int64)
 
 
 def joined(batches: Sequence[Packets]) -> Packets:
     """Batches as one."""
     starts = [0, *accumulate(map(len, batches))]
     columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in _COLUMNS}
+    directions, numbers = numbered(key for one in batches for key in one.directions)
+    before = [0, *accumulate(len(one.directions) for one in batches)]
     return Packets(
-        keys=[key for one in batches for key in one.keys],
+        directions,
+        numbers[np.concatenate([one.direction + count for one, count in zip(batches, before, strict=False)])],
         comments={
             start + i: text for start, one in zip(starts, batches, strict=False) for i, text in one.comments.items()
         },
         **columns,
     )
+
+
+def where(mask: Mask) -> Where:
+    """Where it is true."""
+    return slice(None) if mask.all() else np.flatnonzero(mask)
+
+
+def together(numbers: Ints, count: int) -> Ints:
+    """Positions of `numbers`, each less than `count`: equal ones together, the smallest first, else as they are."""
+    return np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")  # 16 bits: radix sort
 
 
 def turned(key: bytes) -> bytes:

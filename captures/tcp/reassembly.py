@@ -31,7 +31,7 @@ from typing import cast
 import numpy as np
 
 from captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
-from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Packets, endpoints, turned
+from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Packets, Where, endpoints, together, turned
 from decoders.conversation.stream import End, Event, Run, Side
 
 FEW = 12
@@ -117,7 +117,7 @@ class Share:
     time: int
     missing: tuple[int, int] | None = None
 
-    def of(self, some: Ints) -> Share:
+    def of(self, some: Where) -> Share:
         """The same of the packets at these positions."""
         return Share(
             self.packets.some(some),
@@ -244,15 +244,18 @@ class Reassembler:
 
     def _take_packets(self, share: Share) -> None:
         packets = share.packets
-        directions = self._lookup(packets.keys)
-        flows = directions >> 1
-        order = np.argsort(flows, kind="stable")
-        flows = flows[order]
-        borders = [0, *(np.flatnonzero(flows[1:] != flows[:-1]) + 1).tolist(), len(flows)]
-        spans = sorted((int(order[a]), a, b) for a, b in pairwise(borders))
+        numbers = self._lookup(packets)
+        flows, which = np.unique(numbers >> 1, return_inverse=True)
+        order: Where = slice(None)
+        borders = [0, len(packets)]
+        if len(flows) > 1:
+            flow = which[packets.direction]
+            order = together(flow, len(flows))
+            flow = flow[order]
+            borders[1:1] = (np.flatnonzero(flow[1:] != flow[:-1]) + 1).tolist()
         columns = _Columns(
-            order,
-            directions[order] & 1,
+            np.arange(len(packets))[order],
+            (numbers & 1)[packets.direction[order]],
             packets.time[order],
             packets.seq[order],
             packets.ack[order],
@@ -264,8 +267,9 @@ class Reassembler:
             share.clock[order],
             packets.comments,
         )
+        spans = sorted((int(columns.order[a]), a, b) for a, b in pairwise(borders))
         for first, a, b in spans:
-            number = int(flows[a])
+            number = int(numbers[packets.direction[first]]) >> 1
             flow = self._flows[number] = self._flows.pop(number)
             self._rank = flow.last = int(share.which[first])
             self._flow(flow, columns, a, b)
@@ -308,24 +312,27 @@ class Reassembler:
             connection.rank = self._rank
             self._touched.append(connection)
 
-    def _lookup(self, keys: list[bytes]) -> Ints:
-        """Number of each packet's direction: twice its flow's, plus which way."""
+    def _lookup(self, packets: Packets) -> Ints:
+        """Number of each direction that has packets: twice its flow's, plus which way; -1 of others."""
         held = self._directions
-        found: list[int | None] = list(map(held.get, keys))
-        if None in found:
-            for i, number in enumerate(found):
-                if number is None:
-                    key = keys[i]
-                    if key not in held:
-                        flow = self._next_flow
-                        self._next_flow += 1
-                        part = part_of(key)
-                        self._flows[flow] = Flow(key, part=part)
-                        self._held[part] += 1
-                        # Both ends on one host and port: one direction is all that can be told.
-                        held[turned(key)] = 2 * flow + 1
-                        held[key] = 2 * flow
-                    found[i] = held[key]
+        found = [held.get(key, -1) for key in packets.directions]
+        if -1 in found:
+            first = packets.first
+            # which of two directions was seen first is for their flow to know
+            for i in sorted((i for i, number in enumerate(found) if number < 0), key=first.__getitem__):
+                if first[i] == len(packets):
+                    break
+                key = packets.directions[i]
+                if key not in held:
+                    flow = self._next_flow
+                    self._next_flow += 1
+                    part = part_of(key)
+                    self._flows[flow] = Flow(key, part=part)
+                    self._held[part] += 1
+                    # Both ends on one host and port: one direction is all that can be told.
+                    held[turned(key)] = 2 * flow + 1
+                    held[key] = 2 * flow
+                found[i] = held[key]
         return np.array(found, np.int64)
 
     def _drop(self, flow: Flow) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from captures.formats.detect import walker
 from captures.formats.link import LinkLayers
-from captures.tcp.packets import Packets
+from captures.tcp.packets import Packets, numbered
 
 ETHERNET = 1
 Packet = tuple[int, bytes]
@@ -98,7 +98,7 @@ def segments(data: bytes, *, step: int = 1000) -> Packets:
         comments.update({count + i: text for i, text in part.comments.items()})
         count += len(part)
     names = ("time", "seq", "ack", "flags", "at", "length", "stored")
-    return Packets(keys, *(column(name) for name in names), comments=comments)  # type: ignore[misc]
+    return Packets(*numbered(keys), *(column(name) for name in names), comments=comments)  # type: ignore[misc]
 
 
 def rows(packets: Packets, data: bytes) -> list[tuple[Any, ...]]:

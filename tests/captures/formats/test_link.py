@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scapy.config import conf
 from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
 from scapy.contrib.geneve import GENEVE
@@ -20,7 +22,7 @@ from scapy.layers.vxlan import VXLAN
 
 from captures.formats.detect import walker
 from captures.formats.link import LinkLayers
-from captures.tcp.packets import endpoints, turned
+from captures.tcp.packets import endpoints, nothing, turned
 from tests.captures import files
 
 PAYLOAD = bytes(range(200))
@@ -175,6 +177,32 @@ def test_what_is_no_tcp_is_passed_over() -> None:
     data = files.pcap([(1, bytes(frame)) for frame in [*others, Ether(**MAC) / TCP4]])
 
     assert len(files.segments(data)) == 1
+
+
+FEW = st.sampled_from([0, 1, 127, 128, 255])
+"""Bytes of which keys differ in any of their parts, and often are the same."""
+
+
+@given(st.lists(st.tuples(st.sampled_from([4, 6]), st.integers(0, 35), FEW), max_size=40))
+def test_every_segment_has_its_own_direction(packets: list[tuple[int, int, int]]) -> None:
+    frames: list[files.Packet] = []
+    keys: list[bytes] = []
+    for family, place, value in packets:
+        key = bytearray(12 if family == 4 else 36)
+        key[place % len(key)] = value
+        tcp = bytes(key[-4:]) + struct.pack(">IIBBHHH", 7, 8, 5 << 4, 0x10, 0, 0, 0)
+        head = struct.pack(">BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) if family == 4 else b"\x60\0\0\0\0\x14\x06\x40"
+        frames.append((len(frames), head + bytes(key[:-4]) + tcp))
+        keys.append(bytes(key))
+
+    data = memoryview(files.pcap(frames, link=101))
+    found = walker(data, whole=True)
+    records = None if found is None else found.walk(data, 100)
+    segments = nothing() if records is None else LinkLayers().segments(data, records, 0)
+
+    assert segments.keys == keys
+    assert sorted(segments.directions) == sorted(set(keys))
+    assert segments.first == [keys.index(key) for key in segments.directions]
 
 
 @pytest.mark.parametrize("family", [4, 6])

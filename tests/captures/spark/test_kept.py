@@ -38,7 +38,7 @@ def test_it_is_all_but_what_may_stay(segments: list[tuple[int, list[int]]], look
     for start, size in looks:
         looked.read(start, start + size)
     none, sizes = np.zeros(len(at), np.int64), np.array(stored, np.int64)
-    packets = Packets([b""] * len(at), none, none, none, none, np.array(at, np.int64), sizes, sizes)
+    packets = Packets([b""], none, none, none, none, none, np.array(at, np.int64), sizes, sizes)
     first, last = np.array(bodies, np.int64).reshape(-1, 2).T
     starts, ends = kept(packets, (first, last), looked)
     pieces = list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from captures.spark.packing import Parcel, unpack
 from captures.spark.plain import Plain
-from captures.tcp.packets import Ints, Packets
+from captures.tcp.packets import Ints, Packets, numbered
 
 NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)
@@ -34,7 +34,7 @@ def test_what_was_packed(
     count = len(segments)
     keys = [key for key, *_ in segments]
     time, seq, ack, flags, at, length, stored = columns([rest for _, *rest in segments], 7)
-    packets = Packets(keys, time, seq, ack, flags, at, length, stored, {0: "said"})
+    packets = Packets(*numbered(keys), time, seq, ack, flags, at, length, stored, {0: "said"})
     plain = [Plain(0, count, 1, 2, 3, "c:1", "b:2")]
     position, reached, clock = columns(places[:count], 3)
     pieces_at, sizes = columns(sent, 2)

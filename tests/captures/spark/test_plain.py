@@ -163,7 +163,7 @@ def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> 
     at = np.arange(count, dtype=np.int64) * LENGTH + FIRST
     sizes, none = np.full(count, LENGTH, np.int64), np.zeros(count, np.int64)
     columns = {"stored": sizes, "flags": none} | changes
-    packets = Packets([b""] * count, none, none, none, columns["flags"], at, sizes, columns["stored"])
+    packets = Packets([b""], none, none, none, none, columns["flags"], at, sizes, columns["stored"])
     share = Share(packets, none, columns.get("reached", at), none, 0, 0)
     connection = Connection(0, "c:1", "b:2", 0, True)
     made = plain.Frames()
@@ -267,7 +267,7 @@ def passing() -> plain.Passing:
     """Over a request of 50 bytes at address 1000, and its response of 40 at 2000; between them nothing but an ACK."""
     at = np.array([1000, 1500, 2000], np.int64)
     sizes, none = np.array([50, 0, 40], np.int64), np.zeros(3, np.int64)
-    packets = Packets([b""] * 3, none, none, none, none, at, sizes, sizes)
+    packets = Packets([b""], none, none, none, none, none, at, sizes, sizes)
     return plain.Passing(plain.Plain(0, 3, 0, 1, 0, "c:1", "b:2"), packets, lambda: None)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from captures.tcp.packets import Packets, turned
+from captures.tcp.packets import Packets, numbered, turned
 from captures.tcp.reassembly import Reassembler, TcpConnection
 from decoders.conversation.stream import End, Gap, Run
 
@@ -65,7 +65,7 @@ class Script:
                 comments[i] = segment.comment
         table = np.array(columns, np.int64).reshape(-1, 7)
         times, seq, ack, flags, at, length, held = (table[:, i] for i in range(7))
-        self.packets = Packets(keys, times, seq, ack, flags, at, length, held, comments)
+        self.packets = Packets(*numbered(keys), times, seq, ack, flags, at, length, held, comments)
 
     def same(self, a: int, b: int, length: int) -> bool:
         return self.memory[a : a + length] == self.memory[b : b + length]
@@ -76,7 +76,7 @@ class Script:
         seen: dict[TcpConnection, list[Any]] = {}
         cuts = sorted({0, len(self.segments), *borders})
         for a, b in pairwise(cuts):
-            self._collect(reassembler.feed(self.packets.part(a, b)), seen)
+            self._collect(reassembler.feed(self.packets.some(slice(a, b))), seen)
         self._collect(reassembler.finish(len(self.memory)), seen)
         return list(seen.values())
 

@@ -369,7 +369,7 @@ def test_what_is_silent_after_missing_packets_has_ended() -> None:
         reassembler = Reassembler(script.same)
         seen: dict[TcpConnection, list[Any]] = {}
         for a, b in pairwise([0, len(before), *borders, len(script.segments)]):
-            script._collect(reassembler.feed(script.packets.part(a, b)), seen)
+            script._collect(reassembler.feed(script.packets.some(slice(a, b))), seen)
             if b == len(before):
                 reassembler.missed()
         assert len(reassembler._flows) == 2, "nothing is left of the silent one"
@@ -400,7 +400,7 @@ def test_of_too_many_connections_those_that_were_silent_for_longest_are_given_up
     reassembler = Reassembler(script.same)
     seen: dict[TcpConnection, list[Any]] = {}
     for a in range(len(script.segments)):
-        script._collect(reassembler.feed(script.packets.part(a, a + 1)), seen)
+        script._collect(reassembler.feed(script.packets.some(slice(a, a + 1))), seen)
         assert len(reassembler._flows) <= 5
         assert len(reassembler._directions) <= 10
     found = [script.streams(events)[0] for events in seen.values()]
@@ -423,7 +423,7 @@ def test_the_end_of_the_capture_ends_connections_in_the_order_in_which_they_bega
     script = Script([Segment(1, 900, flags=RST), Segment(0, 100, b"ab", key=other), Segment(0, 500, b"cd")])
     reassembler = Reassembler(script.same)
     for a, b in pairwise([0, *borders, 3]):
-        reassembler.feed(script.packets.part(a, b))
+        reassembler.feed(script.packets.some(slice(a, b)))
     assert [connection.key for connection in reassembler.finish(1000)] == [other, KEY]
 
 
