@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
@@ -21,18 +21,18 @@ from captures.garbage import one_collection
 from captures.ports import Ports
 from captures.source import FileSource
 from captures.spark import reading
+from captures.spark.by_flow import ByFlow
 from captures.spark.checks import check
 from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
 from captures.spark.order import Order, Summary
 from captures.spark.packing import Parcel
 from captures.spark.plain import Frames
 from captures.spark.planning import WIDE, Split
-from captures.spark.reading import Segments
 from captures.tables import arrow
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Drafter, Row
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints, Packets, joined, together
+from captures.tcp.packets import Ints, Packets
 from captures.tcp.reassembly import Share
 from decoders.exchange import Exchange, Frame
 from decoders.knowledge import Knowledge
@@ -174,8 +174,7 @@ def read(
     where a file cannot be opened.
     """
     claimer = _Claimer(options, capture, claim=whole is None and options.filter is None and not options.given)
-    held: list[Segments] = []
-    size = count = 0
+    held = ByFlow()
     portion = split.number * PORTIONS
     most = OF_RECORDS if RECORDS.name in options.tables else PORTION
     source: FileSource | None = None
@@ -191,14 +190,12 @@ def read(
         else:
             source = source or Held()
             cast("Held", source).extend(zip(some.packets.at.tolist(), some.payload(), strict=True))
-        held.append(some)
-        size += int(some.packets.stored.sum())
-        count += len(some.packets)
-        if size >= most or count >= SEGMENTS_OF_PORTION:
+        held.add(some)
+        if held.size >= most or len(held) >= SEGMENTS_OF_PORTION:
             yield from claimer.portion(portion, held, source)
-            held, size, count, source = [], 0, 0, None
+            held, source = ByFlow(), None
             portion += 1
-    if held and source is not None:
+    if source is not None:
         yield from claimer.portion(portion, held, source)
 
 
@@ -208,15 +205,15 @@ class _Claimer:
         self._capture = capture
         self._claim = claim
 
-    def portion(self, number: int, some: Sequence[Segments], source: FileSource) -> list[Any]:
+    def portion(self, number: int, some: ByFlow, source: FileSource) -> list[Any]:
         """The rows of a portion: its flows, and then its claims."""
         with one_collection():
             return list(self._portion(number, some, source))
 
-    def _portion(self, number: int, some: Sequence[Segments], source: FileSource) -> Iterator[Any]:
+    def _portion(self, number: int, some: ByFlow, source: FileSource) -> Iterator[Any]:
         made = _Made()
         sent = []
-        for flow, share in _by_flow(some):
+        for flow, share in some:
             parcel = self._parcel(number, flow, share, source, made)
             sent.append((flow, int(parcel.position[0]), parcel.pack()))
         if sent:
@@ -277,24 +274,6 @@ class _Claimer:
         if wants_records:
             rows[RECORDS.name] = records_of(draft.key, item, reader, Knowledge())
         return rows
-
-
-def _by_flow(some: Sequence[Segments]) -> Iterator[tuple[int, Share]]:
-    """The segments of each flow, in order."""
-    packets = joined([one.packets for one in some])
-    of = {key: flow for one in some for key, flow in zip(one.packets.directions, one.flows.tolist(), strict=True)}
-    numbers, flow = np.unique([of[key] for key in packets.directions], return_inverse=True)
-    flow = flow[packets.direction]
-    position, reached, clock = (
-        np.concatenate([getattr(one, name) for one in some]) for name in ("position", "reached", "clock")
-    )
-    whole = Share(packets, position, reached, clock, 0, 0).of(together(flow, len(numbers)))
-    start = 0
-    for number, count in zip(numbers.tolist(), np.bincount(flow, minlength=len(numbers)).tolist(), strict=True):
-        if count:
-            share = whole.of(slice(start, start + count))
-            yield number, replace(share, packets=share.packets.narrowed())
-            start += count
 
 
 def _portion(number: int, made: _Made) -> Any:

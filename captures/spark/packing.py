@@ -61,8 +61,8 @@ class Parcel:
         )  # fmt: skip
         told = (
             self.portion, packets.directions, packets.comments, _planes(of_packets, 3),
-            _planes((self.pieces_at, self.sizes), 1), _planes((self.asked, self.places), 2), self.checks.astype(np.uint32).tobytes(),
-            list(map(tuple, self.plain)), self.pieces,
+            _planes((self.pieces_at, self.sizes), 1), _planes((self.asked, self.places), 2),
+            self.checks.astype(np.uint32).tobytes(), list(map(tuple, self.plain)), self.pieces,
         )  # fmt: skip
         return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL))
 
@@ -76,7 +76,8 @@ def unpack(data: bytes) -> Parcel:
     pieces_at, sizes = _numbers(of_pieces, 1)
     asked, places = _numbers(of_claims, 2)
     packets = Packets(
-        directions, which, time, seq, ack + _answers(which, seq + length), flags, at, length, length - lacking, comments,
+        directions, which, time, seq, ack + _answers(which, seq + length), flags, at, length,
+        length - lacking, comments,
     )  # fmt: skip
     return Parcel(
         portion, packets, position, reached + at, late + time, pieces_at, sizes, memoryview(pieces), asked,

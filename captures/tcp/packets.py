@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from itertools import accumulate
 from typing import TypeAlias
@@ -16,7 +16,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Where: TypeAlias = "Ints | slice"
 """Positions in a batch; a slice copies nothing."""
 
-_COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
+COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
+"""Those of Packets but `direction`."""
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
@@ -74,11 +75,6 @@ class Packets:
             self._comments(positions) if self.comments else {},
         )
 
-    def narrowed(self) -> Packets:
-        """The same without the directions of which there is no segment."""
-        there, direction = np.unique(self.direction, return_inverse=True)
-        return replace(self, directions=[self.directions[i] for i in there.tolist()], direction=direction)
-
     def _comments(self, positions: Where) -> dict[int, str]:
         where = np.arange(len(self))[positions].tolist()
         return {new: self.comments[old] for new, old in enumerate(where) if old in self.comments}
@@ -99,7 +95,7 @@ def numbered(keys: Iterable[bytes]) -> tuple[list[bytes], Ints]:
 def joined(batches: Sequence[Packets]) -> Packets:
     """Batches as one."""
     starts = [0, *accumulate(map(len, batches))]
-    columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in _COLUMNS}
+    columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in COLUMNS}
     directions, numbers = numbered(key for one in batches for key in one.directions)
     before = [0, *accumulate(len(one.directions) for one in batches)]
     return Packets(
