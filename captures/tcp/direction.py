@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from operator import add
 from typing import TypeAlias, cast
 
+from captures.tcp.packets import Ints
 from decoders.conversation.stream import End, Event, Gap, Run, Side
 
 ACKED_SEGMENTS = 32
@@ -112,22 +112,25 @@ class Direction:
         if self.base is not None and self.acked < (offset := self.offset(ack)) <= self.next + UNRELATED:
             self.acked = offset
 
-    def remember(self, start: int, ends: list[int], at: list[int], stored: Sequence[int] | None) -> None:
+    def remember(self, starts: Ints, ends: Ints, at: Ints, stored: Ints) -> None:
         """Keep what was delivered last, for later comparison."""
-        if len(ends) > REMEMBERED:
-            last = len(ends) - REMEMBERED
-            start, ends, at = ends[last - 1], ends[last:], at[last:]
-            stored = None if stored is None else stored[last:]
-        self.recent_starts.append(start)
-        self.recent_starts.extend(ends[:-1])
-        self.recent_ends.extend(ends)
-        self.recent_at.extend(at)
-        if stored is None:
-            self.recent_held.extend(ends)
-        else:
-            self.recent_held.extend(map(add, [start, *ends[:-1]], stored))
+        for recent, more in zip(self._recent, (starts, ends, at, starts + stored), strict=True):
+            recent.frombytes(more[-REMEMBERED:].tobytes())
+        self._trim()
+
+    def _remember(self, piece: Piece) -> None:
+        held = min(piece.start + piece.stored, piece.end)
+        for recent, more in zip(self._recent, (piece.start, piece.end, piece.at, held), strict=True):
+            recent.append(more)
+        self._trim()
+
+    @property
+    def _recent(self) -> tuple[_Offsets, _Offsets, _Offsets, _Offsets]:
+        return self.recent_starts, self.recent_ends, self.recent_at, self.recent_held
+
+    def _trim(self) -> None:
         if len(self.recent_ends) > 2 * REMEMBERED:
-            for recent in (self.recent_starts, self.recent_ends, self.recent_at, self.recent_held):
+            for recent in self._recent:
                 del recent[:-REMEMBERED]
 
     def forget(self) -> None:
@@ -221,7 +224,7 @@ class Direction:
                 run.overlaps = [*run.overlaps, *here]
                 self.overlaps = [overlap for overlap in self.overlaps if overlap not in here]
         self.next = piece.end
-        self.remember(piece.start, [piece.end], [piece.at], [min(piece.stored, length)])
+        self._remember(piece)
 
     def _insert(self, piece: Piece, same: Same) -> None:
         """Put what is new of a segment among the pending ones; what was there first stays."""

@@ -31,7 +31,7 @@ from typing import cast
 import numpy as np
 
 from captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
-from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Packets, Where, endpoints, together, turned
+from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
 from decoders.conversation.stream import End, Event, Run, Side
 
 FEW = 12
@@ -165,7 +165,8 @@ def part_of(key: bytes) -> int:
 class _Columns:
     """A batch's columns, flow after flow.
 
-    `order` is the position in the batch, `reached` the highest address and `clock` the latest time up to then.
+    `order` is the position in the batch, `reached` the highest address and `clock` the latest time up to then; it is
+    `ahead` where no address before it was higher.
     """
 
     order: Ints
@@ -179,6 +180,7 @@ class _Columns:
     stored: Ints
     reached: Ints
     clock: Ints
+    ahead: Mask
     comments: dict[int, str]
 
 
@@ -245,17 +247,18 @@ class Reassembler:
     def _take_packets(self, share: Share) -> None:
         packets = share.packets
         numbers = self._lookup(packets)
-        flows, which = np.unique(numbers >> 1, return_inverse=True)
+        flows: dict[int, int] = {}
+        which = [flows.setdefault(number >> 1, len(flows)) for number in numbers]
         order: Where = slice(None)
         borders = [0, len(packets)]
         if len(flows) > 1:
-            flow = which[packets.direction]
-            order = together(flow, len(flows))
-            flow = flow[order]
-            borders[1:1] = (np.flatnonzero(flow[1:] != flow[:-1]) + 1).tolist()
+            each = np.array(which)[packets.direction]
+            order = together(each, len(flows))
+            each = each[order]
+            borders[1:1] = (np.flatnonzero(each[1:] != each[:-1]) + 1).tolist()
         columns = _Columns(
             np.arange(len(packets))[order],
-            (numbers & 1)[packets.direction[order]],
+            (np.array(numbers, np.int64) & 1)[packets.direction[order]],
             packets.time[order],
             packets.seq[order],
             packets.ack[order],
@@ -265,11 +268,12 @@ class Reassembler:
             packets.stored[order],
             share.reached[order],
             share.clock[order],
+            (packets.at >= share.reached)[order],
             packets.comments,
         )
         spans = sorted((int(columns.order[a]), a, b) for a, b in pairwise(borders))
         for first, a, b in spans:
-            number = int(numbers[packets.direction[first]]) >> 1
+            number = numbers[int(packets.direction[first])] >> 1
             flow = self._flows[number] = self._flows.pop(number)
             self._rank = flow.last = int(share.which[first])
             self._flow(flow, columns, a, b)
@@ -312,7 +316,7 @@ class Reassembler:
             connection.rank = self._rank
             self._touched.append(connection)
 
-    def _lookup(self, packets: Packets) -> Ints:
+    def _lookup(self, packets: Packets) -> list[int]:
         """Number of each direction that has packets: twice its flow's, plus which way; -1 of others."""
         held = self._directions
         found = [held.get(key, -1) for key in packets.directions]
@@ -333,7 +337,7 @@ class Reassembler:
                     held[turned(key)] = 2 * flow + 1
                     held[key] = 2 * flow
                 found[i] = held[key]
-        return np.array(found, np.int64)
+        return found
 
     def _drop(self, flow: Flow) -> None:
         del self._flows[self._directions[flow.key] >> 1]
@@ -404,16 +408,18 @@ class Reassembler:
         plan: list[tuple[Direction, Ints]] = []
         acknowledging: list[tuple[Direction, Ints]] = []
         for side in connection.sides:
-            which = np.flatnonzero(way == side.side) + a
+            which = np.flatnonzero(way == int(side.side)) + a  # an enum's comparison is slow
             if not len(which):
                 continue
-            if side.base is None or side.soft or side.pending or side.fin is not None:
+            if side.base is None or side.pending or side.fin is not None:
                 return a
             other = connection.sides[1 - side.side]
             if other.base is not None:
                 acknowledging.append((other, which))
             data = which[columns.length[which] > 0]
-            if len(data):
+            if len(data) and side.soft:
+                b = min(b, int(data[0]))
+            elif len(data):
                 plan.append((side, data))
                 b = min(b, _in_order(side, columns, data, b))
         if b - a < FEW:
@@ -424,7 +430,7 @@ class Reassembler:
             acks = columns.ack[which][(columns.flags[which] & ACK) != 0]
             if len(acks):
                 base = cast("int", other.base)
-                beyond = int(((acks - base - other.next + HALF) % WHOLE).max()) - HALF
+                beyond = int(((acks - base - other.next + HALF) & (WHOLE - 1)).max()) - HALF
                 if beyond > UNRELATED:
                     return a
                 acknowledged.append((other, other.next + beyond))
@@ -439,19 +445,19 @@ class Reassembler:
         """Deliver packets that adjoin what was delivered, as one run."""
         if not len(data):
             return
-        start = side.next
-        ends: list[int] = (np.cumsum(columns.length[data]) + start).tolist()
-        at: list[int] = columns.at[data].tolist()
-        run = Run(side.side, start, ends, at, columns.time[data].tolist())
-        stored = columns.stored[data]
-        if (stored < columns.length[data]).any():
+        start, at = side.next, columns.at[data]
+        length, stored = columns.length[data], columns.stored[data]
+        until = np.cumsum(length) + start
+        ends: list[int] = until.tolist()
+        run = Run(side.side, start, ends, at.tolist(), columns.time[data].tolist())
+        if (stored < length).any():
             run.stored = stored.tolist()
         if columns.comments:
             positions: list[int] = columns.order[data].tolist()
             for offset, position in zip([start, *ends], positions, strict=False):
                 if position in columns.comments:
                     run.comments[offset] = columns.comments[position]
-        side.remember(start, ends, at, run.stored)
+        side.remember(until - length, until, at, stored)
         side.next = ends[-1]
         side.run = None
         connection.events.append(run)
@@ -587,8 +593,9 @@ def _in_order(side: Direction, columns: _Columns, data: Ints, end: int) -> int:
     if int(seq[0]) != (cast("int", side.base) + side.next) % WHOLE:
         return int(data[0])
     right = ((seq[:-1] + length[:-1]) ^ seq[1:]) & 0xFFFF_FFFF == 0
-    right &= (columns.at[data] >= columns.reached[data])[1:]
+    ahead = columns.ahead[data]
+    right &= ahead[1:]
     right &= np.cumsum(length)[1:] <= MOST_AT_ONCE
     if right.all():
-        return end if int(columns.at[data[0]]) >= int(columns.reached[data[0]]) else int(data[0])
+        return end if ahead[0] else int(data[0])
     return int(data[int(right.argmin()) + 1])

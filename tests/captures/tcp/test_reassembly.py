@@ -192,6 +192,21 @@ def test_rst_ends_both_sides_and_what_follows_is_counted() -> None:
     assert stream(broker) == b""
 
 
+@pytest.mark.parametrize("first", [9000, 8990])
+def test_a_side_of_which_only_acknowledgements_were_seen_begins_with_its_first_data(first: int) -> None:
+    sent = [Segment(CLIENT, 1000 + 4 * i, b"sent", ack=9000) for i in range(40)]
+    heard = [Segment(BROKER, 9000, ack=1004 + 4 * i) for i in range(40)]
+    taken_up = [each for pair in zip(sent, heard, strict=True) for each in pair]
+    *answers, last = [Segment(BROKER, first + 4 * i, b"told", ack=1160) for i in range(40)]
+    script = Script([Segment(BROKER, 9000, ack=1000), *taken_up, *answers[:-1], last, answers[-1]])
+    (whole,) = script.run()
+    sides = script.streams(whole)
+    assert sorted(map(stream, sides)) == [b"sent" * 40, b"told" * 40]
+    for borders in (range(200), range(0, 200, 13), (41,), (81,), (100,)):
+        (cut,) = script.run(borders)
+        assert script.streams(cut) == sides
+
+
 def test_ports_used_again() -> None:
     script = Script(
         [
