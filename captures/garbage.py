@@ -17,15 +17,24 @@ _MMAP_THRESHOLD: Final = -3
 @contextmanager
 def few_collections() -> Iterator[None]:
     """A reading makes many objects and no cycles worth looking for, and now and then a large one."""
+    gc.freeze()
+    try:
+        with seldom_collections():
+            yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def seldom_collections() -> Iterator[None]:
+    """The same in a process that has frozen for good what was there before."""
     held = gc.get_threshold()
     _return_large()
-    gc.freeze()
     gc.set_threshold(200_000, 50, 1000)
     try:
         yield
     finally:
         gc.set_threshold(*held)
-        gc.unfreeze()
 
 
 @contextmanager

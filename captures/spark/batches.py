@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
 from captures.spark.planning import WIDE, Plan, plan
 from captures.spark.reading import SEGMENTS, read
+from captures.spark.workers import Stage, mapped
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import ANOMALIES, CAPTURES
@@ -86,9 +87,11 @@ def make(
         rows = rows.unionByName(_as_segments(states))
     count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
     drafted = job.kept(
-        rows.repartition(count, "flow_id")
-        .sortWithinPartitions("flow_id", "position")
-        .mapInArrow(_carried(options, order, carry), from_arrow_schema(ITEMS))
+        mapped(
+            rows.repartition(count, "flow_id").sortWithinPartitions("flow_id", "position"),
+            _carried(options, order, carry),
+            ITEMS,
+        )
     )
     items = drafted.where("state is null")
     numbered = items.where("number is null").groupBy("kind", "range").count().collect()
@@ -96,9 +99,11 @@ def make(
     for_good = list(job.told(items.where(f.col("standing") == FINAL)))
     facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
     closed = job.kept(
-        items.repartition(count, "range")
-        .sortWithinPartitions(*SORTED)
-        .mapInArrow(lambda rows: Closer(options, facts, numbers).close(rows), from_arrow_schema(CLOSED))
+        mapped(
+            items.repartition(count, "range").sortWithinPartitions(*SORTED),
+            lambda rows: Closer(options, facts, numbers).close(rows),
+            CLOSED,
+        )
     )
     places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
     after = carry.after(order, for_good, places)
@@ -111,7 +116,7 @@ def make(
 
 
 def _segments(ports: Ports | None) -> job.StageOf:
-    def stage_of(planned: Plan) -> job.Stage:
+    def stage_of(planned: Plan) -> Stage:
         return job.of_splits(planned, lambda split: read(split, ports))
 
     return stage_of
@@ -128,7 +133,7 @@ def _as_segments(states: DataFrame) -> DataFrame:
     return states.select(*(given.get(one.name, f.lit(None)).cast(one.dataType).alias(one.name) for one in schema))
 
 
-def _carried(options: Options, order: Order, carry: Carry) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _carried(options: Options, order: Order, carry: Carry) -> Stage:
     numbers = carry.numbers
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:

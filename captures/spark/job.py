@@ -16,9 +16,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from captures.garbage import few_collections
 from captures.ports import Ports
 from captures.spark import claims, parts, upholding
 from captures.spark.claims import CLAIMED, PARCEL, PARCELS
@@ -33,13 +31,13 @@ from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
 from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
 from captures.spark.upholding import Whole
+from captures.spark.workers import Stage, mapped
 from captures.tables import arrow
 from captures.tables.schema import CAPTURES, TABLES, USUAL
 from captures.tcp.packets import Ints
 from captures.tls.keylog import Secrets
 from captures.tls.keylog import read as read_secrets
 
-Stage = Callable[[Iterable[Any]], Iterator[Any]]
 StageOf = Callable[[Plan], Stage]
 
 
@@ -169,7 +167,7 @@ def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
         yield from Counting(numbers).rows(batches)
 
     counted = first.where(f.col("kind").isin([*COUNTED_AS])).repartition(parts, "range").sortWithinPartitions(*SORTED)
-    return counted.mapInArrow(stage, from_arrow_schema(PARCELS))
+    return mapped(counted, stage, PARCELS)
 
 
 def _parcels(given: DataFrame) -> DataFrame:
@@ -180,14 +178,9 @@ def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> Data
     """The items and verdicts of stage 2."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        with few_collections():
-            yield from judged(batches, options, order)
+        yield from judged(batches, options, order)
 
-    return (
-        sent.repartition(parts, "flow_id")
-        .sortWithinPartitions("flow_id", "position")
-        .mapInArrow(stage, from_arrow_schema(ITEMS))
-    )
+    return mapped(sent.repartition(parts, "flow_id").sortWithinPartitions("flow_id", "position"), stage, ITEMS)
 
 
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
@@ -197,8 +190,7 @@ def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints)
         counted = list(upholding.counts(batches, verdicts, others))
         yield pa.RecordBatch.from_pylist([dict(zip(COUNTED.names, one, strict=True)) for one in counted], COUNTED)
 
-    frame = portions.select("portion", "claims").mapInArrow(stage, from_arrow_schema(COUNTED))
-    for row in frame.collect():
+    for row in mapped(portions.select("portion", "claims"), stage, COUNTED).collect():
         yield row["portion"], row["count"], row["first"], bytes(row["here"])
 
 
@@ -234,7 +226,7 @@ def segments(
 
 def _read(spark: SparkSession, planned: Plan, schema: Any, stage: StageOf) -> DataFrame:
     count = len(planned.splits)
-    return spark.range(0, count, 1, count).mapInArrow(stage(planned), from_arrow_schema(schema))
+    return mapped(spark.range(0, count, 1, count), stage(planned), schema)
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
@@ -259,10 +251,9 @@ def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
     splits = planned.splits
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        with few_collections():
-            for batch in batches:
-                for number in batch.column("id").to_pylist():
-                    yield from read(splits[number])
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from read(splits[number])
 
     return stage
 

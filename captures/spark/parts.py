@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.spark import upholding
 from captures.spark.claims import TOLD
@@ -16,6 +15,7 @@ from captures.spark.closing import TAKEN, Closer
 from captures.spark.digest import Verdicts
 from captures.spark.flows import MADE
 from captures.spark.upholding import Whole
+from captures.spark.workers import mapped
 from captures.tables import arrow
 from captures.tables.schema import TABLES
 
@@ -44,7 +44,7 @@ class Part:
             for _, batch in make(batches, [name]):
                 yield batch
 
-        return self.columns([name]).mapInArrow(stage, from_arrow_schema(arrow.schema(TABLES[name])))
+        return mapped(self.columns([name]), stage, arrow.schema(TABLES[name]))
 
 
 def items(closed: DataFrame) -> Part:

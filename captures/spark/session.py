@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from importlib import import_module
 from threading import Thread
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from captures.spark import workers
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """What spark-submit tells a program that it started."""
@@ -31,8 +32,6 @@ _IN_PYTHON: Final = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """The same where Python and C do the work."""
-_NEEDED: Final = ("captures.spark.job", "captures.spark.writing", "pandas")
-"""What a job imports, and its workers."""
 
 
 def session(master: str | None = None, *, queries: bool = False) -> SparkSession:
@@ -53,7 +52,7 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
     if queries:
         return SparkSession.builder.config(conf=conf).getOrCreate()
     # Java takes seconds to start, in which Python has nothing to do.
-    importing = Thread(target=_import)
+    importing = Thread(target=workers.load)
     importing.start()
     try:
         if master is not None and master.startswith("local[") and SparkSession.getActiveSession() is None:
@@ -63,14 +62,13 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
         importing.join()
 
 
-def _import(_: Iterable[Any] = ()) -> Iterator[Any]:
-    for name in _NEEDED:
-        import_module(name)
-    return iter(())
-
-
 def _start_workers(context: SparkContext) -> None:
     """Have the workers of all cores import what they need, while Java makes the session and the first plan."""
     with suppress(Exception):  # whatever fails does so again where somebody waits for it
         cores = context.defaultParallelism
-        context.parallelize(range(cores), cores).mapPartitions(_import).count()
+        context.parallelize(range(cores), cores).mapPartitions(_ready).count()
+
+
+def _ready(_: Iterable[Any]) -> Iterator[Any]:
+    workers.ready()
+    return iter(())

@@ -15,13 +15,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.taskcontext import TaskContext
 
 from captures.spark.hadoop import Folder
 from captures.spark.hadoop import place as at_url
-from captures.spark.job import Stage, Tables
+from captures.spark.job import Tables
 from captures.spark.parts import Part
+from captures.spark.workers import Stage, mapped
 from captures.tables.parquet import Files, emptied, place
 from captures.tables.schema import PARTITIONS, TABLES
 
@@ -66,7 +66,7 @@ def fill(
             files.add(table, batch)
     files.close()
     writings = (
-        part.columns(names).mapInArrow(_writing(part, names, folder, number), from_arrow_schema(_NOTHING))
+        mapped(part.columns(names), _writing(part, names, folder, number), _NOTHING)
         for number, part in enumerate(parts)
     )
     reduce(DataFrame.union, writings).collect()

@@ -18,6 +18,7 @@ import pytest
 from captures.spark import job
 from captures.spark import tables as spark_tables
 from captures.spark.flows import Options
+from captures.spark.workers import Stage
 from captures.spark.writing import write
 from captures.tables.schema import TABLES, USUAL
 from decoders.filters import parse
@@ -201,7 +202,7 @@ def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypa
     def forgetful(*given: Any) -> job.StageOf:
         stage_of = claims_of(*given)
 
-        def of(planned: Any) -> job.Stage:
+        def of(planned: Any) -> Stage:
             stage = stage_of(planned)
 
             def forget(batches: Any) -> Iterator[Any]:
