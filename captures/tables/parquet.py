@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,15 @@ OPEN: Final = 32
 
 _HOUR: Final = 3600 * 1_000_000_000
 """Nanoseconds."""
+_GROWING: Final = {"bigint": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+"""How columns are encoded that have times, numbers and offsets: nearly every row another, not far from the one before.
+
+Other columns repeat what they say, so they have a dictionary, which would be made in vain of these.
+"""
+_REPEATING: Final = {"array<string>": ".list.element"}
+"""How Parquet names the column that has the values of lists."""
+_NEVER_REPEATED: Final = ("exchange_id",)
+"""Text that is another in every row, or nearly."""
 
 Partition = tuple[str, str]
 
@@ -96,7 +106,7 @@ class Files:
             levels = [f"{name}={value}" for name, value in zip(PARTITIONS, partition, strict=True)]
             path = self._paths[key] = self._folder.joinpath(table.name, *levels, f"{self._name}-{number:04}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(self._aside(path), arrow.schema(table), compression="zstd")
+            writer = pq.ParquetWriter(self._aside(path), arrow.schema(table), compression="zstd", **encodings(table))
             self._writers[key] = writer
         return writer
 
@@ -107,6 +117,15 @@ class Files:
 
     def _aside(self, path: Path) -> Path:
         return path.with_name(f".{path.name}{self._attempt}")
+
+
+@cache
+def encodings(table: Table) -> dict[str, Any]:
+    """How the columns of a table are encoded, as pyarrow.parquet.ParquetWriter takes it."""
+    growing = {column.name: _GROWING[column.type] for column in table.columns if column.type in _GROWING}
+    others = (column for column in table.columns if column.name not in {*growing, *_NEVER_REPEATED})
+    dictionaries = [column.name + _REPEATING.get(column.type, "") for column in others if column.type != "binary"]
+    return {"use_dictionary": dictionaries, "column_encoding": growing}
 
 
 class ParquetTables:

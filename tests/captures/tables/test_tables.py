@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -293,6 +294,31 @@ def test_many_row_groups_and_few_open_files(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(parquet, "OPEN", 1)
     export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
     assert sorted(row["exchange"] for row in table(tmp_path, "exchanges")) == list(range(1, 177))
+
+
+ENCODED = {"bigint": "delta", "timestamp": "delta", "boolean": "plain", "binary": "plain"}
+
+
+def test_only_what_repeats_has_a_dictionary(tmp_path: Path) -> None:
+    export(traffic.LIBRDKAFKA, "--format", "parquet", "--tables", ",".join(TABLES), "-o", tmp_path)
+    seen = set()
+    for name, told in TABLES.items():
+        for path in (tmp_path / name).rglob("*.parquet"):
+            group = pq.read_metadata(path).row_group(0)
+            found = {column.path_in_schema: encoded(column) for column in map(group.column, range(group.num_columns))}
+            for column in told.columns:
+                path_within = column.name + (".list.element" if column.type == "array<string>" else "")
+                if path_within in found:
+                    unique = column.name == "exchange_id"
+                    assert found[path_within] == ("plain" if unique else ENCODED.get(column.type, "dictionary"))
+                    seen.add(column.type)
+    assert seen >= {*ENCODED, "string", "int", "tinyint", "array<string>"}
+
+
+def encoded(column: Any) -> str:
+    if "DELTA_BINARY_PACKED" in column.encodings:
+        return "delta"
+    return "dictionary" if column.has_dictionary_page else "plain"
 
 
 def test_a_cut_capture_is_told_in_its_table(tmp_path: Path) -> None:
