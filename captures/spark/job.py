@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -39,6 +39,8 @@ from captures.tls.keylog import Secrets
 from captures.tls.keylog import read as read_secrets
 
 StageOf = Callable[[Plan], Stage]
+FEW: Final = 4096
+"""Items that one task closes rather than several: a task costs as much as some hundreds, and has files of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ def make(
     verdicts = digest.verdicts
     among = Among.of(digest.others, _counts(portions, verdicts, digest.others))
     facts, numbers = _facts(digest, items), Numbers.of(digest.counted)
-    in_order = items.repartition(count, "range").sortWithinPartitions(*SORTED)
+    closing = max(1, min(count, sum(digest.counts.values()) // FEW))
+    in_order = items.repartition(closing, "range").sortWithinPartitions(*SORTED)
     rows = [
         parts.unclosed(in_order, lambda: Closer(options, facts, numbers, among)),
         parts.claims(portions, verdicts, Whole(options, order, facts, among)),
