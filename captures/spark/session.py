@@ -26,6 +26,8 @@ _LOCAL: Final = {
 _IN_PYTHON: Final = {
     # Each stage would be a job of its own, planned anew.
     "spark.sql.adaptive.enabled": "false",
+    # Rows are few and have much in them, so Java's code for them would be longer in the making than in use.
+    "spark.sql.codegen.wholeStage": "false",
     # What Java does is over before the code of its second compiler pays.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     # Otherwise workers that run functions of a DataFrame are others than those that _start_workers starts.
