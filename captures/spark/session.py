@@ -28,8 +28,9 @@ _IN_PYTHON: Final = {
     "spark.sql.adaptive.enabled": "false",
     # Rows are few and have much in them, so Java's code for them would be longer in the making than in use.
     "spark.sql.codegen.wholeStage": "false",
-    # What Java does is over before the code of its second compiler pays.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+    # What Java does is over before the code of its second compiler pays, and its usual collector marks the heap again
+    # and again for values of megabytes.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
     # Otherwise workers that run functions of a DataFrame are others than those that _start_workers starts.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
