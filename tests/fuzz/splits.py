@@ -45,7 +45,7 @@ def once(random: Random) -> None:
     start = random.randrange(max(1, len(taken) - PACKETS))
     taken = taken[start : start + random.randrange(1, PACKETS)]
     # what is a fragment has no TCP header to be damaged
-    for damage in sorted(random.sample(DAMAGE, random.choice((0, 1, 1, 2))), key=fragmented.__eq__):
+    for damage in sorted(random.sample(DAMAGE, random.choice((0, 1, 1, 2))), key=lambda one: one is fragmented):
         taken = damage(taken, random)
     bodies = random.random() < 0.5
     tables = tuple(TABLES) if bodies else WITHOUT_BODIES
