@@ -30,7 +30,7 @@ from captures.spark.plain import Frames
 from captures.spark.planning import WIDE, Split
 from captures.tables import arrow
 from captures.tables.flows import FlowCounter
-from captures.tables.rows import Drafter, Row
+from captures.tables.rows import Row, Sketcher
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from captures.tcp.packets import Ints, Packets
 from captures.tcp.reassembly import Share
@@ -62,18 +62,14 @@ CLAIMED: Final = pa.schema([
 
 With `flow_id`: `data` is a packed Parcel whose first segment has this `position`. With `portion`: `claims` is a pickled
 Claims, `drafts` a pickled list of (claim, Open) whose rows cannot be made yet, and each table's column its rows as an
-Arrow stream, in which `CLAIM` says whose they are. With `summary`: as in captures.spark.reading.SEGMENTS.
+Arrow stream, in which `CLAIM` says whose they are, and which lacks the columns that only the whole reading tells
+(captures.tables.schema.Table.later). With `summary`: as in captures.spark.reading.SEGMENTS.
 """
 PARCEL: Final = ["flow_id", "position", "data"]
 PARCELS: Final = pa.schema([CLAIMED.field(name) for name in PARCEL])
 """What stage 2 takes."""
 CLAIM: Final = "_claim"
 """The column that says which claim of the portion a row belongs to."""
-LATER: Final = frozenset({
-    "exchange_id", "conn_epoch", "exchange", "broker_id", "client_software", "flags",
-    "req_file", "req_off", "rsp_file", "rsp_off",
-})  # fmt: skip
-"""Columns that only the whole reading tells: rows of claims lack them (captures.spark.upholding)."""
 
 
 @dataclass(slots=True)
@@ -128,7 +124,8 @@ class _Made:
     numbers: list[Ints] = field(default_factory=list)
     count: int = 0
     drafts: list[tuple[int, Open]] = field(default_factory=list)
-    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    values: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    """The values of each table's rows, row behind row."""
     whose: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TOLD})
 
     def add(self, rows: Mapping[str, Sequence[Row]] | Open) -> None:
@@ -137,9 +134,9 @@ class _Made:
             self.drafts.append((self.count, rows))
         else:
             for name, some in rows.items():
-                if some:
-                    self.rows[name] += some
-                    self.whose[name] += [self.count] * len(some)
+                for row in some:
+                    self.values[name] += row
+                    self.whose[name].append(self.count)
         self.count += 1
 
 
@@ -242,7 +239,7 @@ class _Claimer:
         base = last // WIDE * WIDE
         order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
         reader = FlowReader(looked, self._options, order, FlowCounter(self._capture, ()))
-        drafter = Drafter(self._capture, source, reader.definitions, _at, self._options.tables)
+        drafter = Sketcher(source, reader.definitions, self._options.tables)
         found = _Found()
         begun: dict[Exchange, int] = {}
         for began, done in reader.of(some):
@@ -260,10 +257,10 @@ class _Claimer:
                     made.add(rows)
         return found
 
-    def _rows(self, item: Exchange, drafter: Drafter, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
+    def _rows(self, item: Exchange, drafter: Sketcher, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
         """An exchange's rows, or what they are made of once names are known; None where its bodies are odd."""
         if not self._options.bodies:
-            return drafter.headers(item)[1]
+            return drafter.headers(item)
         draft, bodies = drafter.draft(item)
         if bodies.problems or bodies.undecoded or bodies.cut:
             return None
@@ -278,16 +275,19 @@ class _Claimer:
 
 def _portion(number: int, made: _Made) -> Any:
     claims = Claims(made.flows, *np.concatenate(made.numbers).T[: len(_NUMBERS) - 1].copy())
-    tables = {name: [_stream(with_claims(name, made.rows[name], made.whose[name]))] for name in TOLD if made.rows[name]}
+    tables = {
+        name: [_stream(with_claims(name, made.values[name], whose))] for name, whose in made.whose.items() if whose
+    }
     return _batch({
         "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
         "drafts": [pickle.dumps(made.drafts, pickle.HIGHEST_PROTOCOL)] if made.drafts else [None], **tables,
     })  # fmt: skip
 
 
-def with_claims(name: str, rows: Sequence[Row], whose: Sequence[int]) -> Any:
-    """Rows of a table with the claims that they belong to, and without LATER: a pyarrow.RecordBatch."""
-    return arrow.batch(TABLES[name], rows, LATER).append_column(CLAIM, pa.array(whose, pa.int32()))
+def with_claims(name: str, values: list[Any], whose: Sequence[int]) -> Any:
+    """Rows of a table (`_Made.values`) with the claims that they belong to: a pyarrow.RecordBatch."""
+    table = TABLES[name]
+    return arrow.of_values(table, values, table.later).append_column(CLAIM, pa.array(whose, pa.int32()))
 
 
 def _stream(batch: Any) -> bytes:
@@ -296,10 +296,6 @@ def _stream(batch: Any) -> bytes:
         writer.write_batch(batch)
     found: bytes = out.getvalue().to_pybytes()
     return found
-
-
-def _at(address: int) -> tuple[str, int]:
-    return "", address
 
 
 def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:

@@ -412,7 +412,7 @@ class Flow:
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         if not self._options.bodies:
-            return self._item("exchange", started, at, born, self._drafter.headers(item)[1], rank=rank)
+            return self._item("exchange", started, at, born, self._drafter.headers(item), rank=rank)
         draft, bodies = self._drafter.draft(item)
         heard = Listening()
         learned: list[tuple[str, str, str]] = heard.told

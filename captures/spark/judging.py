@@ -32,6 +32,7 @@ class Ground:
     """
 
     epoch: int
+    client: tuple[str, int]
     broker: tuple[str, int]
     born: int
     software: str | None
@@ -198,7 +199,9 @@ class Judged(Flow):
             or ground.found != found
         ):
             flow, born = drafter.flows.of(connection), self._reader.born(connection)
-            ground = Ground(flow.epoch, flow.broker, born, software, connection.opened is False, found, ahead)
+            ground = Ground(
+                flow.epoch, flow.client, flow.broker, born, software, connection.opened is False, found, ahead
+            )  # fmt: skip
             self._ground, self._connection = ground, connection
         return ground
 

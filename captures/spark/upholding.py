@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -21,12 +22,11 @@ from captures.spark.judging import Ground
 from captures.spark.numbering import Among, Counted
 from captures.spark.order import Order
 from captures.tables import arrow
-from captures.tables.rows import Row
 from captures.tables.schema import EXCHANGES, TABLES
 from captures.tcp.packets import Ints
 
-_Opened = dict[str, tuple[list[Row], list[int]]]
-"""Rows by table, and the claims that they belong to."""
+_Opened = dict[str, tuple[list[Any], list[int]]]
+"""The values of rows, row behind row, by table, and the claims that the rows belong to."""
 _FIRST: Final = 0
 """What its own flow tells at the same place comes behind a claim (captures.spark.checks.check)."""
 
@@ -128,20 +128,26 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
             position = int(kept.claims.done[claim]), kept.grounds[grounds[claim]].born, _FIRST
             for name, rows in rows_of(opened, position, whole.facts, whole.options).items():
                 made, whose = found.setdefault(name, ([], []))
-                made += rows
+                made += chain.from_iterable(rows)
                 whose += [claim] * len(rows)
     return found
 
 
 def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
-    """The columns that only the whole reading tells (captures.spark.claims.LATER), of each claim."""
+    """The columns that only the whole reading tells (captures.tables.schema.Table.later), of each claim."""
     claims, which, grounds = kept.claims, kept.which, kept.grounds
     flows = zip(kept.flows, grounds, strict=True)
     prefixes = kept.each([f"{flow}:{ground.epoch}:" for flow, ground in flows], pa.string())
     offsets = claims.place[which] + np.array([one.ahead for one in grounds], np.int64)[kept.ground]
+    yield "capture_id", pa.repeat(pa.scalar(whole.order.capture, pa.string()), len(which))
     yield "exchange_id", pc.binary_join_element_wise(prefixes, pa.array(offsets).cast(pa.string()), "")
     if name != EXCHANGES.name:
         return
+    yield "flow_id", kept.each(kept.flows, pa.int64())
+    for side in ("client", "broker"):
+        ips, ports = zip(*(getattr(one, side) for one in grounds), strict=True) if grounds else ((), ())
+        yield f"{side}_ip", kept.each(ips, pa.string())
+        yield f"{side}_port", kept.each(ports, pa.int32())
     yield "conn_epoch", kept.each([one.epoch for one in grounds], pa.int32())
     yield "exchange", pa.array(whole.among.numbers(portion, kept.started))
     yield "client_software", kept.each([one.software for one in grounds], pa.string())

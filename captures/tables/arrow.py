@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,16 +34,19 @@ def schema(table: Table) -> Any:
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])
 
 
-def batch(table: Table, rows: Sequence[Row], without: Collection[str] = ()) -> Any:
-    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?".
+def batch(table: Table, rows: Iterable[Row]) -> Any:
+    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?"."""
+    return of_values(table, list(chain.from_iterable(rows)))
 
-    `without` names columns that it shall not have.
-    """
-    given = zip(*rows, strict=True) if rows else (() for _ in table.given)
+
+def of_values(table: Table, values: list[Any], without: Collection[str] = ()) -> Any:
+    """The same of the values of rows, row behind row; `without` names columns that they lack."""
+    given = [column for column in table.given if column.name not in without]
+    if len(values) % len(given):
+        raise ValueError("rows of other columns")
     arrays: dict[str, Any] = {}
-    for column, values in zip(table.given, given, strict=True):
-        if column.name not in without:
-            arrays[column.name] = _array(values, _TYPES[column.type])
+    for index, column in enumerate(given):
+        arrays[column.name] = _array(values[index :: len(given)], _TYPES[column.type])
     for column in table.columns:
         if column.twin_of is not None:
             micros = pc.divide(arrays[column.twin_of], 1000)

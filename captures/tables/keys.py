@@ -63,26 +63,29 @@ class Flow:
 
 
 class Key(NamedTuple):
-    """What the rows of one exchange have in common; `time` is nanoseconds since the epoch."""
+    """What the rows of the tables that hang below an exchange begin and end with.
 
-    capture: str
-    flow: Flow
-    exchange: str
+    `time` is nanoseconds since the epoch; `ids` are those of the capture and the exchange, and missing where the rows
+    get them later (captures.tables.schema.Table.later).
+    """
+
     time: int
-
-    @property
-    def head(self) -> tuple[str, str, int]:
-        """The first columns of the tables that hang below an exchange."""
-        return self.capture, self.exchange, self.time
+    ids: tuple[str, str] | tuple[()] = ()
 
 
-def key(capture: str, flow: Flow, exchange: Exchange) -> Key:
-    """The key of an exchange of a connection."""
+def exchange_id(flow: Flow, exchange: Exchange) -> str:
+    """The id of an exchange of a connection."""
     frame = exchange.request or exchange.response
     if frame is None:
-        return Key(capture, flow, flow.prefix, exchange.connection.first_time)
+        return flow.prefix
     sender = "b" if frame.side is Side.BROKER else ""
-    return Key(capture, flow, f"{flow.prefix}{sender}{frame.stream_offset}", frame.first_time)
+    return f"{flow.prefix}{sender}{frame.stream_offset}"
+
+
+def time(exchange: Exchange) -> int:
+    """When an exchange begins: nanoseconds since the epoch."""
+    frame = exchange.request or exchange.response
+    return exchange.connection.first_time if frame is None else frame.first_time
 
 
 class Flows:

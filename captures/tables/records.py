@@ -18,9 +18,9 @@ def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Ro
         withheld = _withheld(line["key"]) or _withheld(line["value"])
         headers = [(header["key"], payload(header["value"])) for header in line["headers"]]
         yield (
-            *key.head, line["topic"], line.get("topicId"), line["partition"], line["offset"],
+            key.time, line["topic"], line.get("topicId"), line["partition"], line["offset"],
             line.get("assignedOffset"), line["timestamp"], payload(line["key"]), payload(line["value"]), headers,
-            withheld, line.get("skipped"),
+            withheld, line.get("skipped"), *key.ids,
         )  # fmt: skip
 
 

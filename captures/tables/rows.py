@@ -1,8 +1,8 @@
 """Rows of the tables from exchanges: pure functions of an exchange and its decoded bodies.
 
-A row has its values in the order of `Table.given`. What needs more than one exchange is learnt from those before:
-versions of clients, which a connection tells, by `Drafter`; names of topics and node ids, which any may tell, by
-`Maker`, which closes the drafts with them.
+A row has its values in the order of `Table.given`. What an exchange tells by itself is in the drafts of `Sketcher`,
+whose rows lack the columns of `Table.later`; `Drafter`, which has seen the exchanges before, gives those, too. Names of
+topics and node ids, which any may tell, are learnt by `Maker`, which closes the drafts with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from captures.bodies import Bodies
 from captures.tables import places
-from captures.tables.keys import Flows, Key, key
+from captures.tables.keys import Flow, Flows, Key, exchange_id, time
 from captures.tables.places import Part
 from captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
 from decoders.conversation.stream import Side, Source
@@ -55,16 +55,18 @@ _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("t
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
 """Where a Head has them."""
 _NOTHING: Final[Values] = {}
+_NOTHING_ODD: Final = ((), None)
+"""Codes of problems, and the first of them in words."""
 _DESCRIBED: Final = frozenset({15, 69, 77, 89})
 """API keys by which groups are described."""
 _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
 
-def status(exchange: Exchange, bodies: Bodies) -> str:
+def status(exchange: Exchange, bodies: Bodies) -> Status:
     """The status as the exchange JSON has it."""
     if (bodies.cut or bodies.undecoded) and exchange.status is Status.OK:
-        return (Status.CUT if bodies.cut else Status.UNDECODABLE).value
-    return exchange.status.value
+        return Status.CUT if bodies.cut else Status.UNDECODABLE
+    return exchange.status
 
 
 def parts(bodies: Bodies) -> list[Part]:
@@ -97,7 +99,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
         before = merged.get(place)
         merged[place] = one if before is None else _both(before, one)
     rows: list[Row] = []
-    head = key.head
+    begin, ids = key
     for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
         # A topic whose partitions are named is not a row of its own.
         if partition is None and topic in divided:
@@ -109,9 +111,9 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
             if found:
                 codec, first = found[0][_CODEC], found[0][_OFFSET]
         rows.append((
-            *head, api_key, topic if isinstance(topic, str) else None,
+            begin, api_key, topic if isinstance(topic, str) else None,
             None if topic_id is None else uuid_json(topic_id), partition,
-            error, size, records, batches, codec, first if base is None else base, fetch, high, stable,
+            error, size, records, batches, codec, first if base is None else base, fetch, high, stable, *ids,
         ))  # fmt: skip
     return rows
 
@@ -134,11 +136,11 @@ def _both(first: Part, second: Part) -> Part:
 def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
     """Rows of record_batches: all that are carried, in order."""
     rows: list[Row] = []
+    begin, ids = key
     for topic, topic_id, partition, _, _, _, _, _, carried in said:
         if carried is not None and carried[1]:
             name = topic or (None if topic_id is None else topic_of(topic_id))
-            before = (*key.head, name, partition)
-            rows += [before + head for head in carried[1]]
+            rows += [(begin, name, partition, *head, *ids) for head in carried[1]]
     return rows
 
 
@@ -148,8 +150,8 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
         for group in (bodies.answered or {}).get("groups") or ():
             assignor = group.get("assignorName") or group.get("protocolData") or None
             yield (
-                *key.head, "describe", group["groupId"], None, None, group.get("groupEpoch"),
-                group.get("groupState") or None, assignor, group.get("errorCode"),
+                key.time, "describe", group["groupId"], None, None, group.get("groupEpoch"),
+                group.get("groupState") or None, assignor, group.get("errorCode"), *key.ids,
             )  # fmt: skip
         return
     event = EVENTS.get(-1 if exchange.api_key is None else exchange.api_key)
@@ -166,15 +168,16 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
     for member in asked.get("members") or (asked,):
         name = answered.get("memberId") or member.get("memberId")
         instance = member.get("groupInstanceId", member.get("instanceId"))
-        yield (*key.head, event, asked["groupId"], name, instance, epoch, None, assignor, error)
+        yield (key.time, event, asked["groupId"], name, instance, epoch, None, assignor, error, *key.ids)
 
 
-def problem_rows(key: Key, problems: Sequence[Problem]) -> Iterator[Row]:
+def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[Row]:
     """Rows of anomalies that belong to an exchange."""
+    capture, exchange = key.ids or (None, None)
     for one in problems:
         yield (
-            key.capture, key.time, one.code.value, key.flow.id, key.flow.epoch, key.exchange, one.where, one.offset,
-            None, one.path, one.message,
+            capture, key.time, one.code.value, flow.id, flow.epoch, exchange, one.where, one.offset, None, one.path,
+            one.message,
         )  # fmt: skip
 
 
@@ -227,7 +230,8 @@ class Draft:
             partitions = Counter(row[_TOPIC_ERROR] for row in topics)
             errors = [(code, partitions[code] or 1) for code in self.codes]
         exchange = self.exchange
-        exchange[_BROKER_ID] = node
+        if node is not None:
+            exchange[_BROKER_ID] = node
         exchange[_ERROR_COUNTS] = errors
         exchange[_TOPICS] = list(dict.fromkeys([row[_TOPIC] or row[_TOPIC_UUID] for row in topics]))
         return {
@@ -239,11 +243,100 @@ class Draft:
         }
 
 
-class Drafter:
+class Sketcher:
+    """Drafts of exchanges, each of which is seen by itself: their rows lack the columns of `Table.later`.
+
+    `tables` are the names of those wanted. `health`, where given, counts frames that could not be decoded.
+    """
+
+    def __init__(
+        self, source: Source, definitions: Definitions, tables: Sequence[str], health: Health | None = None
+    ) -> None:
+        self.source = source
+        self._definitions = definitions
+        self._groups = GROUP_EVENTS.name in tables
+        self._health = health or Health()
+
+    def headers(self, item: Exchange) -> dict[str, list[Row]]:
+        """All rows of an exchange whose bodies nobody reads."""
+        return {EXCHANGES.name: [self._exchange(self._key(item), item, None, None)]}
+
+    def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
+        """The draft of an exchange, and its bodies."""
+        of = self._key(item)
+        bodies = Bodies(item, self.source, self._definitions)
+        self._health.undecoded += bodies.undecoded
+        found = None
+        if bodies.response is not None and bodies.response.body is not None:
+            found = codes(bodies.response, item, self._definitions)
+        known = item.protocol is None
+        draft = Draft(
+            of,
+            item.api_key,
+            self._exchange(of, item, bodies, found),
+            found,
+            parts(bodies) if known else [],
+            list(group_rows(of, item, bodies)) if known and self._groups and item.api_key in _OF_GROUPS else [],
+            [],
+        )
+        return draft, bodies
+
+    def _key(self, item: Exchange) -> Key:
+        return Key(time(item))
+
+    def _exchange(self, of: Key, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
+        """The row of the table exchanges; null where a column waits for `Draft.close`."""
+        request, response = item.request, item.response
+        asked_first = asked_last = asked_bytes = first = last = size = latency = first_byte = total = None
+        if request is not None:
+            asked_first, asked_last, asked_bytes = request.first_time, request.time, request.size + 4
+        if response is not None:
+            first, last, size = response.first_time, response.time, response.size + 4
+            if request is not None:
+                latency = (last - request.time) // 1000
+                first_byte = (first - request.time) // 1000
+                total = (last - request.first_time) // 1000
+        row: list[Any] = [
+            item.client_id,
+            item.protocol,
+            item.api_key,
+            self._api(item),
+            item.api_version,
+            item.correlation_id,
+            of.time,
+            asked_first,
+            asked_last,
+            first,
+            last,
+            latency,
+            first_byte,
+            total,
+            asked_bytes,
+            size,
+        ]
+        if bodies is None:
+            row += _NO_BODIES
+            problems, state = item.problems, item.status
+        else:
+            # What the fields of a dialect mean is the dialect's to say.
+            asked, answered = (bodies.asked, bodies.answered) if item.protocol is None else (None, None)
+            row += _said(asked or _NOTHING, answered or _NOTHING, found)
+            problems, state = bodies.problems, status(item, bodies)
+        row += (state, item.reason)
+        row += ([problem.code.value for problem in problems], problems[0].message) if problems else _NOTHING_ODD
+        return row
+
+    def _api(self, exchange: Exchange) -> str | None:
+        if exchange.token:
+            return SASL_TOKEN
+        key = exchange.api_key
+        return None if key is None else self._definitions.api_name(key, exchange.protocol)
+
+
+class Drafter(Sketcher):
     """Drafts of a reading's exchanges, in the order in which they complete.
 
-    `where` says which file an address lies in; `tables` are the names of those wanted. `health`, where given, counts
-    frames that could not be decoded.
+    `where` says which file an address lies in; the other arguments are those of Sketcher.
     """
 
     def __init__(
@@ -255,12 +348,9 @@ class Drafter:
         tables: Sequence[str],
         health: Health | None = None,
     ) -> None:
-        self._health = health or Health()
-        self._groups = GROUP_EVENTS.name in tables
+        super().__init__(source, definitions, tables, health)
         self.flows = Flows()
         self._capture = capture
-        self.source = source
-        self._definitions = definitions
         self._where = where
         self._software: dict[int, str] = {}
         self._resumed: dict[tuple[int, Side, int], Connection] = {}
@@ -277,106 +367,55 @@ class Drafter:
             item.message,
         )  # fmt: skip
 
-    def headers(self, item: Exchange) -> tuple[Key, dict[str, list[Row]]]:
-        """The key of an exchange whose bodies nobody reads, and all its rows."""
-        of = key(self._capture, self.flows.of(item.connection), item)
-        anomalies = list(problem_rows(of, item.problems)) if item.problems else []
-        return of, {EXCHANGES.name: [self._exchange(of, item, None, None)], ANOMALIES.name: anomalies}
+    def headers(self, item: Exchange) -> dict[str, list[Row]]:
+        made = super().headers(item)
+        if item.problems:
+            made[ANOMALIES.name] = self._problems(self._key(item), item, item.problems)
+        return made
 
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
-        """The draft of an exchange, and its bodies."""
-        flow = self.flows.of(item.connection)
-        of = key(self._capture, flow, item)
-        bodies = Bodies(item, self.source, self._definitions)
-        self._health.undecoded += bodies.undecoded
-        known = item.protocol is None
-        if known and item.api_key == _API_VERSIONS:
-            self._learn(item, bodies)
-        found = None
-        if bodies.response is not None and bodies.response.body is not None:
-            found = codes(bodies.response, item, self._definitions)
-        draft = Draft(
-            of,
-            item.api_key,
-            self._exchange(of, item, bodies, found),
-            found,
-            parts(bodies) if known else [],
-            list(group_rows(of, item, bodies)) if known and self._groups and item.api_key in _OF_GROUPS else [],
-            list(problem_rows(of, bodies.problems)) if bodies.problems else [],
-        )
+        draft, bodies = super().draft(item)
+        draft.problems = self._problems(draft.key, item, bodies.problems)
         return draft, bodies
+
+    def _key(self, item: Exchange) -> Key:
+        return Key(time(item), (self._capture, exchange_id(self.flows.of(item.connection), item)))
+
+    def _exchange(self, of: Key, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
+        if bodies is not None and item.protocol is None and item.api_key == _API_VERSIONS:
+            self._learn(item, bodies)
+        flow = self.flows.of(item.connection)
+        row = super()._exchange(of, item, bodies, found)
+        capture, exchange = of.ids or (None, None)
+        problems = item.problems if bodies is None else bodies.problems
+        row += (
+            capture,
+            flow.id,
+            flow.epoch,
+            exchange,
+            item.number,
+            *flow.client,
+            *flow.broker,
+            None,
+            self.software(item.connection),
+            flags(item, problems, found=self.was_found(item)),
+            *self._place(item.request),
+            *self._place(item.response),
+        )
+        return row
+
+    def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
+        """Where its first byte lies: file and offset."""
+        return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
+
+    def _problems(self, of: Key, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
+        return list(problem_rows(of, self.flows.of(item.connection), problems)) if problems else []
 
     def _learn(self, exchange: Exchange, bodies: Bodies) -> None:
         asked = bodies.asked
         if asked and asked.get("clientSoftwareName"):
             number = exchange.connection.number
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
-
-    def _exchange(self, of: Key, exchange: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
-        request, response, flow, problems = exchange.request, exchange.response, of.flow, exchange.problems
-        asked = answered = _NOTHING
-        if bodies is not None:
-            problems = bodies.problems
-            # What the fields of a dialect mean is the dialect's to say.
-            if exchange.protocol is None:
-                asked, answered = bodies.asked or _NOTHING, bodies.answered or _NOTHING
-        asked_first, asked_last, asked_bytes, asked_file, asked_at = self._told(request)
-        first, last, size, file, at = self._told(response)
-        latency = first_byte = total = None
-        if request is not None and response is not None:
-            latency = (response.time - request.time) // 1000
-            first_byte = (response.first_time - request.time) // 1000
-            total = (response.time - request.first_time) // 1000
-        return [
-            of.capture,
-            flow.id,
-            flow.epoch,
-            of.exchange,
-            exchange.number,
-            *flow.client,
-            *flow.broker,
-            None,
-            exchange.client_id,
-            self.software(exchange.connection),
-            exchange.protocol,
-            exchange.api_key,
-            self._api(exchange),
-            exchange.api_version,
-            exchange.correlation_id,
-            of.time,
-            asked_first,
-            asked_last,
-            first,
-            last,
-            latency,
-            first_byte,
-            total,
-            asked_bytes,
-            size,
-            None if found is None else found[0] if found else 0,
-            None,
-            answered.get("throttleTimeMs"),
-            asked.get("acks"),
-            _group(asked),
-            asked.get("transactionalId", asked.get("v3AndBelowTransactionalId")) or None,
-            None,
-            exchange.status.value if bodies is None else status(exchange, bodies),
-            exchange.reason,
-            flags(exchange, problems, found=self.was_found(exchange)),
-            [problem.code.value for problem in problems] if problems else [],
-            problems[0].message if problems else None,
-            asked_file,
-            asked_at,
-            file,
-            at,
-        ]
-
-    def _told(self, frame: Frame | None) -> tuple[int | None, int | None, int | None, str | None, int | None]:
-        """Times of its first and last byte, its bytes, and where they begin: file and offset."""
-        if frame is None:
-            return None, None, None, None, None
-        file, at = self._where(frame.spans[0][0]) if frame.spans else (None, None)
-        return frame.first_time, frame.time, frame.size + 4, file, at
 
     def software(self, connection: Connection) -> str | None:
         """The client's name and version, where the connection has told them."""
@@ -391,12 +430,6 @@ class Drafter:
         for place in found:
             del self._resumed[place]
         return bool(found)
-
-    def _api(self, exchange: Exchange) -> str | None:
-        if exchange.token:
-            return SASL_TOKEN
-        key = exchange.api_key
-        return None if key is None else self._definitions.api_name(key, exchange.protocol)
 
 
 class Maker:
@@ -436,27 +469,27 @@ class Maker:
         return taken
 
     def add(self, item: Exchange | StreamProblem) -> Key | None:
-        """Make the rows of one item; an exchange's key."""
+        """Make the rows of one item; the key of an exchange whose bodies are read."""
         if isinstance(item, StreamProblem):
             row = self._drafter.anomaly(item)
             if "anomalies" in self.rows:
                 self.rows["anomalies"].append(row)
             return None
         if not self._bodies:
-            of, made = self._drafter.headers(item)
-            self._add(made)
-            return of
+            self._add(self._drafter.headers(item))
+            return None
         draft, bodies = self._drafter.draft(item)
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
             if item.api_key == _METADATA:
                 self._nodes.update(nodes(item, bodies))
-        self._add(draft.close(self.knowledge.topic, self._nodes.get(draft.key.flow.broker)))
+        broker = self._drafter.flows.of(item.connection).broker
+        self._add(draft.close(self.knowledge.topic, self._nodes.get(broker)))
         return draft.key
 
     def _add(self, made: Mapping[str, list[Row]]) -> None:
         for name in self._made:
-            self.rows[name] += made[name]
+            self.rows[name] += made.get(name, ())
 
 
 def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:
@@ -466,9 +499,25 @@ def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int],
             yield (broker["host"], broker["port"]), broker["nodeId"]
 
 
+def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:
+    """The columns of exchanges that bodies tell, from these values and error codes."""
+    return (
+        None if found is None else found[0] if found else 0,
+        None,
+        answered.get("throttleTimeMs"),
+        asked.get("acks"),
+        _group(asked),
+        asked.get("transactionalId", asked.get("v3AndBelowTransactionalId")) or None,
+        None,
+    )
+
+
 def _group(asked: Values) -> str | None:
     group = asked.get("groupId")
     if group is None:
         groups: Sequence[Any] = asked.get("groups") or ()
         group = groups[0].get("groupId") if len(groups) == 1 and isinstance(groups[0], dict) else None
     return group if isinstance(group, str) and group else None
+
+
+_NO_BODIES: Final = _said(_NOTHING, _NOTHING, None)

@@ -39,17 +39,23 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`time` is the column of nanoseconds by which rows are partitioned and sorted."""
+    """`time` is the column of nanoseconds by which rows are partitioned and sorted.
+
+    `later` names the columns of which an exchange by itself tells nothing, where the exchange and its bodies tell the
+    others: what they say follows from its connection and from where it lies in the reading.
+    """
 
     name: str
     meaning: str
     time: str
     columns: tuple[Column, ...]
+    later: tuple[str, ...] = ()
 
     @property
     def given(self) -> tuple[Column, ...]:
-        """The columns that a row gives; the others are their twins."""
-        return tuple(column for column in self.columns if column.twin_of is None)
+        """The columns that a row gives, in its order: those of `later` come last. The others are their twins."""
+        own = [column for column in self.columns if column.twin_of is None]
+        return tuple(sorted(own, key=lambda column: column.name in self.later))
 
     def index(self, name: str) -> int:
         """Where a column stands in a row."""
@@ -74,6 +80,8 @@ def _with_twins(columns: tuple[tuple[str, str, str], ...]) -> Iterator[Column]:
             yield Column(name, type_, meaning)
 
 
+_HANGING: Final = ("capture_id", "exchange_id")
+"""What the tables have later that hang below an exchange."""
 _CAPTURE: Final = ("capture_id", "string", "which reading it comes from: a hash of the capture's first bytes")
 _EXCHANGE: Final = ("exchange_id", "string", "of the exchange")
 _TIME: Final = (
@@ -131,6 +139,10 @@ EXCHANGES: Final = Table(
         ("rsp_file", "string", "file of the response's first byte"),
         ("rsp_off", "bigint", "its offset there"),
     ),
+    (
+        "capture_id", "flow_id", "conn_epoch", "exchange_id", "exchange", "client_ip", "client_port", "broker_ip",
+        "broker_port", "broker_id", "client_software", "flags", "req_file", "req_off", "rsp_file", "rsp_off",
+    ),
 )  # fmt: skip
 
 EXCHANGE_TOPICS: Final = Table(
@@ -153,6 +165,7 @@ EXCHANGE_TOPICS: Final = Table(
         ("high_watermark", "bigint", ""),
         ("last_stable_offset", "bigint", ""),
     ),
+    _HANGING,
 )  # fmt: skip
 
 RECORD_BATCHES: Final = Table(
@@ -174,6 +187,7 @@ RECORD_BATCHES: Final = Table(
         ("transactional", "boolean", ""),
         ("control", "boolean", ""),
     ),
+    _HANGING,
 )  # fmt: skip
 
 RECORDS: Final = Table(
@@ -194,6 +208,7 @@ RECORDS: Final = Table(
         ("withheld", "boolean", "key or value hold a secret, or were redacted"),
         ("skipped", "string", "why the client drops it, as in the exchange JSON"),
     ),
+    _HANGING,
 )  # fmt: skip
 
 GROUP_EVENTS: Final = Table(
@@ -211,6 +226,7 @@ GROUP_EVENTS: Final = Table(
         ("assignor", "string", "protocol or server-side assignor"),
         ("error_code", "int", "null without a decoded response"),
     ),
+    _HANGING,
 )  # fmt: skip
 
 FLOWS: Final = Table(
