@@ -298,7 +298,11 @@ def tables() -> str:
         lines += [f"## {table.name} ({table.time.removesuffix('_ns')})", "", table.meaning, ""]
         lines += _table(
             ("column", "type", "meaning"),
-            [(f"`{column.name}`", column.type, column.meaning) for column in table.columns if column.twin_of is None],
+            [
+                (f"`{column.name}`", column.type, column.meaning)
+                for column in table.columns
+                if column.type != "timestamp"
+            ],
         )
     headers, null = (", ".join(f"`{name}`" for name in names) for names in (WITHOUT_BODIES, FROM_BODIES))
     return TABLES_PAGE.format(made=MADE, headers=headers, null=null, place=PLACE, tables=_lines(lines).rstrip() + "\n")

@@ -13,39 +13,51 @@ UNCLAIMED: Final = TEACHING | {17, 18, 36}
 """API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
 
 
+_OK, _NO_REPLY_EXPECTED = Status.OK, Status.NO_REPLY_EXPECTED
+
+
 def check(item: Exchange, started: int, done: int) -> int:
     """All that the rows of a plain exchange are made of, as 32 bits; 0 where it is not plain.
 
     Nothing is odd about one that is plain, so that two readings that see the same frames see the same in it. It began
     and ended with bytes of its own, so that nothing else of its flow did at the same.
     """
-    request, response = item.request, item.response
+    request, response, status = item.request, item.response, item.status
     if (
         request is None
-        or (item.status is not Status.OK and item.status is not Status.NO_REPLY_EXPECTED)
+        or (status is not _OK and status is not _NO_REPLY_EXPECTED)
         or item.api_key in UNCLAIMED
         or item.protocol is not None
         or item.problems
         or item.token
         or item.session is not None
+        or not _whole(request)
     ):
         return 0
-    asked = _told(request)
-    last, answered = (request, asked) if response is None else (response, _told(response))
-    if asked is None or answered is None:
+    spans = request.spans
+    first, size = spans[0]
+    answered: tuple[Any, ...] = ()
+    end = request.at
+    if response is not None:
+        if not _whole(response):
+            return 0
+        end = response.at
+        answered = response.size, response.first_time, response.time, *response.spans
+    if end != done or not first <= started < first + size:
         return 0
-    first, size = request.spans[0]
-    if not first <= started < first + size or done != last.at:
-        return 0
-    connection = item.connection
+    key, version, number, connection = item.api_key, item.api_version, item.correlation_id, item.connection
     told = (
         started,
-        _words(item.client_id, item.status, item.reason, connection.client, connection.broker),
-        -1 if item.api_key is None else item.api_key,
-        -1 if item.api_version is None else item.api_version,
-        -1 if item.correlation_id is None else item.correlation_id,
-        asked,
-        answered,
+        status is _OK,
+        _words(item.client_id, item.reason, connection.client, connection.broker),
+        -1 if key is None else key,
+        -1 if version is None else version,
+        -1 if number is None else number,
+        request.size,
+        request.first_time,
+        request.time,
+        *spans,
+        *answered,
     )
     return hash(told) & 0xFFFFFFFF
 
@@ -56,12 +68,10 @@ def _words(*words: str | None) -> int:
     return zlib.crc32("\0".join(map(str, words)).encode("utf-8", "replace"))
 
 
-def _told(frame: Frame) -> tuple[Any, ...] | None:
-    """Numbers of a frame; None where it is not all there, in order, or commented."""
+def _whole(frame: Frame) -> bool:
+    """Whether it is all there, in order, and not commented."""
     spans = frame.spans
-    if frame.missing or frame.comments or not spans or (len(spans) > 1 and sorted(spans) != spans):
-        return None
+    if frame.missing or frame.comments or not spans:
+        return False
     at, length = spans[-1]
-    if frame.at != at + length - 1:
-        return None
-    return frame.size, frame.first_time, frame.time, *spans
+    return frame.at == at + length - 1 and (len(spans) == 1 or sorted(spans) == spans)

@@ -29,6 +29,7 @@ from captures.spark.packing import Parcel
 from captures.spark.plain import Frames
 from captures.spark.planning import WIDE, Split
 from captures.tables import arrow
+from captures.tables.arrow import AT_ONCE
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Row, Sketcher
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
@@ -116,6 +117,40 @@ class Looked(FileSource):
         return self._read(start, end)
 
 
+class RowsOfClaims:
+    """Rows of a table that claims have: without the columns of captures.tables.schema.Table.later."""
+
+    def __init__(self, name: str) -> None:
+        self._table = TABLES[name]
+        self._most = AT_ONCE * len(self._table.given)
+        self._values: list[Any] = []
+        """Those of the last rows, row behind row."""
+        self._batches: list[Any] = []
+        self._whose = array("i")
+
+    def __len__(self) -> int:
+        return len(self._whose)
+
+    def add(self, claim: int, rows: Sequence[Row]) -> None:
+        """Take in rows of a claim of the portion."""
+        for row in rows:
+            self._values += row
+            self._whose.append(claim)
+        if len(self._values) >= self._most:
+            self._turn()
+
+    def batch(self) -> Any:
+        """All of them, with the claims that they belong to (`CLAIM`): a pyarrow.RecordBatch."""
+        self._turn()
+        whose = pa.array(np.array(self._whose, np.int32))
+        return pa.concat_batches(self._batches).append_column(CLAIM, whose)
+
+    def _turn(self) -> None:
+        """Make columns of the last rows, which take less room."""
+        values, self._values = self._values, []
+        self._batches.append(arrow.of_values(self._table, values, self._table.later))
+
+
 @dataclass(slots=True)
 class _Made:
     """What a portion claims so far; `numbers` are those of each flow's claims, a row a claim (`_NUMBERS`)."""
@@ -124,9 +159,7 @@ class _Made:
     numbers: list[Ints] = field(default_factory=list)
     count: int = 0
     drafts: list[tuple[int, Open]] = field(default_factory=list)
-    values: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in TOLD})
-    """The values of each table's rows, row behind row."""
-    whose: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TOLD})
+    rows: dict[str, RowsOfClaims] = field(default_factory=lambda: {name: RowsOfClaims(name) for name in TOLD})
 
     def add(self, rows: Mapping[str, Sequence[Row]] | Open) -> None:
         """Take in the rows of a claim, or what they are made of once names are known."""
@@ -134,9 +167,8 @@ class _Made:
             self.drafts.append((self.count, rows))
         else:
             for name, some in rows.items():
-                for row in some:
-                    self.values[name] += row
-                    self.whose[name].append(self.count)
+                if some:
+                    self.rows[name].add(self.count, some)
         self.count += 1
 
 
@@ -275,19 +307,11 @@ class _Claimer:
 
 def _portion(number: int, made: _Made) -> Any:
     claims = Claims(made.flows, *np.concatenate(made.numbers).T[: len(_NUMBERS) - 1].copy())
-    tables = {
-        name: [_stream(with_claims(name, made.values[name], whose))] for name, whose in made.whose.items() if whose
-    }
+    tables = {name: [_stream(rows.batch())] for name, rows in made.rows.items() if len(rows)}
     return _batch({
         "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
         "drafts": [pickle.dumps(made.drafts, pickle.HIGHEST_PROTOCOL)] if made.drafts else [None], **tables,
     })  # fmt: skip
-
-
-def with_claims(name: str, values: list[Any], whose: Sequence[int]) -> Any:
-    """Rows of a table (`_Made.values`) with the claims that they belong to: a pyarrow.RecordBatch."""
-    table = TABLES[name]
-    return arrow.of_values(table, values, table.later).append_column(CLAIM, pa.array(whose, pa.int32()))
 
 
 def _stream(batch: Any) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.garbage import one_collection
-from captures.spark.claims import CLAIM, Claims, with_claims
+from captures.spark.claims import CLAIM, Claims, RowsOfClaims
 from captures.spark.closing import rows_of
 from captures.spark.digest import Verdicts, verdicts_in
 from captures.spark.facts import Facts
@@ -25,8 +24,7 @@ from captures.tables import arrow
 from captures.tables.schema import EXCHANGES, TABLES
 from captures.tcp.packets import Ints
 
-_Opened = dict[str, tuple[list[Any], list[int]]]
-"""The values of rows, row behind row, by table, and the claims that the rows belong to."""
+_Opened = dict[str, RowsOfClaims]
 _FIRST: Final = 0
 """What its own flow tells at the same place comes behind a claim (captures.spark.checks.check)."""
 
@@ -95,8 +93,7 @@ def _rows(name: str, columns: Mapping[str, Any], kept: _Upheld, opened: _Opened,
     """The rows of a table that the upheld claims of a portion have: a pyarrow.RecordBatch."""
     places = np.full(len(kept.claims.started), -1, np.int64)
     places[kept.which] = np.arange(len(kept.which))
-    made = with_claims(name, *opened.get(name, ([], [])))
-    table = pa.Table.from_batches([made])
+    table = pa.Table.from_batches([opened.get(name, RowsOfClaims(name)).batch()])
     if columns[name] is not None:
         table = pa.concat_tables([pa.ipc.open_stream(columns[name]).read_all(), table])
     where = places[table.column(CLAIM).to_numpy()]
@@ -127,9 +124,7 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
         if claim in grounds:
             position = int(kept.claims.done[claim]), kept.grounds[grounds[claim]].born, _FIRST
             for name, rows in rows_of(opened, position, whole.facts, whole.options).items():
-                made, whose = found.setdefault(name, ([], []))
-                made += chain.from_iterable(rows)
-                whose += [claim] * len(rows)
+                found.setdefault(name, RowsOfClaims(name)).add(claim, rows)
     return found
 
 

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from captures.tables.rows import Row
 from captures.tables.schema import Table
 
+AT_ONCE: Final = 1024
+"""Rows that columns are made of at a time."""
+
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TYPES: Final = {
     "string": pa.string(),
@@ -48,11 +51,17 @@ def of_values(table: Table, values: list[Any], without: Collection[str] = ()) ->
     for index, column in enumerate(given):
         arrays[column.name] = _array(values[index :: len(given)], _TYPES[column.type])
     for column in table.columns:
-        if column.twin_of is not None:
-            micros = pc.divide(arrays[column.twin_of], 1000)
-            arrays[column.name] = micros.cast(_TYPES[column.type])
+        if column.of:
+            arrays[column.name] = _micros(*(arrays[name] for name in column.of)).cast(_TYPES[column.type])
     fields = [field for field in schema(table) if field.name not in without]
     return pa.record_batch([arrays[field.name] for field in fields], schema=pa.schema(fields))
+
+
+def _micros(nanos: Any, before: Any = None) -> Any:
+    """Nanoseconds, since others where they are given, as microseconds, rounded down."""
+    since = nanos if before is None else pc.subtract(nanos, before)
+    # Arrow's division rounds towards 0
+    return pc.divide(pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since), 1000)
 
 
 def _array(values: Sequence[Any], type_: Any) -> Any:

@@ -82,12 +82,6 @@ def exchange_id(flow: Flow, exchange: Exchange) -> str:
     return f"{flow.prefix}{sender}{frame.stream_offset}"
 
 
-def time(exchange: Exchange) -> int:
-    """When an exchange begins: nanoseconds since the epoch."""
-    frame = exchange.request or exchange.response
-    return exchange.connection.first_time if frame is None else frame.first_time
-
-
 class Flows:
     """Flows of a reading; an epoch is given when a connection is first seen, which is in the order of connections."""
 

@@ -30,8 +30,6 @@ ROWS: Final = 1 << 16
 """Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
 BYTES: Final = 64 << 20
 """The same in bytes, whatever comes first."""
-AT_ONCE: Final = 1024
-"""Rows that columns are made of at a time."""
 OPEN: Final = 32
 """Files that are open at a time."""
 
@@ -163,7 +161,7 @@ class ParquetTables:
             given = rows.get(table.name, ())
             waiting += given
             self.rows[table.name] += len(given)
-            if len(waiting) >= AT_ONCE:
+            if len(waiting) >= arrow.AT_ONCE:
                 self._turn(table)
 
     def commit(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from captures.bodies import Bodies
 from captures.tables import places
-from captures.tables.keys import Flow, Flows, Key, exchange_id, time
+from captures.tables.keys import Flow, Flows, Key, exchange_id
 from captures.tables.places import Part
 from captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
 from decoders.conversation.stream import Side, Source
@@ -50,13 +50,14 @@ EVENTS: Final[Mapping[int, str]] = {
     88: "streams_heartbeat",
 }
 """API keys of what members of groups do."""
-_BROKER_ID, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("broker_id", "error_counts", "topics"))
+_TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "error_counts", "topics"))
+_CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
 """Where a Head has them."""
 _NOTHING: Final[Values] = {}
-_NOTHING_ODD: Final = ((), None)
-"""Codes of problems, and the first of them in words."""
+_NONE: Final = ()
+"""An empty list of a row: the same one each time, so that a column of them is made at once."""
 _DESCRIBED: Final = frozenset({15, 69, 77, 89})
 """API keys by which groups are described."""
 _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
@@ -220,12 +221,13 @@ class Draft:
     @property
     def open(self) -> bool:
         """Whether it names a topic by its id alone, so that its rows depend on what is known of it."""
-        return any(one[0] is None and one[1] is not None and one[1] not in RESERVED for one in self.parts)
+        nameless = [one[1] for one in self.parts if one[0] is None and one[1] is not None]
+        return bool(nameless) and not RESERVED.keys() >= set(nameless)
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
         """Its rows by table, now that it is known what there is to know; asked once."""
         topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
-        errors: list[tuple[int, int]] | None = None if self.codes is None else []
+        errors: Sequence[tuple[int, int]] | None = None if self.codes is None else _NONE
         if self.codes:
             partitions = Counter(row[_TOPIC_ERROR] for row in topics)
             errors = [(code, partitions[code] or 1) for code in self.codes]
@@ -259,21 +261,22 @@ class Sketcher:
 
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
         """All rows of an exchange whose bodies nobody reads."""
-        return {EXCHANGES.name: [self._exchange(self._key(item), item, None, None)]}
+        return {EXCHANGES.name: [self._exchange(item, None, None)]}
 
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
         """The draft of an exchange, and its bodies."""
-        of = self._key(item)
         bodies = Bodies(item, self.source, self._definitions)
         self._health.undecoded += bodies.undecoded
         found = None
         if bodies.response is not None and bodies.response.body is not None:
             found = codes(bodies.response, item, self._definitions)
+        row = self._exchange(item, bodies, found)
+        of = _key(row)
         known = item.protocol is None
         draft = Draft(
             of,
             item.api_key,
-            self._exchange(of, item, bodies, found),
+            row,
             found,
             parts(bodies) if known else [],
             list(group_rows(of, item, bodies)) if known and self._groups and item.api_key in _OF_GROUPS else [],
@@ -281,56 +284,45 @@ class Sketcher:
         )
         return draft, bodies
 
-    def _key(self, item: Exchange) -> Key:
-        return Key(time(item))
-
-    def _exchange(self, of: Key, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
+    def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
         """The row of the table exchanges; null where a column waits for `Draft.close`."""
         request, response = item.request, item.response
-        asked_first = asked_last = asked_bytes = first = last = size = latency = first_byte = total = None
-        if request is not None:
-            asked_first, asked_last, asked_bytes = request.first_time, request.time, request.size + 4
+        asked_first = asked_last = asked_bytes = first = last = size = None
+        begin = item.connection.first_time
         if response is not None:
-            first, last, size = response.first_time, response.time, response.size + 4
-            if request is not None:
-                latency = (last - request.time) // 1000
-                first_byte = (first - request.time) // 1000
-                total = (last - request.first_time) // 1000
-        row: list[Any] = [
+            begin = first = response.first_time
+            last, size = response.time, response.size + 4
+        if request is not None:
+            begin = asked_first = request.first_time
+            asked_last, asked_bytes = request.time, request.size + 4
+        if bodies is None:
+            said, problems, state = _NO_BODIES, item.problems, item.status
+        else:
+            # What the fields of a dialect mean is the dialect's to say.
+            asked, answered = (bodies.asked, bodies.answered) if item.protocol is None else (None, None)
+            said = _said(asked or _NOTHING, answered or _NOTHING, found)
+            problems, state = bodies.problems, status(item, bodies)
+        key = item.api_key
+        return [
             item.client_id,
             item.protocol,
-            item.api_key,
-            self._api(item),
+            key,
+            SASL_TOKEN if item.token else None if key is None else self._definitions.api_name(key, item.protocol),
             item.api_version,
             item.correlation_id,
-            of.time,
+            begin,
             asked_first,
             asked_last,
             first,
             last,
-            latency,
-            first_byte,
-            total,
             asked_bytes,
             size,
+            *said,
+            state,
+            item.reason,
+            [problem.code.value for problem in problems] if problems else _NONE,
+            problems[0].message if problems else None,
         ]
-        if bodies is None:
-            row += _NO_BODIES
-            problems, state = item.problems, item.status
-        else:
-            # What the fields of a dialect mean is the dialect's to say.
-            asked, answered = (bodies.asked, bodies.answered) if item.protocol is None else (None, None)
-            row += _said(asked or _NOTHING, answered or _NOTHING, found)
-            problems, state = bodies.problems, status(item, bodies)
-        row += (state, item.reason)
-        row += ([problem.code.value for problem in problems], problems[0].message) if problems else _NOTHING_ODD
-        return row
-
-    def _api(self, exchange: Exchange) -> str | None:
-        if exchange.token:
-            return SASL_TOKEN
-        key = exchange.api_key
-        return None if key is None else self._definitions.api_name(key, exchange.protocol)
 
 
 class Drafter(Sketcher):
@@ -370,29 +362,25 @@ class Drafter(Sketcher):
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
         made = super().headers(item)
         if item.problems:
-            made[ANOMALIES.name] = self._problems(self._key(item), item, item.problems)
+            made[ANOMALIES.name] = self._problems(made[EXCHANGES.name][0], item, item.problems)
         return made
 
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
         draft, bodies = super().draft(item)
-        draft.problems = self._problems(draft.key, item, bodies.problems)
+        draft.problems = self._problems(draft.exchange, item, bodies.problems)
         return draft, bodies
 
-    def _key(self, item: Exchange) -> Key:
-        return Key(time(item), (self._capture, exchange_id(self.flows.of(item.connection), item)))
-
-    def _exchange(self, of: Key, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
+    def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
         if bodies is not None and item.protocol is None and item.api_key == _API_VERSIONS:
             self._learn(item, bodies)
         flow = self.flows.of(item.connection)
-        row = super()._exchange(of, item, bodies, found)
-        capture, exchange = of.ids or (None, None)
+        row = super()._exchange(item, bodies, found)
         problems = item.problems if bodies is None else bodies.problems
         row += (
-            capture,
+            self._capture,
             flow.id,
             flow.epoch,
-            exchange,
+            exchange_id(flow, item),
             item.number,
             *flow.client,
             *flow.broker,
@@ -408,8 +396,8 @@ class Drafter(Sketcher):
         """Where its first byte lies: file and offset."""
         return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
 
-    def _problems(self, of: Key, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
-        return list(problem_rows(of, self.flows.of(item.connection), problems)) if problems else []
+    def _problems(self, row: Row, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
+        return list(problem_rows(_key(row), self.flows.of(item.connection), problems)) if problems else []
 
     def _learn(self, exchange: Exchange, bodies: Bodies) -> None:
         asked = bodies.asked
@@ -497,6 +485,11 @@ def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int],
     if exchange.api_key == _METADATA and bodies.answered is not None:
         for broker in bodies.answered["brokers"]:
             yield (broker["host"], broker["port"]), broker["nodeId"]
+
+
+def _key(row: Row) -> Key:
+    """The key of an exchange, from its row, where that has ids."""
+    return Key(row[_TIME], (row[_CAPTURE_ID], row[_EXCHANGE_ID]) if len(row) > _EXCHANGE_ID else ())
 
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:

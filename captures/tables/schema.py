@@ -2,7 +2,7 @@
 
 Whoever writes or reads them goes by this module alone: Parquet (captures.tables.arrow), Spark, docs/tables.md. Types
 are spelt as Spark's DDL spells them. Every time is a BIGINT of nanoseconds since the epoch, NAME_ns, with a TIMESTAMP
-of microseconds, NAME, beside it, which is made of it (`Column.twin_of`). The rows of every table are partitioned by day
+of microseconds, NAME, beside it, which is made of it (`Column.of`). The rows of every table are partitioned by day
 and hour (UTC) of the column that `Table.time` names.
 """
 
@@ -33,8 +33,9 @@ class Column:
     name: str
     type: str
     meaning: str
-    twin_of: str | None = None
-    """The column of nanoseconds that this one repeats in microseconds."""
+    of: tuple[str, ...] = ()
+    """The column of nanoseconds that this one repeats in microseconds, or the two whose difference it is: the first
+    minus the second, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Table:
 
     @property
     def given(self) -> tuple[Column, ...]:
-        """The columns that a row gives, in its order: those of `later` come last. The others are their twins."""
-        own = [column for column in self.columns if column.twin_of is None]
+        """The columns that a row gives, in its order: those of `later` come last. The others are made of them."""
+        own = [column for column in self.columns if not column.of]
         return tuple(sorted(own, key=lambda column: column.name in self.later))
 
     def index(self, name: str) -> int:
@@ -67,17 +68,17 @@ class Table:
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
 
-def _columns(*columns: tuple[str, str, str]) -> tuple[Column, ...]:
+def _columns(*columns: tuple[str, ...]) -> tuple[Column, ...]:
     return tuple(_with_twins(columns))
 
 
-def _with_twins(columns: tuple[tuple[str, str, str], ...]) -> Iterator[Column]:
-    for name, type_, meaning in columns:
+def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
+    for name, type_, meaning, *of in columns:
         if type_ == "time":
             yield Column(name, "bigint", meaning)
-            yield Column(name.removesuffix("_ns"), "timestamp", f"`{name}` in microseconds", name)
+            yield Column(name.removesuffix("_ns"), "timestamp", f"`{name}` in microseconds", (name,))
         else:
-            yield Column(name, type_, meaning)
+            yield Column(name, type_, meaning, tuple(of))
 
 
 _HANGING: Final = ("capture_id", "exchange_id")
@@ -117,9 +118,19 @@ EXCHANGES: Final = Table(
         ("req_last_ts_ns", "time", "last byte of the request"),
         ("rsp_ts_ns", "time", "first byte of the response"),
         ("rsp_last_ts_ns", "time", "last byte of the response"),
-        ("latency_us", "bigint", "the response's last byte minus the request's last byte, as `latency_ms` of the JSON"),
-        ("first_byte_us", "bigint", "the response's first byte minus the request's last byte"),
-        ("total_us", "bigint", "the response's last byte minus the request's first byte"),
+        (
+            "latency_us", "bigint",
+            "the response's last byte minus the request's last byte, as `latency_ms` of the JSON",
+            "rsp_last_ts_ns", "req_last_ts_ns",
+        ),
+        (
+            "first_byte_us", "bigint", "the response's first byte minus the request's last byte",
+            "rsp_ts_ns", "req_last_ts_ns",
+        ),
+        (
+            "total_us", "bigint", "the response's last byte minus the request's first byte",
+            "rsp_last_ts_ns", "req_ts_ns",
+        ),
         ("request_bytes", "bigint", "of the frame, its length field included"),
         ("response_bytes", "bigint", "of the frame, its length field included"),
         ("error_code", "int", "the first error code of the response, 0 for none; null without a decoded response"),
