@@ -122,7 +122,7 @@ class RowsOfClaims:
 
     def __init__(self, name: str) -> None:
         self._table = TABLES[name]
-        self._most = AT_ONCE * len(self._table.given)
+        self._most = AT_ONCE * (len(self._table.given) - len(self._table.later))
         self._values: list[Any] = []
         """Those of the last rows, row behind row."""
         self._batches: list[Any] = []
@@ -133,10 +133,11 @@ class RowsOfClaims:
 
     def add(self, claim: int, rows: Sequence[Row]) -> None:
         """Take in rows of a claim of the portion."""
+        values, whose = self._values, self._whose
         for row in rows:
-            self._values += row
-            self._whose.append(claim)
-        if len(self._values) >= self._most:
+            values += row
+            whose.append(claim)
+        if len(values) >= self._most:
             self._turn()
 
     def batch(self) -> Any:

@@ -124,6 +124,12 @@ def test_next_to_nothing_is_sent_and_nearly_all_is_claimed(tmp_path: Path) -> No
     assert kept > 3000
 
 
+def test_rows_of_claims_become_columns_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "AT_ONCE", 7)
+    tables = assert_as_exported([traffic.LIBRDKAFKA])
+    assert all(len(tables[name]) > 7 for name in ("exchanges", "record_batches", "records"))
+
+
 @pytest.mark.parametrize("of", [claims, judging], ids=["of a split", "of the whole"])
 def test_a_claim_that_is_wrong_is_no_row(of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(item: Exchange, started: int, done: int) -> int:

@@ -1,0 +1,40 @@
+"""Columns of rows: what is made of other columns, and what rows may lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from captures.tables import arrow
+from captures.tables.schema import EXCHANGES, RECORD_BATCHES, TABLES, Table
+
+TIMES = ("ts_ns", "req_ts_ns", "req_last_ts_ns", "rsp_ts_ns", "rsp_last_ts_ns")
+
+
+def exchange(*times: int | None) -> list[Any]:
+    given = dict(zip(TIMES, times, strict=True))
+    return [given.get(column.name) for column in EXCHANGES.given]
+
+
+def test_times_and_what_lies_between_them_are_microseconds_rounded_down() -> None:
+    rows = [exchange(5_999, 5_999, 6_000, 7_999, 9_000), exchange(0, 0, 6_000, 5_999, 5_000), exchange(1, 1, 2, None, None)]
+    made = arrow.batch(EXCHANGES, rows)
+    between = [made.column(name).to_pylist() for name in ("latency_us", "first_byte_us", "total_us")]
+    assert between == [[3, -1, None], [1, -1, None], [3, 5, None]]
+    assert made.column("req_ts").cast("int64").to_pylist() == [5, 0, 0]
+    assert made.column("rsp_ts").null_count == 1
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=str)
+def test_rows_may_lack_what_comes_later(table: Table) -> None:
+    width = len(table.given) - len(table.later)
+    assert [column.name in table.later for column in table.given] == [False] * width + [True] * len(table.later)
+    made = arrow.of_values(table, [None] * width * 3, table.later)
+    assert len(made) == 3
+    assert set(made.schema.names) == {column.name for column in table.columns} - set(table.later)
+
+
+def test_rows_of_other_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="other columns"):
+        arrow.batch(RECORD_BATCHES, [(1, 2, 3)])
