@@ -36,7 +36,8 @@ def of(name: str, **values: Any) -> Callable[[Exchange], None]:
 FACTS = [
     of("exchange", api_key=0), of("exchange", api_key=None), of("exchange", api_version=12),
     of("exchange", correlation_id=8), of("exchange", client_id=None), of("exchange", client_id="d"),
-    of("exchange", reason="why"), of("connection", client="10.0.0.1:40001"), of("connection", broker="10.0.0.3:9092"),
+    of("exchange", status=Status.NO_REPLY_EXPECTED), of("exchange", reason="why"),
+    of("connection", client="10.0.0.1:40001"), of("connection", broker="10.0.0.3:9092"),
     of("request", size=137), of("request", first_time=0), of("request", time=3),
     of("request", spans=[(99, 101), (300, 40)]), of("response", size=47), of("response", time=5),
     of("response", spans=[(899, 51)]),

@@ -18,7 +18,11 @@ def exchange(*times: int | None) -> list[Any]:
 
 
 def test_times_and_what_lies_between_them_are_microseconds_rounded_down() -> None:
-    rows = [exchange(5_999, 5_999, 6_000, 7_999, 9_000), exchange(0, 0, 6_000, 5_999, 5_000), exchange(1, 1, 2, None, None)]
+    rows = [
+        exchange(5_999, 5_999, 6_000, 7_999, 9_000),
+        exchange(0, 0, 6_000, 5_999, 5_000),
+        exchange(1, 1, 2, None, None),
+    ]
     made = arrow.batch(EXCHANGES, rows)
     between = [made.column(name).to_pylist() for name in ("latency_us", "first_byte_us", "total_us")]
     assert between == [[3, -1, None], [1, -1, None], [3, 5, None]]

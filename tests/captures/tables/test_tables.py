@@ -76,6 +76,7 @@ def test_each_exchange_is_that_of_the_json(capture: Path, tmp_path: Path) -> Non
         latency = line["latency_ms"]
         assert row["latency_us"] == (None if latency is None else round(latency * 1000))
         assert len(row["error_counts"] or ()) == len(line["error_codes"])
+        assert row["ts_ns"] == row["rsp_ts_ns" if line["request"] is None else "req_ts_ns"]
         time = datetime.fromtimestamp(row["ts_ns"] // 1_000_000_000, UTC)
         assert (row["capture_date"], row["capture_hour"]) == (f"{time:%Y-%m-%d}", time.hour)
 
