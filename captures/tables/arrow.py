@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.tables.rows import Row
-from captures.tables.schema import Table
+from captures.tables.schema import Column, Table
 
 AT_ONCE: Final = 1024
 """Rows that columns are made of at a time."""
@@ -37,31 +36,41 @@ def schema(table: Table) -> Any:
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])
 
 
-def batch(table: Table, rows: Iterable[Row]) -> Any:
-    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?"."""
-    return of_values(table, list(chain.from_iterable(rows)))
+def batch(table: Table, rows: Sequence[Row]) -> Any:
+    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?".
+
+    Raises ValueError where rows have other columns.
+    """
+    given = table.given
+    return _batch(table, given, zip(*rows, strict=True) if rows else [()] * len(given))
 
 
-def of_values(table: Table, values: list[Any], without: Collection[str] = ()) -> Any:
+def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
     """The same of the values of rows, row behind row; `without` names columns that they lack."""
     given = [column for column in table.given if column.name not in without]
-    if len(values) % len(given):
+    width = len(given)
+    if len(values) % width:
         raise ValueError("rows of other columns")
+    return _batch(table, given, (values[index::width] for index in range(width)))
+
+
+def _batch(table: Table, given: Sequence[Column], columns: Iterable[Sequence[Any]]) -> Any:
     arrays: dict[str, Any] = {}
-    for index, column in enumerate(given):
-        arrays[column.name] = _array(values[index :: len(given)], _TYPES[column.type])
+    for column, values in zip(given, columns, strict=True):
+        arrays[column.name] = _array(values, _TYPES[column.type])
     for column in table.columns:
         if column.of:
             arrays[column.name] = _micros(*(arrays[name] for name in column.of)).cast(_TYPES[column.type])
-    fields = [field for field in schema(table) if field.name not in without]
+    fields = [field for field in schema(table) if field.name in arrays]
     return pa.record_batch([arrays[field.name] for field in fields], schema=pa.schema(fields))
 
 
 def _micros(nanos: Any, before: Any = None) -> Any:
     """Nanoseconds, since others where they are given, as microseconds, rounded down."""
     since = nanos if before is None else pc.subtract(nanos, before)
-    # Arrow's division rounds towards 0
-    return pc.divide(pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since), 1000)
+    if (pc.min(since).as_py() or 0) < 0:  # Arrow's division rounds towards 0
+        since = pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since)
+    return pc.divide(since, 1000)
 
 
 def _array(values: Sequence[Any], type_: Any) -> Any:

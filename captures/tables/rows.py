@@ -367,7 +367,8 @@ class Drafter(Sketcher):
 
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
         draft, bodies = super().draft(item)
-        draft.problems = self._problems(draft.exchange, item, bodies.problems)
+        if bodies.problems:
+            draft.problems = self._problems(draft.exchange, item, bodies.problems)
         return draft, bodies
 
     def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
@@ -397,7 +398,7 @@ class Drafter(Sketcher):
         return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
 
     def _problems(self, row: Row, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
-        return list(problem_rows(_key(row), self.flows.of(item.connection), problems)) if problems else []
+        return list(problem_rows(_key(row), self.flows.of(item.connection), problems))
 
     def _learn(self, exchange: Exchange, bodies: Bodies) -> None:
         asked = bodies.asked
@@ -471,8 +472,10 @@ class Maker:
             learn_both(bodies.request, bodies.response, self.knowledge)
             if item.api_key == _METADATA:
                 self._nodes.update(nodes(item, bodies))
-        broker = self._drafter.flows.of(item.connection).broker
-        self._add(draft.close(self.knowledge.topic, self._nodes.get(broker)))
+        node = None
+        if self._nodes:
+            node = self._nodes.get(self._drafter.flows.of(item.connection).broker)
+        self._add(draft.close(self.knowledge.topic, node))
         return draft.key
 
     def _add(self, made: Mapping[str, list[Row]]) -> None:

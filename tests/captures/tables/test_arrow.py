@@ -40,5 +40,8 @@ def test_rows_may_lack_what_comes_later(table: Table) -> None:
 
 
 def test_rows_of_other_columns_are_refused() -> None:
+    for rows in ([(None,) * 3], [(None,), (None, None)]):
+        with pytest.raises(ValueError):  # noqa: PT011  # zip's own words
+            arrow.batch(RECORD_BATCHES, rows)
     with pytest.raises(ValueError, match="other columns"):
-        arrow.batch(RECORD_BATCHES, [(1, 2, 3)])
+        arrow.of_values(RECORD_BATCHES, [None] * 3, ())
