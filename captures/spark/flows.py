@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from captures.definitions import definitions
 from captures.export.records import RecordLines
-from captures.reader import Done, Reader
+from captures.reader import BATCH, Done, Reader
 from captures.source import FileSource
 from captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
 from captures.spark.facts import NODE, Facts
@@ -230,7 +230,7 @@ class FlowReader(Reader):
     def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
         """As `of`, but of segments that may be passed over."""
         self._passing = passing
-        yield from self.of(share)
+        yield from self.of(share, len(share.packets))
         self._passing = None
 
     def resume(self, order: Order) -> None:
@@ -255,18 +255,22 @@ class FlowReader(Reader):
         """The address of a connection's first packet."""
         return self._born[connection]
 
-    def of(self, share: Share) -> Iterator[Told]:
-        """What began and what was completed by some segments, with addresses."""
+    def of(self, share: Share, most: int = BATCH) -> Iterator[Told]:
+        """What began and what was completed by some segments, with addresses; so many segments at a time."""
         at = share.packets.at
         if self._silences and int(at[-1]) >= self._silences[0][0]:
             border, before, after = self._silences[0]
             count = int(np.searchsorted(at, border))
-            if count:
-                yield self._some(share.of(np.arange(count)))
+            yield from self._pieces(share.of(slice(count)), most)
             self._silences = self._silences[1:]
-            yield from self.of(replace(share.of(np.arange(count, len(at))), missing=(before, after)))
+            yield from self.of(replace(share.of(slice(count, None)), missing=(before, after)), most)
         else:
-            yield self._some(share)
+            yield from self._pieces(share, most)
+
+    def _pieces(self, share: Share, most: int) -> Iterator[Told]:
+        for start in range(0, len(share.packets), most):
+            piece = share.of(slice(start, start + most))
+            yield self._some(replace(piece, missing=None) if start else piece)
 
     def _some(self, share: Share) -> Told:
         self._counter.packets(share.packets)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import zstandard
 
 from captures.spark.plain import Plain
 from captures.tcp.packets import Ints, Packets
+
+_Planes: TypeAlias = tuple[tuple[int, ...], bytes, int, bytes]
 
 
 @dataclass(slots=True)
@@ -115,24 +118,27 @@ def _answers(which: Ints, ends: Ints) -> Ints:
     return found
 
 
-def _planes(columns: Sequence[Ints], steps: int) -> tuple[tuple[int, ...], int, bytes]:
-    """Columns of numbers: how many there are and what each has, bytes of a number, and of each column first all lowest
-    bytes, then all the next. Of the first columns, so many `steps`, it is the differences.
+def _planes(columns: Sequence[Ints], steps: int) -> _Planes:
+    """Columns of numbers: how many there are and what each has, what each begins with, bytes of a number, and of each
+    column first all lowest bytes, then all the next. Of the first columns, so many `steps`, it is the differences.
     """
     values = np.array(columns)
+    first = values[:, :1].tobytes()
     values[:steps, 1:] = np.diff(values[:steps])
+    values[:, :1] = 0
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     size = (int(folded.max(initial=0)).bit_length() + 7) // 8
     planes = folded.astype("<u8", copy=False).view(np.uint8).reshape(*values.shape, 8)[:, :, :size]
-    return values.shape, size, planes.transpose(0, 2, 1).tobytes()
+    return values.shape, first, size, planes.transpose(0, 2, 1).tobytes()
 
 
-def _numbers(planes: tuple[tuple[int, ...], int, bytes], steps: int) -> Ints:
+def _numbers(planes: _Planes, steps: int) -> Ints:
     """The columns, one a row."""
-    (columns, count), size, data = planes
+    (columns, count), first, size, data = planes
     wide = np.zeros((columns, count, 8), np.uint8)
     wide[:, :, :size] = np.frombuffer(data, np.uint8).reshape(columns, size, count).transpose(0, 2, 1)
     folded = wide.view("<u8").reshape(columns, count)
     values: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
+    values[:, :1] = np.frombuffer(first, np.int64).reshape(columns, -1)
     np.cumsum(values[:steps], axis=1, out=values[:steps])
     return values
