@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import zstandard
@@ -17,6 +17,8 @@ import zstandard
 from captures.spark.plain import Plain
 from captures.tcp.packets import Ints, Packets
 
+_LEVEL: Final = 1
+"""Half the time of the usual one, for three bytes more in a hundred."""
 _Planes: TypeAlias = tuple[tuple[int, ...], bytes, int, bytes]
 
 
@@ -67,7 +69,7 @@ class Parcel:
             _planes((self.pieces_at, self.sizes), 1), _planes((self.asked, self.places), 2),
             self.checks.astype(np.uint32).tobytes(), list(map(tuple, self.plain)), self.pieces,
         )  # fmt: skip
-        return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL))
+        return zstandard.compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL), _LEVEL)
 
 
 def unpack(data: bytes) -> Parcel:
