@@ -24,6 +24,7 @@ def run(directory: Path, ci: str | None) -> str:
     for name, text in CASES.items():
         (directory / f"test_{name}.py").write_text(text)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "CI"))}
+    environment["PYTHONPATH"] = str(ROOT)  # conftest.py imports from it
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--continue-on-collection-errors",
          "-c", os.devnull, str(directory)],

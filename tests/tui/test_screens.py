@@ -15,6 +15,7 @@ from decoders.exchange import Exchange, Status
 from decoders.sasl.session import Session, State
 from tests.support.indexes import START, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled
+from tests.tui.test_views import until
 from tui.app import KproxyApp
 from tui.captions import Captions
 from tui.live import RunInfo
@@ -212,10 +213,8 @@ async def test_a_run_that_has_ended_is_said_to(index: Path) -> None:
         assert "kproxy LIVE 127.0.0.1:19092" in grid(app)[0]
         ended.set()
         await pilot.press("j")
-        await pilot.pause()
-        text = "\n".join(grid(app))
-        assert "kproxy ENDED 127.0.0.1:19092" in text
-        assert "the run has ended" in text
+        await until(lambda: "kproxy ENDED 127.0.0.1:19092" in grid(app)[0], pilot)
+        await until(lambda: "the run has ended" in "\n".join(grid(app)), pilot)
 
 
 async def test_escape_never_leaves(index: Path) -> None:
