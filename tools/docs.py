@@ -209,7 +209,8 @@ in brackets. `capture_date` and `capture_hour` are columns to whoever reads the 
 Files bear the capture's id. Writing the same capture once more replaces its files, whatever was selected before, and
 leaves those of others; they appear when all has been written.
 
-Numbers and times are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and Polars read.
+Times and most 64-bit numbers are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and
+Polars read.
 
 `--no-bodies` reads headers alone, in half the time: it writes {headers}, in which {null} of exchanges are null,
 and says nothing of what is wrong in a body.

@@ -61,6 +61,15 @@ class Digest:
         self.began += other.began
         self.lost += other.lost
 
+    def mend(self, other: Digest) -> None:
+        """Take in that of the unproven flows, now that all their bytes were sent.
+
+        Raises RuntimeError where they are unproven still, rather than that tables lack them.
+        """
+        if other.unproven:
+            raise RuntimeError(f"flows could not be read though all their bytes were there: {sorted(other.unproven)}")
+        self.join(other)
+
     def heard(self, fact: tuple[str, str, str], position: Position) -> None:
         self.facts[fact] = min(position, self.facts.get(fact, position))
 

@@ -135,7 +135,7 @@ def make(
             _judged(_parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order)
         )
         held.append(again)
-        digest.join(_digest(again))
+        digest.mend(_digest(again))
         drafted = drafted.where(~f.col("flow_id").isin(*unproven)).unionByName(again)
     items = drafted.where(f.col("state").isNull())
     portions = given.where(f.col("portion").isNotNull())

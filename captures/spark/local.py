@@ -68,7 +68,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
         again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
         mended = _judged(again, options, order)
-        digest.join(_digest(mended))
+        digest.mend(_digest(mended))
         items = pa.concat_tables([items.filter(pc.invert(known)), mended])
     items = items.filter(pc.is_null(items.column("state")))
     verdicts, others = digest.verdicts, digest.others

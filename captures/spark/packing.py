@@ -46,10 +46,13 @@ class Parcel:
     plain: Sequence[Plain]
 
     def sent(self, start: int, end: int) -> Iterator[tuple[int, bytes | memoryview]]:
-        """What is sent of the segments [start, end): addresses, and the bytes from there on."""
+        """What is sent of the segments [start, end): addresses, and the bytes from there on.
+
+        Where these are not all, the addresses of all grow.
+        """
         at = self.packets.at
-        borders = [at[start], at[end]] if end < len(at) else [at[start]]
-        first, until = (*np.searchsorted(self.pieces_at, borders).tolist(), len(self.sizes))[:2]
+        first = int(np.searchsorted(self.pieces_at, at[start])) if start else 0
+        until = int(np.searchsorted(self.pieces_at, at[end])) if end < len(at) else len(self.sizes)
         ends = np.cumsum(self.sizes)[first:until]
         for place, size, stop in zip(
             self.pieces_at[first:until].tolist(), self.sizes[first:until].tolist(), ends.tolist(), strict=True

@@ -63,7 +63,7 @@ class Passing:
         if (
             len(runs) < len(events)
             or (connection.client, connection.broker) != (self.plain.client, self.plain.broker)
-            or not conversation.rests
+            or not conversation.rests(int(self.packets.time.min()))
             or not self._are(runs)
         ):
             return False
@@ -135,7 +135,8 @@ class Frames:
         good = _in_full(some, np.bincount(where, lengths, count).astype(np.int64))
         pieces = np.array(self.claims, np.int64)
         begins: Ints = np.cumsum(pieces) - pieces
-        first, last = where[begins], np.maximum.reduceat(where, begins)
+        # a response may begin before the request that it answers
+        first, last = np.minimum.reduceat(where, begins), np.maximum.reduceat(where, begins)
         quiet = _between(first, last, count)
         found = []
         borders = np.flatnonzero(np.diff(np.concatenate([[False], good, [False]])))

@@ -36,10 +36,12 @@ OPEN: Final = 32
 _HOUR: Final = 3600 * 1_000_000_000
 """Nanoseconds."""
 _GROWING: Final = {"bigint": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-"""How columns are encoded that have times, numbers and offsets: nearly every row another, not far from the one before.
+"""How columns are encoded that have times, counts and offsets: nearly every row another, not far from the one before.
 
 Other columns repeat what they say, so they have a dictionary, which would be made in vain of these.
 """
+_IDENTIFIERS: Final = ("flow_id", "producer_id")
+"""Numbers that are nobody's neighbours, and come again."""
 _REPEATING: Final = {"array<string>": ".list.element"}
 """How Parquet names the column that has the values of lists."""
 _NEVER_REPEATED: Final = ("exchange_id",)
@@ -120,7 +122,8 @@ class Files:
 @cache
 def encodings(table: Table) -> dict[str, Any]:
     """How the columns of a table are encoded, as pyarrow.parquet.ParquetWriter takes it."""
-    growing = {column.name: _GROWING[column.type] for column in table.columns if column.type in _GROWING}
+    numbers = (column for column in table.columns if column.type in _GROWING and column.name not in _IDENTIFIERS)
+    growing = {column.name: _GROWING[column.type] for column in numbers}
     others = (column for column in table.columns if column.name not in {*growing, *_NEVER_REPEATED})
     dictionaries = [column.name + _REPEATING.get(column.type, "") for column in others if column.type != "binary"]
     return {"use_dictionary": dictionaries, "column_encoding": growing}

@@ -100,12 +100,13 @@ class Conversation:
         self._pair(asked)
         return self._take_done()
 
-    @property
-    def rests(self) -> bool:
-        """Whether all that came is understood and complete: what comes next tells of itself alone."""
+    def rests(self, since: int) -> bool:
+        """Whether all that came is understood and complete: what comes next, at this capture time or later, tells of
+        itself alone.
+        """
         if self.ignored or self._over or any(self._ended) or self._held or self._unfinished is not None:
             return False
-        return self._requests.rests and self._responses.rests and self._pairing.rests
+        return self._requests.rests and self._responses.rests and self._pairing.rests(since)
 
     @property
     def asked(self) -> int:

@@ -77,12 +77,11 @@ class Pairing:
         self.asked_from = 0 if opened else _NEVER
         """Capture time from which on requests are in the capture."""
 
-    @property
-    def rests(self) -> bool:
-        """Whether nothing waits, and all requests from now on are in the capture."""
+    def rests(self, since: int) -> bool:
+        """Whether nothing waits, and all requests from this capture time on are in the capture."""
         # what is `repeated` or `unanswered` is, under its id, outstanding too
         waits = self.outstanding or self.headless or self.tokens or self.in_order or self.early or self.broken
-        return self.asked_from != _NEVER and not waits
+        return self.asked_from <= since and not waits
 
     def take(
         self,

@@ -74,7 +74,7 @@ def again(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]: 
 
 
 def fragmented(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Some packets in two IP fragments."""
+    """Some packets in two IP fragments, in any order."""
     out: list[files.Packet] = []
     for number, (time, frame) in enumerate(taken):
         header = (frame[14] & 15) * 4
@@ -83,7 +83,8 @@ def fragmented(taken: list[files.Packet], rng: random.Random) -> list[files.Pack
             out.append((time, frame))
             continue
         cut = 104
-        for start, piece in ((0, body[:cut]), (cut, body[cut:])):
+        pieces = [(0, body[:cut]), (cut, body[cut:])]
+        for start, piece in pieces[:: rng.choice((1, -1))]:
             ip = bytearray(frame[14 : 14 + header])
             struct.pack_into(">HHH", ip, 2, header + len(piece), number, (0 if start else 0x2000) | start // 8)
             out.append((time, frame[:14] + bytes(ip) + piece))

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ from captures.definitions import definitions
 from captures.spark import judging, local, plain
 from captures.spark.checks import check
 from captures.spark.flows import Options
-from captures.tables.schema import USUAL
+from captures.tables.schema import TABLES, USUAL
 from captures.tcp.packets import Packets
 from captures.tcp.reassembly import Share
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.stream import End, Gap, Run, Side
 from decoders.exchange import Connection, Exchange, Frame, Status
 from tests.captures import files, traffic
+from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.cutting import cut_at
 from tests.captures.spark.test_claims import (
     COORDINATOR,
     SECOND,
@@ -34,6 +37,7 @@ from tests.captures.spark.test_claims import (
     response,
     timed,
 )
+from tests.captures.spark.test_damaged import fragmented
 from tests.support.multiply import lengthen, multiply
 
 FIRST, LENGTH = 1000, 100
@@ -137,6 +141,48 @@ def test_packets_that_are_missing_before_a_stretch(over: list[tuple[int, bool]],
     assert over == [(4, True), (19, False)]
 
 
+def metadata(number: int) -> tuple[bytes, bytes]:
+    """A request that nobody claims, and its response."""
+    broker = struct.pack(">ii", 1, 77) + b"\0\x0810.0.0.2" + struct.pack(">i", 9092) + b"\xff\xff"
+    return request(3, 1, number, struct.pack(">i", -1)), response(number, broker + struct.pack(">ii", 77, 0))
+
+
+def test_a_response_that_begins_before_its_request(tmp_path: Path) -> None:
+    talk = Talk()
+    frames = [*talk.opening, *exchanges(talk, range(20))]
+    answer, (asked, answered) = response(500, COORDINATOR), metadata(501)
+    frames += [talk.send(1, answer[:10]), talk.send(0, find_coordinator(500) + asked), talk.send(1, answer[10:])]
+    frames += [talk.send(1, answered), *exchanges(talk, range(600, 605))]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap(timed(frames)))
+    tables = assert_as_exported([path])
+    assert set(tables["exchanges"].column("status").to_pylist()) == {"ok"}
+
+
+def test_a_clock_that_goes_forth_and_back(tmp_path: Path) -> None:
+    talk, later = Talk(), START + 100 * SECOND
+    first, one, rest = exchanges(talk, range(2)), exchanges(talk, [2]), exchanges(talk, range(3, 43))
+    packets = [(later - 50 * SECOND, one[0]), (later + SECOND, one[1]), *timed(rest, later - 49 * SECOND)]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap([*timed(first, later), *packets]))
+    planned = cut_at(path, [4.5 / (4 + len(packets))])
+    expected = exported([path])
+    tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 40)
+    assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, expected)
+    assert "orphan_response" in tables["exchanges"].column("status").to_pylist()
+
+
+def test_a_packet_whose_fragments_were_captured_the_other_way_round(tmp_path: Path) -> None:
+    talk = Talk()
+    packet = talk.send(0, request(10, 0, 1, struct.pack(">h", 300) + b"g" * 300))
+    pieces = fragmented([(START, packet)] * 50, Random(1))[-2:]
+    assert pieces[0][1] != packet
+    frames = [talk.send(1, response(1, COORDINATOR)), *exchanges(talk, range(2, 20))]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(files.pcap([*pieces[::-1], *timed(frames)]))
+    assert len(assert_as_exported([path])["exchanges"]) == 19
+
+
 def test_what_a_body_holds_is_no_stretch(over: list[tuple[int, bool]], tmp_path: Path) -> None:
     """A split that begins within a body finds the exchanges of a capture in it, which are none."""
     outer, inner = Talk(), [find_coordinator(n) for n in range(20)]
@@ -218,11 +264,11 @@ def test_a_conversation_rests_when_all_is_answered_and_not_before() -> None:
     asked, answered = find_coordinator(1), response(1, COORDINATOR)
     data = asked + answered
     talk = Conversation("c:1", "b:2", Bytes(data), definitions())
-    rests = [talk.rests]
+    rests = [talk.rests(1)]
     for side, start, end in ((0, 0, 10), (0, 10, len(asked)), (1, len(asked), len(data))):
         offset = start if not side else 0
         talk.feed([Run(Side(side), offset, [offset + end - start], [start], [1])])
-        rests.append(talk.rests)
+        rests.append(talk.rests(1))
     assert rests == [False, False, False, True]
     assert talk.asked == len(asked)
 
@@ -233,16 +279,16 @@ def test_a_conversation_does_not_rest_while_it_looks_for_the_next_frame() -> Non
     talk = Conversation("c:1", "b:2", Bytes(data), definitions())
     size = len(answered)
     talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [1]), Run(Side.BROKER, 0, [size], [len(asked)], [1])])
-    assert talk.rests
+    assert talk.rests(1)
     talk.feed([Run(Side.BROKER, size, [size + 9], [len(asked) + size], [1])])
-    assert not talk.rests
+    assert not talk.rests(1)
 
 
 def test_a_conversation_does_not_rest_behind_a_gap(resting: Conversation) -> None:
     answered = resting._responses.position
     resting.feed([Gap(Side.BROKER, answered, answered + 10, 2000, 1)])
     assert resting._responses.position == answered + 10
-    assert not resting.rests
+    assert not resting.rests(1)
 
 
 def test_a_conversation_does_not_rest_where_bare_tokens_may_come() -> None:
@@ -250,7 +296,7 @@ def test_a_conversation_does_not_rest_where_bare_tokens_may_come() -> None:
     talk = Conversation("c:1", "b:2", Bytes(asked + answered), definitions())
     talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [1])])
     assert talk.feed([Run(Side.BROKER, 0, [len(answered)], [len(asked)], [1])])
-    assert not talk.rests
+    assert not talk.rests(1)
 
 
 @pytest.fixture
@@ -261,6 +307,28 @@ def resting() -> Conversation:
     talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [1])])
     talk.feed([Run(Side.BROKER, 0, [len(answered)], [len(asked)], [1])])
     return talk
+
+
+@pytest.mark.parametrize("what", ["a response that is early", "the broker's end", "the client's end"])
+def test_what_a_conversation_does_not_rest_behind(what: str) -> None:
+    asked, answered, early = find_coordinator(1), response(1, COORDINATOR), response(9, COORDINATOR)
+    size, at = len(answered), len(asked) + len(answered)
+    talk = Conversation("c:1", "b:2", Bytes(asked + answered + early), definitions())
+    talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [1]), Run(Side.BROKER, 0, [size], [len(asked)], [1])])
+    assert talk.rests(1)
+    if what == "a response that is early":
+        talk.feed([Run(Side.BROKER, size, [size + len(early)], [at], [1])])
+    else:
+        talk.feed([End(Side.BROKER if what == "the broker's end" else Side.CLIENT, at, 1, "FIN")])
+    assert not talk.rests(1)
+
+
+def test_a_conversation_does_not_rest_before_requests_are_in_the_capture() -> None:
+    asked, answered = find_coordinator(1), response(1, COORDINATOR)
+    talk = Conversation("c:1", "b:2", Bytes(asked + answered), definitions(), opened=False)
+    talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [7])])
+    talk.feed([Run(Side.BROKER, 0, [len(answered)], [len(asked)], [8])])
+    assert (talk.rests(6), talk.rests(7)) == (False, True)
 
 
 def passing() -> plain.Passing:
@@ -286,7 +354,7 @@ def test_a_conversation_goes_on_behind_a_stretch(resting: Conversation) -> None:
     assert (over.connection, over.place) == (resting.connection, asked)
     assert resting.asked == asked + 50
     assert (resting._requests.floor, resting._responses.floor) == (1049, 2039)
-    assert resting.rests
+    assert resting.rests(1)
 
 
 @pytest.mark.parametrize(
