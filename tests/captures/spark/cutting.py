@@ -15,6 +15,8 @@ def cut_at(path: Path, places: Sequence[float]) -> Plan:
     """The plan of a pcap file with splits that begin at some of its packets; a place is how many of all are before."""
     whole = plan([path], 1 << 40)
     one = whole.splits[0]
+    if one.walker is None:
+        return whole  # there are no packets
     records = sorted(beginnings(path.read_bytes()))[:-1]
     starts = sorted({one.start, *(records[int(place * len(records))] for place in places)}) if records else [one.start]
     splits = tuple(
@@ -28,6 +30,5 @@ def cut_at(path: Path, places: Sequence[float]) -> Plan:
             alone=len(starts) == 1,
         )
         for number, (start, end) in enumerate(pairwise([*starts, one.end]))
-        if one.walker is not None
     )
     return Plan(whole.capture, whole.groups, splits)
