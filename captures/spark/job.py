@@ -179,11 +179,8 @@ def _parcels(given: DataFrame) -> DataFrame:
 
 def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
     """The items and verdicts of stage 2."""
-
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from judged(batches, options, order)
-
-    return mapped(sent.repartition(parts, "flow_id").sortWithinPartitions("flow_id", "position"), stage, ITEMS)
+    by_flow = sent.repartition(parts, "flow_id").sortWithinPartitions("flow_id", "position")
+    return mapped(by_flow, lambda batches: judged(batches, options, order), ITEMS)
 
 
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:

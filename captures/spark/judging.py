@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +24,9 @@ from captures.spark.packing import Parcel, unpack
 from captures.spark.plain import Passing, Plain
 from captures.tcp.reassembly import Share
 from decoders.exchange import Connection, Exchange
+
+ASKED_FOR: Final = 512
+"""Segments whose bytes are taken in together, where one is asked for: what comes again was sent a little before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,6 @@ class Verdict:
             self.runs[-1] = first, length + count, on
         else:
             self.runs.append((claim, count, on))
-
-
-ASKED_FOR: Final = 512
-"""Segments whose bytes are taken in together, where one is asked for: what comes again was sent a little before."""
 
 
 class NotSentError(Exception):
@@ -128,7 +128,8 @@ class Judged(Flow):
         """By the address of a request: the portion, which of the flow's claims there, its check, and its offset."""
         self._given: dict[Place, int] = {}
         self.numbers = self._given
-        self.verdicts: dict[int, Verdict] = {}
+        self.verdicts: defaultdict[int, Verdict] = defaultdict(Verdict)
+        """By portion."""
         self._ground: Ground | None = None
         self._connection: Connection | None = None
         """Those of the last claim that was upheld."""
@@ -175,7 +176,7 @@ class Judged(Flow):
             return
         self._counter.passed(connection, plain.claims)
         ground = self._on(connection, found=False, ahead=passing.place - plain.place)
-        self._verdict(parcel.portion).uphold(plain.first, ground, plain.claims)
+        self.verdicts[parcel.portion].uphold(plain.first, ground, plain.claims)
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         frame = item.request
@@ -184,14 +185,8 @@ class Judged(Flow):
             return super()._exchange(item, at, born, started, rank)
         portion, number, _, place = claim
         ground = self._on(item.connection, found=self._drafter.was_found(item), ahead=frame.stream_offset - place)
-        self._verdict(portion).uphold(number, ground)
+        self.verdicts[portion].uphold(number, ground)
         return None
-
-    def _verdict(self, portion: int) -> Verdict:
-        held = self.verdicts.get(portion)
-        if held is None:
-            held = self.verdicts[portion] = Verdict()
-        return held
 
     def _on(self, connection: Connection, *, found: bool, ahead: int) -> Ground:
         """What is said of a claim of a connection; the same object as long as it is the same."""

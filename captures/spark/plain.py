@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -46,8 +47,8 @@ class Plain(NamedTuple):
 class Passing:
     """A plain stretch that a reading comes to, which are `packets`.
 
-    `read` is called before it is read, where it cannot be passed over.
-    `connection` is the one that has passed over it, and then its first request was at stream offset `place` of it.
+    `read` is called before it is read, where it cannot be passed over. `connection` is the one that has passed over it,
+    and then its first request was at stream offset `place` of it.
     """
 
     plain: Plain
@@ -81,7 +82,7 @@ class Passing:
         return size == int(length.sum()) and sorted(chain.from_iterable(run.at for run in runs)) == at[some].tolist()
 
 
-@dataclass(slots=True)
+@dataclass
 class Frames:
     """The frames of claims, in order: the pieces of each claim's request and response.
 
@@ -107,9 +108,9 @@ class Frames:
             count += len(response.spans)
         self.claims.append(count)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Ints, Ints]:
-        """The addresses and lengths of the spans."""
+        """The addresses and lengths of the spans, once all are there."""
         flat = np.fromiter(chain.from_iterable(self.spans), np.int64, 2 * len(self.spans))
         starts, lengths = flat.reshape(-1, 2).T
         return starts, lengths
@@ -143,9 +144,12 @@ class Frames:
         for low, high in borders.reshape(-1, 2).tolist():
             if high - low < LEAST:
                 continue
+            shows = int(np.searchsorted(last, low))
+            if shows == len(last):
+                break
             # A connection shows by an exchange what it is.
-            low = int(last[min(int(np.searchsorted(last, low)), len(last) - 1)]) + 1  # noqa: PLW2901
-            here = np.flatnonzero(quiet[low : high + 1]) + low
+            begin = int(last[shows]) + 1
+            here = np.flatnonzero(quiet[begin : high + 1]) + begin
             if len(here) < 2 or here[-1] - here[0] < LEAST:
                 continue
             start, end = here[[0, -1]].tolist()

@@ -9,7 +9,7 @@ from typing import Any
 
 from captures.formats.detect import walker
 from captures.formats.link import LinkLayers
-from captures.tcp.packets import Packets, numbered
+from captures.tcp.packets import Packets, joined, nothing
 
 ETHERNET = 1
 Packet = tuple[int, bytes]
@@ -78,8 +78,6 @@ def statistics(number: int, dropped: int, order: str = "<") -> bytes:
 
 def segments(data: bytes, *, step: int = 1000) -> Packets:
     """All TCP segments of a capture as one batch, read `step` records at a time."""
-    import numpy as np
-
     view = memoryview(data)
     found = walker(view, whole=True)
     assert found is not None
@@ -88,17 +86,7 @@ def segments(data: bytes, *, step: int = 1000) -> Packets:
     while (records := found.walk(view, step)) is not None:
         parts.append(links.segments(view, records, 0))
     assert not links.unknown
-    keys = [key for part in parts for key in part.keys]
-
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts]) if parts else np.empty(0, np.int64)
-
-    comments, count = {}, 0
-    for part in parts:
-        comments.update({count + i: text for i, text in part.comments.items()})
-        count += len(part)
-    names = ("time", "seq", "ack", "flags", "at", "length", "stored")
-    return Packets(*numbered(keys), *(column(name) for name in names), comments=comments)  # type: ignore[misc]
+    return joined(parts) if parts else nothing()
 
 
 def rows(packets: Packets, data: bytes) -> list[tuple[Any, ...]]:
