@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from tui.app import KproxyApp
 from tui.captions import Captions
 from tui.live import RunInfo
 from tui.screens.help import HelpScreen
-from tui.screens.records import RecordsScreen
 from tui.widgets.field_tree import FieldTree
 
 SIZES = [(80, 24), (120, 40)]
@@ -490,15 +490,27 @@ async def test_keys_find_no_panes_on_a_screen_that_is_put_up(index: Path, monkey
         assert await app.run_action("screen.close", app.screen)
 
 
-async def test_a_screen_that_is_taken_away_before_it_has_its_panes(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_screen_that_is_taken_away_before_it_has_its_panes(index: Path, turns: int) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        for screen in (RecordsScreen, HelpScreen):
-            with monkeypatch.context() as patch:
-                patch.setattr(screen, "compose", lambda _: ())
-                await pilot.press("9" if screen is RecordsScreen else "question_mark")
-                assert isinstance(app.screen, screen)
-                await app.pop_screen()
+        for name in ("topics", "records", "stats"):
+            app.go(name)
+            view = app.screen
+            await _turn(turns)
+            app.go("exchanges")
+            app.uninstall_screen(view)
+            await view.remove()
+        await app.run_action("screen.help", app.main)
+        await _turn(turns)
+        await app.pop_screen()
+        app.go("groups")
+        await _turn(turns)
+        app.exit()
+
+
+async def _turn(times: int) -> None:
+    """Let all go on that can: the panes of a screen come after a few times."""
+    for _ in range(times):
+        await asyncio.sleep(0)

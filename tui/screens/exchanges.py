@@ -315,7 +315,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
     # the lines around
 
     def _show_chrome(self) -> None:
-        if not self.is_mounted:
+        if not self.stands:
             return
         self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
         self.query_one("#status", Bar).show(self._status())

@@ -99,7 +99,7 @@ class TabbedScreen(KproxyScreen):
             self._show_chrome()
 
     def _show_chrome(self) -> None:
-        if not self.is_mounted:
+        if not self.stands:
             return
         pane = self.pane
         self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
