@@ -87,4 +87,6 @@ def _standard_error_to(path: Path) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    # what Python says of an exception of Java's only names the method that raised it
+    java: Any = getattr(error, "java_exception", None)
+    return str(error if java is None else java.toString()).strip().partition("\n")[0]

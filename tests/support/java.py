@@ -72,13 +72,23 @@ def members_classpath() -> str:
     return f"{target / 'classes'}:{(target / 'classpath').read_text().strip()}"
 
 
-@functools.cache
 def broker_classpath(release: str) -> str:
     """Class path of a whole broker."""
+    return _classpath(f"brokers/kafka-{release}")
+
+
+def hdfs_classpath() -> str:
+    """Class path of a small HDFS."""
+    return _classpath("hdfs")
+
+
+@functools.cache
+def _classpath(project: str) -> str:
+    """Class path of a project file in tests/oracle that names jars alone."""
     require("java", "mvn")
-    project = ORACLE / "brokers" / f"kafka-{release}.xml"
-    listing = TARGET / f"broker-{release}.classpath"
-    if not (_up_to_date(listing, [project]) and _jars(listing)):
+    file = ORACLE / f"{project}.xml"
+    listing = TARGET / f"{file.stem}.classpath"
+    if not (_up_to_date(listing, [file]) and _jars(listing)):
         TARGET.mkdir(exist_ok=True)
-        maven(project, "dependency:build-classpath", f"-Dmdep.outputFile={listing}")
+        maven(file, "dependency:build-classpath", f"-Dmdep.outputFile={listing}")
     return listing.read_text().strip()
