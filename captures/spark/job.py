@@ -29,7 +29,8 @@ from captures.spark.judging import judged
 from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
-from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
+from captures.spark.planning import SPLIT_SIZE, Plan, Split, expand, of_groups, plan
+from captures.spark.session import for_executors
 from captures.spark.upholding import Whole
 from captures.spark.workers import Stage, mapped
 from captures.tables import arrow
@@ -114,6 +115,7 @@ def make(
     secrets: Secrets | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
+    paths = for_executors(spark, expand(paths))
     planned, given, order, whole = segments(
         spark, plan(paths, size, secrets=secrets), size, CLAIMED, _claims(options, ports)
     )

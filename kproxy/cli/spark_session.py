@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,8 @@ NEEDED = ("pyspark", "pyarrow", "pandas")
 NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
 NO_JAVA = "Spark needs Java 17 or newer: pip install 'kafka-kproxy[spark,java]'"
 LOG = "spark.log"
+_RAISED = re.compile(r"^ *Traceback .*\n(?: +.*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
+"""What a worker raised, behind where it did."""
 
 
 def cache_directory() -> Path:
@@ -89,4 +92,6 @@ def _standard_error_to(path: Path) -> Iterator[None]:
 def _line(error: Exception) -> str:
     # what Python says of an exception of Java's only names the method that raised it
     java: Any = getattr(error, "java_exception", None)
-    return str(error if java is None else java.toString()).strip().partition("\n")[0]
+    text = str(error if java is None else java.toString()).strip()
+    raised = _RAISED.findall(text)
+    return raised[-1] if raised else text.partition("\n")[0]

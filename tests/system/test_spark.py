@@ -166,13 +166,51 @@ def test_captures_in_an_object_store_and_tables_at_a_url(spark: Any, tmp_path: P
     assert [one.name for one in sorted((tmp_path / "out dir").iterdir())] == ["exchanges", "flows"]
 
 
-def kproxy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def kproxy(*arguments: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     code = "from kproxy.cli.main import main; main()"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False, timeout=280, cwd=folder, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
+
+
+def test_executors_have_working_directories_of_their_own(tmp_path: Path) -> None:
+    """So a capture that is named from here is found by them, too."""
+    require("java")
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(traffic.LIBRDKAFKA.read_bytes())
+    given = "a.pcap", "--out", "tables", "--master", "local-cluster[1,1,1024]"
+    run = kproxy("spark", *given, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert_same(written(tmp_path / "tables", USUAL), exported([capture], tables=USUAL))
+
+
+def test_what_a_worker_raises_is_one_line(tmp_path: Path) -> None:
+    require("java")
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(traffic.LIBRDKAFKA.read_bytes())
+    run = subprocess.run(
+        [sys.executable, "-c", GONE, str(capture), str(tmp_path / "tables")],
+        capture_output=True, text=True, check=False, timeout=280, cwd=ROOT,
+    )  # fmt: skip
+    assert run.returncode == 3
+    assert run.stderr.startswith(f"kproxy: CaptureError: {capture}: No such file or directory (more in ")
+    assert len(run.stderr.splitlines()) == 1
+
+
+GONE = """
+import sys
+from pathlib import Path
+from captures.spark import job
+from kproxy.cli.main import main
+make = job.segments
+def segments(*given):
+    Path(sys.argv[1]).unlink()
+    return make(*given)
+job.segments = segments
+main(["spark", sys.argv[1], "--out", sys.argv[2], "--master", "local[1]"])
+"""
 
 
 def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
