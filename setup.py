@@ -17,6 +17,7 @@ MODULES = (
     RECORDS / "text",
     Path("captures", "formats", "block"),
     Path("captures", "formats", "starts"),
+    Path("captures", "spark", "checks"),
     Path("kproxy", "core", "passing"),
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
 import numpy as np
@@ -22,20 +22,21 @@ from captures.ports import Ports
 from captures.source import FileSource
 from captures.spark import reading
 from captures.spark.by_flow import ByFlow
-from captures.spark.checks import check
+from captures.spark.checks import NUMBERS
+from captures.spark.compiled import Found
 from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
 from captures.spark.order import Order, Summary
 from captures.spark.packing import Parcel
 from captures.spark.plain import Frames
 from captures.spark.planning import WIDE, Split
-from captures.tables import arrow
+from captures.tables import arrow, headers
 from captures.tables.arrow import AT_ONCE
 from captures.tables.flows import FlowCounter
 from captures.tables.rows import Row, Sketcher
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from captures.tcp.packets import Ints, Packets
 from captures.tcp.reassembly import Share
-from decoders.exchange import Exchange, Frame
+from decoders.exchange import Exchange
 from decoders.knowledge import Knowledge
 
 PORTION: Final = 64 << 20
@@ -143,8 +144,7 @@ class RowsOfClaims:
     def batch(self) -> Any:
         """All of them, with the claims that they belong to (`CLAIM`): a pyarrow.RecordBatch."""
         self._turn()
-        whose = pa.array(np.array(self._whose, np.int32))
-        return pa.concat_batches(self._batches).append_column(CLAIM, whose)
+        return of_claims(pa.concat_batches(self._batches), np.array(self._whose, np.int64))
 
     def _turn(self) -> None:
         """Make columns of the last rows, which take less room."""
@@ -154,11 +154,13 @@ class RowsOfClaims:
 
 @dataclass(slots=True)
 class _Made:
-    """What a portion claims so far; `numbers` are those of each flow's claims, a row a claim (`_NUMBERS`)."""
+    """What a portion claims so far: of each flow how many claims, and its numbers and texts (captures.spark.checks)."""
 
     flows: list[tuple[int, int]] = field(default_factory=list)
     numbers: list[Ints] = field(default_factory=list)
+    texts: list[str | None] = field(default_factory=list)
     count: int = 0
+    """Claims that have rows."""
     drafts: list[tuple[int, Open]] = field(default_factory=list)
     rows: dict[str, RowsOfClaims] = field(default_factory=lambda: {name: RowsOfClaims(name) for name in TOLD})
 
@@ -171,24 +173,6 @@ class _Made:
                 if some:
                     self.rows[name].add(self.count, some)
         self.count += 1
-
-
-_NUMBERS: Final = ("started", "done", "place", "asked", "answered", "check")
-"""Of a claim: as in Claims, and what captures.spark.checks.check says of it."""
-
-
-@dataclass(slots=True)
-class _Found:
-    """What a flow claims: numbers, claim by claim, and their frames."""
-
-    numbers: list[int] = field(default_factory=list)
-    frames: Frames = field(default_factory=Frames)
-
-    def add(self, item: Exchange, request: Frame, started: int, done: int, sure: int) -> None:
-        response = item.response
-        answered = -1 if response is None else response.spans[0][0]
-        self.numbers += (started, done, request.stream_offset, request.spans[0][0], answered, sure)
-        self.frames.add(item, request)
 
 
 def read(
@@ -248,52 +232,48 @@ class _Claimer:
             sent.append((flow, int(parcel.position[0]), parcel.pack()))
         if sent:
             yield _batch(dict(zip(PARCEL, zip(*sent, strict=True), strict=True)))
-        if made.numbers:
-            yield _portion(number, made)
+        if made.flows:
+            yield self._claims(number, made)
 
     def _parcel(self, portion: int, flow: int, some: Share, source: FileSource, made: _Made) -> Parcel:
         packets = some.packets
         looked = Looked(source)
-        found = self._claims(some, source, looked, made) if self._claim else _Found()
-        numbers = np.array(found.numbers, np.int64).reshape(-1, len(_NUMBERS))
-        if len(numbers):
-            made.flows.append((flow, len(numbers)))
+        found = self._found(some, source, looked, made) if self._claim else Found()
+        numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
+        if len(found.numbers):
+            made.flows.append((flow, numbers.shape[1]))
             made.numbers.append(numbers)
-        starts, ends = kept(packets, found.frames.bodies(), looked)
-        _, _, place, asked, _, sure = numbers.T
+            made.texts += found.texts
+        told = dict(zip(NUMBERS, numbers, strict=True))
+        frames = Frames(told["asked_pieces"], told["answered_pieces"], found.spans, found.talks)
+        starts, ends = kept(packets, frames.bodies(), looked)
         return Parcel(
             portion, packets, some.which, some.reached, some.clock,
             starts, ends - starts, b"".join(map(source.read, starts.tolist(), ends.tolist())),
-            asked, place, sure, found.frames.stretches(some, place),
+            told["asked"], told["place"], told["check"], frames.stretches(some, told["place"]),
         )  # fmt: skip
 
-    def _claims(self, some: Share, source: FileSource, looked: Looked, made: _Made) -> _Found:
+    def _found(self, some: Share, source: FileSource, looked: Looked, made: _Made) -> Found:
         last, clock = int(some.reached[-1]), int(some.clock[-1])
         base = last // WIDE * WIDE
         order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
         reader = FlowReader(looked, self._options, order, FlowCounter(self._capture, ()))
         drafter = Sketcher(source, reader.definitions, self._options.tables)
-        found = _Found()
-        begun: dict[Exchange, int] = {}
+
+        def has_rows(item: Exchange) -> bool:
+            rows = self._rows(item, drafter, reader)
+            if rows is None:
+                return False
+            made.add(rows)
+            return True
+
+        found = Found()
         for began, done in reader.of(some):
-            begun |= {exchange: at for at, exchange in began}
-            for at, item in done:
-                if not isinstance(item, Exchange):
-                    continue
-                started = begun.pop(item, None)
-                sure = 0 if started is None else check(item, started, at)
-                if not sure or started is None or item.request is None:
-                    continue
-                rows = self._rows(item, drafter, reader)
-                if rows is not None:
-                    found.add(item, item.request, started, at, sure)
-                    made.add(rows)
+            found.take(began, done, has_rows if self._options.bodies else None)
         return found
 
     def _rows(self, item: Exchange, drafter: Sketcher, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
         """An exchange's rows, or what they are made of once names are known; None where its bodies are odd."""
-        if not self._options.bodies:
-            return drafter.headers(item)
         draft, bodies = drafter.draft(item)
         if bodies.problems or bodies.undecoded or bodies.cut:
             return None
@@ -305,14 +285,23 @@ class _Claimer:
             rows[RECORDS.name] = records_of(draft.key, item, reader, Knowledge())
         return rows
 
+    def _claims(self, number: int, made: _Made) -> Any:
+        """The row of a portion's claims."""
+        numbers = dict(zip(NUMBERS, np.concatenate(made.numbers, axis=1), strict=True))
+        claims = Claims(made.flows, *(numbers[one.name] for one in fields(Claims)[1:]))
+        tables = {name: [_stream(rows.batch())] for name, rows in made.rows.items() if len(rows)}
+        if not self._options.bodies:
+            rows = headers.batch(numbers, made.texts, self._options.definitions.api_name)
+            tables[EXCHANGES.name] = [_stream(of_claims(rows, np.arange(len(rows))))]
+        return _batch({
+            "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
+            "drafts": [pickle.dumps(made.drafts, pickle.HIGHEST_PROTOCOL)] if made.drafts else [None], **tables,
+        })  # fmt: skip
 
-def _portion(number: int, made: _Made) -> Any:
-    claims = Claims(made.flows, *np.concatenate(made.numbers).T[: len(_NUMBERS) - 1].copy())
-    tables = {name: [_stream(rows.batch())] for name, rows in made.rows.items() if len(rows)}
-    return _batch({
-        "portion": [number], "claims": [pickle.dumps(claims, pickle.HIGHEST_PROTOCOL)],
-        "drafts": [pickle.dumps(made.drafts, pickle.HIGHEST_PROTOCOL)] if made.drafts else [None], **tables,
-    })  # fmt: skip
+
+def of_claims(rows: Any, whose: Ints) -> Any:
+    """Rows with the claims that they belong to (`CLAIM`)."""
+    return rows.append_column(CLAIM, pa.array(whose, pa.int32()))
 
 
 def _stream(batch: Any) -> bytes:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from captures.spark.asking import NUMBERS, number_of
-from captures.spark.checks import check
+from captures.spark.compiled import check
 from captures.spark.digest import UNPROVEN, VERDICT, digested
 from captures.spark.flows import Flow, Held, Options, Place, packed, shared
 from captures.spark.order import Order

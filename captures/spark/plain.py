@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -20,7 +19,7 @@ from captures.tcp.reassembly import Share
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.loop import HEAD
 from decoders.conversation.stream import Event, Run
-from decoders.exchange import Connection, Exchange, Frame
+from decoders.exchange import Connection
 
 LEAST: Final = 64
 """Segments from which on it is cheaper to pass over them."""
@@ -82,43 +81,24 @@ class Passing:
         return size == int(length.sum()) and sorted(chain.from_iterable(run.at for run in runs)) == at[some].tolist()
 
 
-@dataclass
 class Frames:
-    """The frames of claims, in order: the pieces of each claim's request and response.
+    """The frames of what a flow claims.
 
-    `spans` are (address, length), `counts` how many of them each frame has, `claims` how many each claim has. `talks`
-    are the connections, each with the first claim of it, or of it again.
+    `asked` and `answered` are of how many pieces each claim's request and response are, `spans` the addresses and
+    lengths of these (captures.spark.checks.Found), as are `talks`.
     """
 
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    claims: list[int] = field(default_factory=list)
-    talks: list[tuple[int, Connection]] = field(default_factory=list)
-
-    def add(self, item: Exchange, request: Frame) -> None:
-        spans, response = request.spans, item.response
-        if not self.talks or self.talks[-1][1] is not item.connection:
-            self.talks.append((len(self.claims), item.connection))
-        self.spans += spans
-        self.counts.append(len(spans))
-        count = len(spans)
-        if response is not None:
-            self.spans += response.spans
-            self.counts.append(len(response.spans))
-            count += len(response.spans)
-        self.claims.append(count)
-
-    @cached_property
-    def columns(self) -> tuple[Ints, Ints]:
-        """The addresses and lengths of the spans, once all are there."""
-        flat = np.fromiter(chain.from_iterable(self.spans), np.int64, 2 * len(self.spans))
-        starts, lengths = flat.reshape(-1, 2).T
-        return starts, lengths
+    def __init__(self, asked: Ints, answered: Ints, spans: list[int], talks: list[tuple[int, Connection]]) -> None:
+        counts = np.stack([asked, answered], 1).ravel()
+        self.counts = counts[counts > 0]
+        """Of each frame."""
+        self.claims = asked + answered
+        self.talks = talks
+        self.columns = np.fromiter(spans, np.int64, len(spans)).reshape(-1, 2).T
 
     def bodies(self) -> tuple[Ints, Ints]:
         """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
-        starts, lengths = self.columns
-        counts = np.array(self.counts, np.int64)
+        (starts, lengths), counts = self.columns, self.counts
         ends = np.cumsum(lengths)
         before = ends - lengths
         head = np.clip(HEAD + np.repeat(before[np.cumsum(counts) - counts], counts) - before, 0, lengths)
@@ -129,12 +109,12 @@ class Frames:
     def stretches(self, some: Share, places: Ints) -> list[Plain]:
         """The plain stretches of the segments that the claims are of; `places` are the stream offsets of requests."""
         at, count = some.packets.at, len(some.packets)
-        if count < LEAST or not self.claims or (at[1:] <= at[:-1]).any():
+        if count < LEAST or not len(self.claims) or (at[1:] <= at[:-1]).any():
             return []
         starts, lengths = self.columns
         where = np.searchsorted(at, starts, "right") - 1
         good = _in_full(some, np.bincount(where, lengths, count).astype(np.int64))
-        pieces = np.array(self.claims, np.int64)
+        pieces = self.claims
         begins: Ints = np.cumsum(pieces) - pieces
         # a response may begin before the request that it answers
         first, last = np.minimum.reduceat(where, begins), np.maximum.reduceat(where, begins)

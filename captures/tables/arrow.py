@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,7 +43,7 @@ def batch(table: Table, rows: Sequence[Row]) -> Any:
     Raises ValueError where rows have other columns.
     """
     given = table.given
-    return _batch(table, given, zip(*rows, strict=True) if rows else [()] * len(given))
+    return _batch(table, zip(given, zip(*rows, strict=True) if rows else [()] * len(given), strict=True))
 
 
 def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
@@ -51,13 +52,18 @@ def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
     width = len(given)
     if len(values) % width:
         raise ValueError("rows of other columns")
-    return _batch(table, given, (values[index::width] for index in range(width)))
+    return _batch(table, ((column, values[index::width]) for index, column in enumerate(given)))
 
 
-def _batch(table: Table, given: Sequence[Column], columns: Iterable[Sequence[Any]]) -> Any:
-    arrays: dict[str, Any] = {}
-    for column, values in zip(given, columns, strict=True):
-        arrays[column.name] = _array(values, _TYPES[column.type])
+def of_columns(table: Table, columns: Mapping[str, Any], without: Collection[str]) -> Any:
+    """The same of columns by name: sequences, arrays of numbers, or pyarrow's. Others are null."""
+    null = [None] * len(next(iter(columns.values())))
+    given = [column for column in table.given if column.name not in without]
+    return _batch(table, ((column, columns.get(column.name, null)) for column in given))
+
+
+def _batch(table: Table, given: Iterable[tuple[Column, Any]]) -> Any:
+    arrays: dict[str, Any] = {column.name: _array(values, _TYPES[column.type]) for column, values in given}
     for column in table.columns:
         if column.of:
             arrays[column.name] = _micros(*(arrays[name] for name in column.of)).cast(_TYPES[column.type])
@@ -73,7 +79,11 @@ def _micros(nanos: Any, before: Any = None) -> Any:
     return pc.divide(since, 1000)
 
 
-def _array(values: Sequence[Any], type_: Any) -> Any:
+def _array(values: Any, type_: Any) -> Any:
+    if isinstance(values, pa.Array):
+        return values.cast(type_)
+    if isinstance(values, np.ndarray):
+        return pa.array(values, type_)
     try:
         # Of many columns every value is that of the first row, and to see that is quicker than to convert each.
         if values and values[0] is values[-1] and values.count(values[0]) == len(values):

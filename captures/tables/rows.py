@@ -259,10 +259,6 @@ class Sketcher:
         self._groups = GROUP_EVENTS.name in tables
         self._health = health or Health()
 
-    def headers(self, item: Exchange) -> dict[str, list[Row]]:
-        """All rows of an exchange whose bodies nobody reads."""
-        return {EXCHANGES.name: [self._exchange(item, None, None)]}
-
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
         """The draft of an exchange, and its bodies."""
         bodies = Bodies(item, self.source, self._definitions)
@@ -360,9 +356,11 @@ class Drafter(Sketcher):
         )  # fmt: skip
 
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
-        made = super().headers(item)
+        """All rows of an exchange whose bodies nobody reads."""
+        row = self._exchange(item, None, None)
+        made: dict[str, list[Row]] = {EXCHANGES.name: [row]}
         if item.problems:
-            made[ANOMALIES.name] = self._problems(made[EXCHANGES.name][0], item, item.problems)
+            made[ANOMALIES.name] = self._problems(row, item, item.problems)
         return made
 
     def draft(self, item: Exchange) -> tuple[Draft, Bodies]:

@@ -116,11 +116,13 @@ def event_loop() -> Iterator[Fact]:
 
 
 def loops() -> Iterator[Fact]:
+    from captures.spark.compiled import COMPILED as CLAIMS
     from decoders.conversation.compiled import COMPILED as FRAMES
     from decoders.records.compiled import COMPILED
 
     yield _compiled("frame loop", "about half as fast", compiled=FRAMES)
     yield _compiled("record loop", "several times slower", compiled=COMPILED)
+    yield _compiled("loop over Spark's claims", "several times slower", compiled=CLAIMS)
 
 
 def message_path() -> Iterator[Fact]:

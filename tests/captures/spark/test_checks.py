@@ -1,17 +1,25 @@
-"""The check of a claim: another for each fact that rows are made of, and none for what is odd."""
+"""What may be claimed, plain and compiled: a check for each fact that rows are made of, and none for what is odd."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from captures.spark.checks import check
+from captures.spark import checks
+from captures.spark.compiled import COMPILED
 from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status
+from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
 
+VARIANTS = [checks, *([import_module("captures.spark._checks")] if COMPILED else [])]
+variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
 STARTED, DONE = 110, 949
 
 
@@ -34,7 +42,7 @@ def of(name: str, **values: Any) -> Callable[[Exchange], None]:
 
 
 FACTS = [
-    of("exchange", api_key=0), of("exchange", api_key=None), of("exchange", api_version=12),
+    of("exchange", api_key=0), of("exchange", api_version=12),
     of("exchange", correlation_id=8), of("exchange", client_id=None), of("exchange", client_id="d"),
     of("exchange", status=Status.NO_REPLY_EXPECTED), of("exchange", reason="why"),
     of("connection", client="10.0.0.1:40001"), of("connection", broker="10.0.0.3:9092"),
@@ -46,32 +54,67 @@ ODD = [
     of("exchange", request=None), of("exchange", status=Status.NO_RESPONSE), of("exchange", api_key=3),
     of("exchange", protocol="other"), of("exchange", token=True), of("exchange", session=object()),
     of("exchange", problems=[Problem("request", 0, "", "", Code.BAD_LENGTH)]),
+    of("exchange", api_key=None), of("exchange", api_version=None), of("exchange", correlation_id=None),
     of("request", missing=1), of("request", comments=("said",)), of("request", spans=[]),
     of("request", spans=[(300, 40), (100, 100)], at=199), of("request", at=340), of("response", at=DONE + 1),
     of("response", missing=1), of("request", spans=[(111, 89), (300, 40)]), of("exchange", response=None),
 ]  # fmt: skip
 
 
+@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
+def test_it_is_made_of_the_source_that_is_here() -> None:
+    source = Path(checks.__file__)
+    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
+    assert digest == VARIANTS[1].SOURCE, "checks.py or checks.pxd was changed: run make"
+
+
 def test_it_is_that_of_the_facts() -> None:
-    found = {check(exchange(), STARTED, DONE), check(exchange(), STARTED, DONE)}
-    assert len(found) == 1
+    found = [[variant.check(exchange(), STARTED, DONE) for variant in VARIANTS * 2]]
     for change in FACTS:
         item = exchange()
         change(item)
-        found.add(check(item, STARTED, DONE))
-    found.add(check(exchange(), STARTED + 1, DONE))
-    assert len(found) == len(FACTS) + 2
-    assert 0 not in found
+        found.append([variant.check(item, STARTED, DONE) for variant in VARIANTS])
+    found.append([variant.check(exchange(), STARTED + 1, DONE) for variant in VARIANTS])
+    assert all(len(set(each)) == 1 for each in found)
+    assert len({each[0] for each in found}) == len(FACTS) + 2
+    assert 0 not in {each[0] for each in found}
 
 
+@variants
 @pytest.mark.parametrize("change", ODD)
-def test_what_is_odd_has_none(change: Callable[[Exchange], None]) -> None:
+def test_what_is_odd_has_none(variant: ModuleType, change: Callable[[Exchange], None]) -> None:
     item = exchange()
     change(item)
-    assert check(item, STARTED, DONE) == 0
+    assert variant.check(item, STARTED, DONE) == 0
+    found = variant.Found()
+    found.take([(STARTED, item)], [(DONE, item)])
+    assert not found.numbers
 
 
-def test_what_ends_with_bytes_of_others_has_none() -> None:
-    assert check(exchange(), STARTED, DONE + 1) == 0
-    assert check(exchange(), 99, DONE) == 0
-    assert check(exchange(), 200, DONE) == 0
+@variants
+def test_what_ends_with_bytes_of_others_has_none(variant: ModuleType) -> None:
+    assert variant.check(exchange(), STARTED, DONE + 1) == 0
+    assert variant.check(exchange(), 99, DONE) == 0
+    assert variant.check(exchange(), 200, DONE) == 0
+
+
+@variants
+def test_what_is_told_of_claims(variant: ModuleType) -> None:
+    first, second, odd, third = (exchange() for _ in range(4))
+    first.connection = second.connection
+    second.response, second.status, second.reason = None, Status.NO_REPLY_EXPECTED, "acks=0"
+    problem = StreamProblem(first.connection, Side.CLIENT, 1, 2, 3, Code.RESYNC, "", 4)
+    found = variant.Found()
+    found.take([(STARTED, first), (STARTED, second)], [(DONE, first)])
+    found.take(
+        [(STARTED, odd), (STARTED, third)], [(339, second), (340, problem), (DONE, odd)], lambda one: one is second
+    )
+    found.take([], [(DONE, third)])
+    rows = np.frombuffer(found.numbers, np.int64).reshape(-1, len(checks.NUMBERS)).tolist()
+    facts = [1, 13, 7, 136, 1, 2]
+    whole = [STARTED, DONE, 0, 100, 900, checks.check(first, STARTED, DONE), 2, 1, *facts, 46, 3, 4]
+    unanswered = [STARTED, 339, 0, 100, -1, checks.check(second, STARTED, 339), 2, 0, *facts, 0, 0, 0]
+    assert rows == [whole, unanswered, [*whole[:5], checks.check(third, STARTED, DONE), *whole[6:]]]
+    assert found.texts == ["c", Status.OK, None, "c", Status.NO_REPLY_EXPECTED, "acks=0", "c", Status.OK, None]
+    assert found.spans == [100, 100, 300, 40, 900, 50, 100, 100, 300, 40, 100, 100, 300, 40, 900, 50]
+    assert found.talks == [(0, first.connection), (2, third.connection)]

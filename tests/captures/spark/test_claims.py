@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from captures.spark import claims, judging, local
-from captures.spark.checks import check
+from captures.spark.checks import NUMBERS
+from captures.spark.compiled import Found, check
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES, USUAL
@@ -130,13 +132,32 @@ def test_rows_of_claims_become_columns_as_they_come(monkeypatch: pytest.MonkeyPa
     assert all(len(tables[name]) > 7 for name in ("exchanges", "record_batches", "records"))
 
 
-@pytest.mark.parametrize("of", [claims, judging], ids=["of a split", "of the whole"])
-def test_a_claim_that_is_wrong_is_no_row(of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(item: Exchange, started: int, done: int) -> int:
-        found = check(item, started, done)
-        return found and found ^ (item.correlation_id or 0) % 2
+class Wrong:
+    """What a flow claims, of which every other check is another."""
 
-    monkeypatch.setattr(of, "check", wrong)
+    def __init__(self) -> None:
+        self._found = Found()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    @property
+    def numbers(self) -> bytes:
+        rows = np.frombuffer(self._found.numbers, np.int64).reshape(-1, len(NUMBERS)).copy()
+        rows[::2, NUMBERS.index("check")] ^= 1
+        return rows.tobytes()
+
+
+def wrong(item: Exchange, started: int, done: int) -> int:
+    found = check(item, started, done)
+    return found and found ^ (item.correlation_id or 0) % 2
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "other"), [(claims, "Found", Wrong), (judging, "check", wrong)], ids=["of a split", "of the whole"]
+)
+def test_a_claim_that_is_wrong_is_no_row(of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of, name, other)
     assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
 
 

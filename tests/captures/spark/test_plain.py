@@ -15,7 +15,8 @@ import pytest
 
 from captures.definitions import definitions
 from captures.spark import judging, local, plain
-from captures.spark.checks import check
+from captures.spark.checks import NUMBERS
+from captures.spark.compiled import Found, check
 from captures.spark.flows import Options
 from captures.tables.schema import TABLES, USUAL
 from captures.tcp.packets import Packets
@@ -212,11 +213,14 @@ def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> 
     packets = Packets([b""], none, none, none, none, columns["flags"], at, sizes, columns["stored"])
     share = Share(packets, none, columns.get("reached", at), none, 0, 0)
     connection = Connection(0, "c:1", "b:2", 0, True)
-    made = plain.Frames()
+    found = Found()
     for number in sorted({number for number, _, _ in frames}):
-        asked, answered = (frame(FIRST + start, size) for one, start, size in frames if one == number)
-        item = Exchange(0, connection, 0, 0, number, None, asked, answered, Status.OK)
-        made.add(item, asked)
+        one, other = (frame(FIRST + start, size) for claim, start, size in frames if claim == number)
+        item = Exchange(0, connection, 0, 0, number, None, one, other, Status.OK)
+        found.take([(one.spans[0][0], item)], [(other.at, item)])
+    numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
+    asked, answered = (numbers[NUMBERS.index(name)] for name in ("asked_pieces", "answered_pieces"))
+    made = plain.Frames(asked, answered, found.spans, found.talks)
     return made.stretches(share, np.arange(len(made.claims), dtype=np.int64) * 10)
 
 

@@ -1,0 +1,19 @@
+"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from captures.spark.checks import Found, check
+
+COMPILED = False
+
+if not TYPE_CHECKING:
+    try:
+        from captures.spark._checks import Found, check
+
+        COMPILED = True
+    except ImportError:
+        pass
+
+__all__ = ["COMPILED", "Found", "check"]
