@@ -245,7 +245,8 @@ def _cores(spark: SparkSession) -> int:
 
 
 def kept(frame: DataFrame) -> DataFrame:
-    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+    # As they are: rows are few and their columns packed, and what lacks memory goes to disk.
+    return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:

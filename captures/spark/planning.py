@@ -27,7 +27,7 @@ from captures.tls.keylog import Secrets
 
 WIDE: Final = 1 << 44
 """Addresses that a file has."""
-SPLIT_SIZE: Final = 64 << 20
+SPLIT_SIZE: Final = 128 << 20
 """Bytes of a split, unless others are wanted."""
 _HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
 """Bytes of a file's beginning in which its first packet is looked for, one after the other."""

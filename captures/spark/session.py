@@ -29,6 +29,7 @@ _IN_PYTHON: Final = {
     "spark.sql.adaptive.enabled": "false",
     # Rows are few and have much in them, so Java's code for them would be longer in the making than in use.
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # What Java does is over before the code of its second compiler pays, and its usual collector marks the heap again
     # and again for values of megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",

@@ -89,7 +89,7 @@ class Target(click.Path):
 @click.option(
     "--split-size",
     type=SIZE,
-    default="64M",
+    default="128M",
     show_default=True,
     metavar="SIZE",
     help="What a task reads at most, where a capture can be cut.",
