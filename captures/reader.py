@@ -215,8 +215,14 @@ class Reader:
         """What a batch of packets completes, in its order in the capture."""
         return self._deliver(self._feed(self._reassembler.take(share)))
 
+    def each(self, share: Share) -> Iterator[tuple[list[tuple[int, Exchange]], Done]]:
+        """What a batch of packets begins and completes, connection after connection."""
+        for connection in self._reassembler.take(share):
+            self._deliver(self._feed([connection]))
+            yield self.began, self.done
+
     def end(self, at: int) -> list[Item]:
-        """The same of the end of the capture, at address `at`."""
+        """What the end of the capture completes, at address `at`."""
         return self._deliver(self._feed(self._reassembler.finish(at)))
 
     def _take(self, packets: Packets) -> list[Item]:

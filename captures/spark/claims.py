@@ -19,22 +19,22 @@ import pyarrow as pa
 
 from captures.garbage import one_collection
 from captures.ports import Ports
+from captures.reader import BATCH, Reader
 from captures.source import FileSource
 from captures.spark import reading
-from captures.spark.by_flow import ByFlow
+from captures.spark.by_flow import ByFlow, Flows
 from captures.spark.checks import NUMBERS
 from captures.spark.compiled import Found
-from captures.spark.flows import FlowReader, Held, Open, Options, open_records, records_of, unknown
-from captures.spark.order import Order, Summary
-from captures.spark.packing import Parcel
+from captures.spark.flows import Held, Open, Options, Told, open_records, records_of, unknown
+from captures.spark.order import Summary
+from captures.spark.packing import Columns, Parcels
 from captures.spark.plain import Frames
-from captures.spark.planning import WIDE, Split
+from captures.spark.planning import Split
 from captures.tables import arrow, headers
 from captures.tables.arrow import AT_ONCE
-from captures.tables.flows import FlowCounter
 from captures.tables.rows import Row, Sketcher
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints, Packets
+from captures.tcp.packets import Ints, Packets, together
 from captures.tcp.reassembly import Share
 from decoders.exchange import Exchange
 from decoders.knowledge import Knowledge
@@ -44,6 +44,8 @@ PORTION: Final = 64 << 20
 OF_RECORDS: Final = PORTION >> 5
 """The same where records are rows, which decompression makes larger."""
 SEGMENTS_OF_PORTION: Final = 1 << 17
+GROUP: Final = 2048
+"""Segments of flows that are looked at together: a few, so that what is made of them stays in the processor's cache."""
 PORTIONS: Final = 1 << 24
 """Portions that a split may have."""
 
@@ -226,38 +228,31 @@ class _Claimer:
 
     def _portion(self, number: int, some: ByFlow, source: FileSource) -> Iterator[Any]:
         made = _Made()
-        sent = []
-        for flow, share in some:
-            parcel = self._parcel(number, flow, share, source, made)
-            sent.append((flow, int(parcel.position[0]), parcel.pack()))
-        if sent:
-            yield _batch(dict(zip(PARCEL, zip(*sent, strict=True), strict=True)))
+        sent: list[tuple[int, int, bytes]] = []
+        for flows in some.groups(GROUP):
+            sent += self._parcels(number, flows, source, made).packed()
+        yield _batch(dict(zip(PARCEL, zip(*sent, strict=True), strict=True)))
         if made.flows:
             yield self._claims(number, made)
 
-    def _parcel(self, portion: int, flow: int, some: Share, source: FileSource, made: _Made) -> Parcel:
-        packets = some.packets
+    def _parcels(self, portion: int, flows: Flows, source: FileSource, made: _Made) -> Parcels:
         looked = Looked(source)
-        found = self._found(some, source, looked, made) if self._claim else Found()
+        found = self._found(flows, source, looked, made) if self._claim else Found()
         numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
+        told = dict(zip(NUMBERS, numbers, strict=True))
+        asked, place = told["asked"], told["place"]
+        claims = Columns((asked, place, told["check"]), flows.borders(flows.whose[flows.at(asked)]))
         if len(found.numbers):
-            made.flows.append((flow, numbers.shape[1]))
+            counts = zip(flows.numbers, np.diff(claims.starts).tolist(), strict=True)
+            made.flows += ((flow, count) for flow, count in counts if count)
             made.numbers.append(numbers)
             made.texts += found.texts
-        told = dict(zip(NUMBERS, numbers, strict=True))
         frames = Frames(told["asked_pieces"], told["answered_pieces"], found.spans, found.talks)
-        starts, ends = kept(packets, frames.bodies(), looked)
-        return Parcel(
-            portion, packets, some.which, some.reached, some.clock,
-            starts, ends - starts, b"".join(map(source.read, starts.tolist(), ends.tolist())),
-            told["asked"], told["place"], told["check"], frames.stretches(some, told["place"]),
-        )  # fmt: skip
+        pieces = _pieces(flows, kept(flows.share.packets, frames.bodies(), looked), source)
+        return Parcels(portion, flows, *pieces, claims, frames.stretches(flows, claims.starts, place))
 
-    def _found(self, some: Share, source: FileSource, looked: Looked, made: _Made) -> Found:
-        last, clock = int(some.reached[-1]), int(some.clock[-1])
-        base = last // WIDE * WIDE
-        order = Order(self._capture, (Summary(0, 0, "", base, WIDE, base, last, last, clock=clock),))
-        reader = FlowReader(looked, self._options, order, FlowCounter(self._capture, ()))
+    def _found(self, flows: Flows, source: FileSource, looked: Looked, made: _Made) -> Found:
+        reader = Reader(looked, self._options.definitions)
         drafter = Sketcher(source, reader.definitions, self._options.tables)
 
         def has_rows(item: Exchange) -> bool:
@@ -268,11 +263,11 @@ class _Claimer:
             return True
 
         found = Found()
-        for began, done in reader.of(some):
+        for began, done in _told(reader, flows.share):
             found.take(began, done, has_rows if self._options.bodies else None)
         return found
 
-    def _rows(self, item: Exchange, drafter: Sketcher, reader: FlowReader) -> Mapping[str, list[Row]] | Open | None:
+    def _rows(self, item: Exchange, drafter: Sketcher, reader: Reader) -> Mapping[str, list[Row]] | Open | None:
         """An exchange's rows, or what they are made of once names are known; None where its bodies are odd."""
         draft, bodies = drafter.draft(item)
         if bodies.problems or bodies.undecoded or bodies.cut:
@@ -312,18 +307,46 @@ def _stream(batch: Any) -> bytes:
     return found
 
 
+def _told(reader: Reader, share: Share) -> Iterator[Told]:
+    """What each connection began and completed; all of a flow's come together."""
+    for start in range(0, len(share.packets), BATCH):
+        some = share.of(slice(start, start + BATCH))
+        some.now, some.time = int(some.reached.max()), int(some.clock.max())
+        yield from reader.each(some)
+
+
 def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
-    """Where the bytes begin and end that are sent, none beyond a segment: all but bodies that nobody looked into."""
+    """Where the bytes begin and end that are sent, none beyond a segment: all but bodies that nobody looked into.
+
+    What was looked at ends with the segment that it begins in.
+    """
+    some = packets.stored > 0
+    begins, stops = _in_order(packets.at[some]), _in_order((packets.at + packets.stored)[some])
     starts, ends = bodies
-    first = np.searchsorted(ends, np.frombuffer(looked.starts, np.int64), "right")
-    until = np.searchsorted(starts, np.frombuffer(looked.ends, np.int64))
+    first, until = np.frombuffer(looked.starts, np.int64), np.frombuffer(looked.ends, np.int64)
+    until = np.minimum(until, np.append(stops, 0)[np.searchsorted(begins, first, "right") - 1])
     count = len(starts) + 1
-    into = np.cumsum(np.bincount(first, minlength=count) - np.bincount(until, minlength=count))[:-1]
+    into = np.cumsum(
+        np.bincount(np.searchsorted(ends, first, "right"), minlength=count)
+        - np.bincount(np.searchsorted(starts, until), minlength=count)
+    )[:-1]
     starts, ends = starts[into == 0], ends[into == 0]
-    some = np.flatnonzero(packets.stored)
-    at = packets.at[some]
-    begin, end = np.sort(np.append(at, ends)), np.sort(np.append(at + packets.stored[some], starts))
+    begin, end = _in_order(begins, ends), _in_order(stops, starts)
     return begin[begin < end], end[begin < end]
+
+
+def _in_order(*numbers: Ints) -> Ints:
+    found: Ints = np.sort(np.concatenate(numbers), kind="stable")  # many times as fast where much is in order already
+    return found
+
+
+def _pieces(flows: Flows, given: tuple[Ints, Ints], source: FileSource) -> tuple[Columns, bytes]:
+    """Bytes that are sent, and where they are, flow by flow."""
+    flow = flows.whose[flows.at(given[0])]
+    order = together(flow, len(flows.numbers))
+    starts, ends = (column[order] for column in given)
+    data = b"".join(map(source.read, starts.tolist(), ends.tolist()))
+    return Columns((starts, ends - starts), flows.borders(flow[order])), data
 
 
 def _batch(columns: dict[str, Sequence[Any]]) -> Any:

@@ -20,7 +20,7 @@ from captures.tables.schema import FLOWS, TABLES
 from captures.tcp.packets import Ints
 
 VERDICT: Final = "verdict"
-"""Kind of an item whose `state` is a pickled captures.spark.judging.Verdict, of the portion `range`."""
+"""Kind of an item whose `state` is a captures.spark.judging.Verdict, of the portion `range`."""
 UNPROVEN: Final = "unproven"
 """Kind of an item that says that the items of its flow are not to be used."""
 DIGEST: Final = "digest"
@@ -94,7 +94,7 @@ class _OfFlow:
 
     def __init__(self) -> None:
         self.unproven = False
-        self.verdicts: dict[int, bytes] = {}
+        self.verdicts: dict[int, Any] = {}
         self.began: list[int] = []
         self.digest = Digest()
 
@@ -123,7 +123,7 @@ class _OfFlow:
 def digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Rows of captures.spark.flows.ITEMS, those of a flow together, with their digest instead of verdicts."""
     whole = Digest()
-    verdicts: dict[int, dict[int, bytes]] = {}
+    verdicts: dict[int, dict[int, Any]] = {}
     flow: int | None = None
     mine = _OfFlow()
 
@@ -133,8 +133,8 @@ def digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             return
         mine.digest.began = [np.array(mine.began, np.int64)]
         whole.join(mine.digest)
-        for portion, state in mine.verdicts.items():
-            verdicts.setdefault(portion, {})[flow or 0] = state
+        for portion, verdict in mine.verdicts.items():
+            verdicts.setdefault(portion, {})[flow or 0] = verdict
 
     for item in items:
         if item[_FLOW] != flow:
@@ -159,8 +159,7 @@ def of_states(states: Iterable[bytes]) -> Digest:
 
 def verdicts_in(packed: Verdicts) -> dict[int, Any]:
     """The verdicts of a portion (captures.spark.judging.Verdict) by flow_id."""
-    held = {flow: state for one in packed for flow, state in _unpacked(one).items()}
-    return {flow: pickle.loads(state) for flow, state in held.items()}  # noqa: S301  # of our own stage 2
+    return {flow: verdict for one in packed for flow, verdict in _unpacked(one).items()}
 
 
 def _packed(held: Any) -> bytes:

@@ -34,7 +34,7 @@ from captures.tables.rows import Draft, Drafter, Row, nodes
 from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
 from captures.tcp.direction import Direction
 from captures.tcp.packets import Ints, Packets, nothing
-from captures.tcp.reassembly import Share
+from captures.tcp.reassembly import Share, as_array, as_list
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.stream import Source
 from decoders.dialects.conversation import DialectConversation
@@ -90,6 +90,9 @@ OPEN: Final = "open"
 """It has begun, and its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
 """It is nothing unless the capture ends here."""
+_NO_EXCHANGE: Final = (None, None, None, 0, 0, None, FINAL, None, None)
+"""What stands between the range and the flow_id of an item that is no row."""
+_NO_ROWS: Final = (None,) * len(MADE)
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """What each kind of item counts as."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
@@ -206,7 +209,6 @@ class FlowReader(Reader):
 
     def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
         super().__init__(source, options.definitions, began=counter.began)
-        self._counter = counter
         self._order = order
         self._silences = order.silences
         self._ends = order.end
@@ -229,9 +231,9 @@ class FlowReader(Reader):
 
     def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
         """As `of`, but of segments that may be passed over."""
-        self._passing = passing
+        self._passing, self._reassembler.numbers = passing, as_array
         yield from self.of(share, len(share.packets))
-        self._passing = None
+        self._passing, self._reassembler.numbers = None, as_list
 
     def resume(self, order: Order) -> None:
         """Go on with what comes behind all that there was until now."""
@@ -273,7 +275,6 @@ class FlowReader(Reader):
             yield self._some(replace(piece, missing=None) if start else piece)
 
     def _some(self, share: Share) -> Told:
-        self._counter.packets(share.packets)
         share.now, share.time = int(share.reached[-1]), int(share.clock[-1])
         self.take(share)
         return self.began, self.done
@@ -330,7 +331,9 @@ class Flow:
 
     def take(self, batch: Any) -> Iterator[Any]:
         """Items of some segments of the flow, behind those before."""
-        yield from self.of(share(batch, self.source, self._order))
+        some = share(batch, self.source, self._order)
+        self._counter.packets(some.packets)
+        yield from self.of(some)
 
     def of(self, some: Share) -> Iterator[Any]:
         """The same of segments whose bytes the source has."""
@@ -432,10 +435,9 @@ class Flow:
             rows[RECORDS.name] = records_of(draft.key, item, self._reader, heard)
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
-    def note(self, kind: str, span: int, state: bytes | None) -> tuple[Any, ...]:
+    def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:
         """An item that is no row of any table."""
-        held = {"kind": kind, "range": span, "nth": 0, "rank": 0, "standing": FINAL, "flow_id": self.number}
-        return tuple((held | {"state": state}).get(name) for name in ITEMS.names)
+        return kind, span, *_NO_EXCHANGE, self.number, state, *_NO_ROWS
 
     def _item(
         self,

@@ -8,12 +8,13 @@ for that were not sent, the flow is unproven: then all its bytes must be sent.
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import zstandard
 
 from captures.spark.asking import NUMBERS, number_of
 from captures.spark.compiled import check
@@ -29,8 +30,7 @@ ASKED_FOR: Final = 512
 """Segments whose bytes are taken in together, where one is asked for: what comes again was sent a little before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(NamedTuple):
     """What the whole reading says of a connection: columns of its rows, where it was born, and how far its stream
     offsets are ahead of the portion's.
     """
@@ -141,6 +141,8 @@ class Judged(Flow):
 
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
         """Items of a parcel, which comes behind those before."""
+        for key, first, last, counts, new in parcel.counts:
+            self._counter.count(key, first, last, counts, new=new)
         whole = shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order)
         at = claim = 0
         for plain in parcel.plain:
@@ -209,7 +211,7 @@ class Judged(Flow):
     def end(self) -> Iterator[Any]:
         yield from super().end()
         for portion, verdict in self.verdicts.items():
-            yield self.note(VERDICT, portion, pickle.dumps(verdict, pickle.HIGHEST_PROTOCOL))
+            yield self.note(VERDICT, portion, verdict)
 
 
 def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
@@ -224,6 +226,7 @@ def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[A
 def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
     flow: Judged | None = None
     unproven: int | None = None
+    decompress = zstandard.ZstdDecompressor().decompress
     for batch in batches:
         numbers, positions = (batch.column(name).to_pylist() for name in ("flow_id", "position"))
         for number, position, data in zip(numbers, positions, batch.column("data"), strict=True):
@@ -237,7 +240,7 @@ def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[
                 flow.take_number(data.as_py())
                 continue
             failed = False
-            for item in _proven(flow, flow.parcel(unpack(data.as_buffer()))):
+            for item in _proven(flow, flow.parcel(unpack(data.as_buffer(), decompress))):
                 failed |= item[0] == UNPROVEN
                 yield item
             if failed:

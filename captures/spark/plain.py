@@ -9,13 +9,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from captures.tcp.packets import FIN, RST, SYN, Ints, Packets
-from captures.tcp.reassembly import Share
+from captures.spark.by_flow import Flows
+from captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.loop import HEAD
 from decoders.conversation.stream import Event, Run
@@ -61,7 +60,8 @@ class Passing:
         connection = conversation.connection
         runs = [event for event in events if isinstance(event, Run)]
         if (
-            len(runs) < len(events)
+            not runs
+            or len(runs) < len(events)
             or (connection.client, connection.broker) != (self.plain.client, self.plain.broker)
             or not conversation.rests(int(self.packets.time.min()))
             or not self._are(runs)
@@ -72,13 +72,13 @@ class Passing:
         return True
 
     def _are(self, runs: Sequence[Run]) -> bool:
-        """Whether runs are the segments, all of them, each as it is."""
+        """Whether runs, of which there are some, are the segments, all of them, each as it is."""
         if any(run.stored is not None or run.comments or run.overlaps or run.released for run in runs):
             return False
         at, length = self.packets.at, self.packets.length
-        some = length > 0
-        size = sum(run.ends[-1] - run.start for run in runs if len(run.ends))
-        return size == int(length.sum()) and sorted(chain.from_iterable(run.at for run in runs)) == at[some].tolist()
+        size = sum(run.ends[-1] - run.start for run in runs)
+        found = np.sort(np.concatenate([np.asarray(run.at) for run in runs]), kind="stable")
+        return size == int(length.sum()) and np.array_equal(found, at[length > 0])
 
 
 class Frames:
@@ -106,27 +106,29 @@ class Frames:
         order = np.argsort(starts[some], kind="stable")
         return (starts + head)[some][order], (starts + lengths)[some][order]
 
-    def stretches(self, some: Share, places: Ints) -> list[Plain]:
-        """The plain stretches of the segments that the claims are of; `places` are the stream offsets of requests."""
-        at, count = some.packets.at, len(some.packets)
-        if count < LEAST or not len(self.claims) or (at[1:] <= at[:-1]).any():
-            return []
+    def stretches(self, flows: Flows, claims: Ints, places: Ints) -> dict[int, list[Plain]]:
+        """The plain stretches of flows, by their place: of flow i are the claims [claims[i], claims[i + 1]).
+
+        `places` are the stream offsets of requests.
+        """
+        found: dict[int, list[Plain]] = {}
+        if not len(self.claims):
+            return found
+        count = len(flows.share.packets)
         starts, lengths = self.columns
-        where = np.searchsorted(at, starts, "right") - 1
-        good = _in_full(some, np.bincount(where, lengths, count).astype(np.int64))
+        where = flows.at(starts)
+        good = _in_full(flows, np.bincount(where, lengths, count).astype(np.int64))
         pieces = self.claims
         begins: Ints = np.cumsum(pieces) - pieces
         # a response may begin before the request that it answers
         first, last = np.minimum.reduceat(where, begins), np.maximum.reduceat(where, begins)
         quiet = _between(first, last, count)
-        found = []
-        borders = np.flatnonzero(np.diff(np.concatenate([[False], good, [False]])))
-        for low, high in borders.reshape(-1, 2).tolist():
-            if high - low < LEAST:
-                continue
+        borders = flows.starts
+        for low, high in _runs(good, borders):
+            flow = int(np.searchsorted(borders, low, "right")) - 1
             shows = int(np.searchsorted(last, low))
-            if shows == len(last):
-                break
+            if shows >= claims[flow + 1]:
+                continue
             # A connection shows by an exchange what it is.
             begin = int(last[shows]) + 1
             here = np.flatnonzero(quiet[begin : high + 1]) + begin
@@ -136,8 +138,13 @@ class Frames:
             one, other = np.searchsorted(last, [start, end]).tolist()
             connection = self._connection(one, other)
             if connection is not None:
-                place = int(places[one:other].min())
-                found.append(Plain(start, end, one, other - one, place, connection.client, connection.broker))
+                place, before = int(places[one:other].min()), int(borders[flow])
+                found.setdefault(flow, []).append(
+                    Plain(
+                        start - before, end - before, one - int(claims[flow]), other - one, place, connection.client,
+                        connection.broker,
+                    )
+                )  # fmt: skip
         return found
 
     def _connection(self, first: int, end: int) -> Connection | None:
@@ -147,13 +154,27 @@ class Frames:
         return self.talks[held][1] if first < end <= until else None
 
 
-def _in_full(some: Share, claimed: Ints) -> Ints:
-    """Of each segment whether all that it has is claimed, and nothing is odd about it."""
-    packets = some.packets
-    good: Ints = (claimed == packets.length) & (packets.stored == packets.length)
-    good &= (packets.flags & _SPECIAL == 0) & (packets.at >= some.reached)
+def _in_full(flows: Flows, claimed: Ints) -> Mask:
+    """Of each segment whether all that it has is claimed, nothing is odd about it, and addresses grow in its flow."""
+    packets = flows.share.packets
+    good: Mask = (claimed == packets.length) & (packets.stored == packets.length)
+    good &= (packets.flags & _SPECIAL == 0) & (packets.at >= flows.share.reached)
     good[list(packets.comments)] = False
-    return good
+    back = np.append(False, packets.at[1:] <= packets.at[:-1])
+    back[flows.starts[:-1]] = False
+    return good & ~(np.bincount(flows.whose[back], minlength=len(flows.numbers)) > 0)[flows.whose]
+
+
+def _runs(good: Mask, starts: Ints) -> list[list[int]]:
+    """Where segments begin and end that are good one after another, and enough; `starts` are where flows begin."""
+    first, last = good.copy(), good.copy()
+    first[1:] &= ~good[:-1]
+    last[:-1] &= ~good[1:]
+    for border, each in ((starts[:-1], first), (starts[1:] - 1, last)):
+        each[border] = good[border]
+    runs = np.stack([np.flatnonzero(first), np.flatnonzero(last) + 1], axis=1)
+    long: list[list[int]] = runs[runs[:, 1] - runs[:, 0] >= LEAST].tolist()
+    return long
 
 
 def _between(first: Ints, last: Ints, count: int) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,6 +45,30 @@ class _File:
     packets: int = 0
 
 
+Counts: TypeAlias = tuple[int, int, int, list[int], bool]
+"""Of packets of one direction (its number) the times of the first and the last, what `_Direction` counts, and whether
+they begin with a SYN.
+"""
+
+
+def counted(packets: Packets) -> Iterator[Counts]:
+    """What a batch of packets comes to, of which there is some: by direction, in order, from one SYN to the next."""
+    order = together(packets.direction, len(packets.directions))
+    direction, flags = packets.direction[order], packets.flags[order]
+    time, length = packets.time[order], packets.length[order]
+    begins = (flags & SYN) != 0
+    starts = np.flatnonzero(np.append(True, (direction[1:] != direction[:-1]) | begins[1:]))
+    each = np.stack([np.ones_like(length), length, *((flags & flag) != 0 for flag in (SYN, FIN, RST))], axis=1)
+    return zip(
+        direction[starts].tolist(),
+        time[starts].tolist(),
+        np.maximum.reduceat(time, starts).tolist(),
+        np.add.reduceat(each, starts).tolist(),
+        begins[starts].tolist(),
+        strict=True,
+    )
+
+
 class FlowCounter:
     """Counts packets (`packets`) and items (`add`) of a reading; `rows` at its end."""
 
@@ -61,31 +86,13 @@ class FlowCounter:
 
     def packets(self, packets: Packets) -> None:
         """Take a batch of packets, each once, in order."""
-        if not len(packets):
-            return
-        order = together(packets.direction, len(packets.directions))
-        direction, flags = packets.direction[order], packets.flags[order]
-        time, length = packets.time[order], packets.length[order]
-        begins = (flags & SYN) != 0
-        starts = np.flatnonzero(np.append(True, (direction[1:] != direction[:-1]) | begins[1:]))
-        counts = zip(
-            np.diff(starts, append=len(order)).tolist(),
-            np.add.reduceat(length, starts).tolist(),
-            *(np.add.reduceat((flags & flag) != 0, starts, dtype=np.int64).tolist() for flag in (SYN, FIN, RST)),
-            strict=True,
-        )
-        for number, new, first, last, more in zip(
-            direction[starts].tolist(),
-            begins[starts].tolist(),
-            time[starts].tolist(),
-            np.maximum.reduceat(time, starts).tolist(),
-            counts,
-            strict=True,
-        ):
-            self._direction(packets.directions[number], first, last, more, new=new)
-        self._count_files(packets)
+        if len(packets):
+            for number, first, last, counts, new in counted(packets):
+                self.count(packets.directions[number], first, last, counts, new=new)
+            self._count_files(packets)
 
-    def _direction(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
+    def count(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
+        """Take what packets of a direction come to, as `counted` has it."""
         held = self._directions.setdefault(key, [])
         if new or not held:
             held.append(_Direction(endpoints(key)[0], first, first, [0] * 5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv6Address
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -136,7 +136,7 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 def _host(address: bytes) -> str:
     if len(address) == 4:
-        return str(IPv4Address(address))
+        return ".".join(map(str, address))  # several times as quick as ipaddress
     long = IPv6Address(address)
     return f"[{long}]" if long.ipv4_mapped is None else str(long.ipv4_mapped)
 

@@ -21,12 +21,13 @@ the same events, and so does any division into batches (runs may be cut elsewher
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -184,6 +185,22 @@ class _Columns:
     comments: dict[int, str]
 
 
+Numbers: TypeAlias = Callable[[Ints], Sequence[int]]
+
+
+def as_list(numbers: Ints) -> list[int]:
+    """For a run that is read."""
+    found: list[int] = numbers.tolist()
+    return found
+
+
+def as_array(numbers: Ints) -> array[int]:
+    """For a run that may not be read: it is made at once, whatever its length, and slower to read."""
+    found = array("q")
+    found.frombytes(numbers.tobytes())
+    return found
+
+
 _rank = attrgetter("rank")
 
 
@@ -195,6 +212,8 @@ class Reassembler:
 
     def __init__(self, same: Same) -> None:
         self._same = same
+        self.numbers: Numbers = as_list
+        """What makes the numbers of long runs."""
         self._directions: dict[bytes, int] = {}
         self._flows: dict[int, Flow] = {}
         """Those that were silent for longest come first."""
@@ -362,6 +381,8 @@ class Reassembler:
             before, _ = self._missing.popleft()
         if before is not None:
             self._lose([each for each in self._open_ones() if each[1].last_time <= before], MISSED)
+        if len(self._flows) <= MOST_OPEN:
+            return
         for part, over in enumerate(self._over):
             if self._held[part] > MOST_OPEN + len(over):
                 self._lose([each for each in self._open_ones() if each[0].part == part][:-MOST_OPEN], CROWDED)
@@ -448,10 +469,10 @@ class Reassembler:
         start, at = side.next, columns.at[data]
         length, stored = columns.length[data], columns.stored[data]
         until = np.cumsum(length) + start
-        ends: list[int] = until.tolist()
-        run = Run(side.side, start, ends, at.tolist(), columns.time[data].tolist())
+        ends = self.numbers(until)
+        run = Run(side.side, start, ends, self.numbers(at), self.numbers(columns.time[data]))
         if (stored < length).any():
-            run.stored = stored.tolist()
+            run.stored = self.numbers(stored)
         if columns.comments:
             positions: list[int] = columns.order[data].tolist()
             for offset, position in zip([start, *ends], positions, strict=False):

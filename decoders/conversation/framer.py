@@ -105,9 +105,8 @@ class Framer:
 
     def pass_over(self, run: Run) -> None:
         """Take a run of whole frames, while it rests, as if they were read."""
-        self.stretch.extend(run)
+        self.stretch.pass_over(run)
         self.position, self.need, self.floor = self.stretch.end, 0, max(self.floor, self.stretch.top)
-        self.stretch.drop(self.position)
 
     def report(self, out: list[Item], key: int, offset: int, size: int, code: Code, message: str, time: int) -> None:
         self.floor = max(self.floor, key)

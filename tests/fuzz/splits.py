@@ -54,6 +54,7 @@ def once(random: Random) -> None:
         path.write_bytes(files.pcap(taken))
         expected = exported([path], *([] if bodies else ["--no-bodies"]), tables=tables)
         planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
-        with patch.object(claims, "SEGMENTS_OF_PORTION", random.choice((1, 30, 1 << 20))):
+        portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, claims.GROUP))
+        with patch.object(claims, "SEGMENTS_OF_PORTION", portion), patch.object(claims, "GROUP", group):
             found = local.of_plan(planned, Options(tables, bodies=bodies), size=1 << 40)
         assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)

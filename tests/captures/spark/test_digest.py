@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ def item(
 
 
 def verdict(flow: int, portion: int, what: str) -> tuple[Any, ...]:
-    return item(flow, VERDICT, range=portion, state=pickle.dumps(what))
+    return item(flow, VERDICT, range=portion, state=what)
 
 
 def flow_row(gaps: int) -> tuple[Any, ...]:

@@ -43,9 +43,12 @@ def test_it_is_all_but_what_may_stay(segments: list[tuple[int, list[int]]], look
     starts, ends = kept(packets, (first, last), looked)
     pieces = list(zip(starts.tolist(), ends.tolist(), strict=True))
 
-    seen = {each for start, size in looks for each in range(start, start + size)}
-    stays = {each for start, end in bodies if not seen & set(range(start, end)) for each in range(start, end)}
     whole = [set(range(start, start + size)) for start, size in zip(at, stored, strict=True)]
+    seen: set[int] = set()
+    for start, size in looks:
+        held = [one for one in whole if start in one]
+        seen |= held[0] & set(range(start, start + size)) if held else set()
+    stays = {each for start, end in bodies if not seen & set(range(start, end)) for each in range(start, end)}
     sent = [each for start, end in pieces for each in range(start, end)]
     assert sent == sorted(set().union(*whole) - stays)
     assert all(any(set(range(start, end)) <= one for one in whole) for start, end in pieces)

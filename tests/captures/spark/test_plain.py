@@ -15,6 +15,7 @@ import pytest
 
 from captures.definitions import definitions
 from captures.spark import judging, local, plain
+from captures.spark.by_flow import Flows
 from captures.spark.checks import NUMBERS
 from captures.spark.compiled import Found, check
 from captures.spark.flows import Options
@@ -221,7 +222,9 @@ def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> 
     numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
     asked, answered = (numbers[NUMBERS.index(name)] for name in ("asked_pieces", "answered_pieces"))
     made = plain.Frames(asked, answered, found.spans, found.talks)
-    return made.stretches(share, np.arange(len(made.claims), dtype=np.int64) * 10)
+    claims = np.array([0, len(made.claims)])
+    flows = Flows([7], np.array([0, count]), np.array([0, 1]), share, none)
+    return made.stretches(flows, claims, np.arange(len(made.claims), dtype=np.int64) * 10).get(0, [])
 
 
 EACH = [(n // 2, n * LENGTH, LENGTH) for n in range(20)]
