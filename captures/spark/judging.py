@@ -85,8 +85,8 @@ class Sent(Held):
 
     def take(self, parcel: Parcel, segments: range) -> None:
         """Take in some segments of a parcel, with the bytes that were sent of them."""
-        packets = parcel.packets.some(slice(segments.start, segments.stop))
-        for at, stored in zip(packets.at.tolist(), packets.stored.tolist(), strict=True):
+        here = slice(segments.start, segments.stop)
+        for at, stored in zip(parcel.packets.at[here].tolist(), parcel.packets.stored[here].tolist(), strict=True):
             if stored:
                 self._know(at, at + stored)
         self.extend(parcel.sent(segments.start, segments.stop))

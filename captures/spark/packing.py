@@ -161,9 +161,10 @@ def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where)
 
     `whose` are the flows of the segments; `begins` says where each flow's are, `base` where its directions begin.
     """
-    other = which & 1 == 1
+    other = (which & 1).astype(bool)
     sent = np.zeros((2, len(length) + 1), np.int64)
-    np.cumsum((np.where(other, 0, length), np.where(other, length, 0)), axis=1, out=sent[:, 1:])
+    np.where(other, 0, length).cumsum(out=sent[0, 1:])
+    np.where(other, length, 0).cumsum(out=sent[1, 1:])
     reached = sent[:, :-1] + (base.T - sent[:, begins])[:, whose]
     return np.where(other, reached[1], reached[0]), np.where(other, reached[0], reached[1])
 
@@ -198,7 +199,8 @@ def _numbers(planes: _Planes, steps: int) -> Ints:
     values: Ints = (folded >> np.uint64(1)).view(np.int64)
     values ^= -(folded & np.uint64(1)).view(np.int64)
     values[:, :1] = np.frombuffer(first, np.int64).reshape(len(sizes), -1)
-    np.cumsum(values[:steps], axis=1, out=values[:steps])
+    for column in values[:steps]:
+        column.cumsum(out=column)
     return values
 
 

@@ -135,7 +135,9 @@ class FlowCounter:
             sender, receiver = map(address, endpoints(key))
             number = flow_id(sender, receiver)
             if number in by_flow:
-                directions.setdefault(number, []).extend(replace(one, sender=sender) for one in held)
+                directions.setdefault(number, []).extend(
+                    one if one.sender == sender else replace(one, sender=sender) for one in held
+                )
         for number, connections in by_flow.items():
             for index, (connection, flow) in enumerate(connections):
                 after = connections[index + 1][0].first_time if index + 1 < len(connections) else None

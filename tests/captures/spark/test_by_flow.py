@@ -1,0 +1,76 @@
+"""Segments of flows that take turns, flow after flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.spark.by_flow import ByFlow
+from captures.spark.reading import Segments
+from captures.tcp.packets import Packets, numbered
+
+FLOW = {b"ab": 7, b"ba": 7, b"cd": -3, b"dc": -3, b"ef": 9}
+"""The flow_ids of directions."""
+
+
+def segments(keys: list[bytes], first: int, unused: bytes) -> Segments:
+    """Segments with these directions, whose numbers of all kinds are those from `first` on; the first is commented."""
+    directions, direction = numbered([*keys, unused])
+    count = np.arange(first, first + len(keys))
+    packets = Packets(directions, direction[:-1], count, count, count, count, count, count, count, {0: f"at {first}"})
+    flows = np.array([FLOW[key] for key in directions])
+    return Segments(packets, flows, count, count, count, memoryview(b""), 0, stays=True)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(sorted(FLOW)), min_size=1, max_size=9), st.sampled_from(sorted(FLOW))),
+        min_size=1, max_size=4,
+    ),
+    st.integers(1, 12),
+)  # fmt: skip
+def test_flow_after_flow(batches: list[tuple[list[bytes], bytes]], most: int) -> None:
+    held = ByFlow()
+    keys: list[bytes] = []
+    starts = []
+    for some, unused in batches:
+        starts.append(len(keys))
+        held.add(segments(some, len(keys), unused))
+        keys += some
+    expected: dict[int, list[tuple[Any, ...]]] = {}
+    for i, key in enumerate(keys):
+        text = f"at {i}" if i in starts else None
+        expected.setdefault(FLOW[key], []).append((i, key, text))
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for flows in held.groups(most):
+        packets = flows.share.packets
+        assert len(packets) <= most or len(flows.numbers) == 1
+        assert set(packets.direction.tolist()) == set(range(len(packets.directions)))
+        for i, number in enumerate(flows.numbers):
+            here = range(*flows.starts[i : i + 2].tolist())
+            of_flow = packets.directions[slice(*flows.directions[i : i + 2].tolist())]
+            assert {packets.keys[one] for one in here} == set(of_flow)
+            assert [flows.whose[one] for one in here] == [i] * len(here)
+            texts = flows.comments.get(i, {})
+            found[number] = [
+                (flows.position[one], packets.keys[one], texts.get(place)) for place, one in enumerate(here)
+            ]
+    assert found == expected
+    assert list(found) == sorted(expected)
+    assert len(held) == len(keys)
+
+
+@pytest.mark.parametrize(("address", "segment"), [(0, 1), (9, 1), (10, 0), (25, 0), (30, 3)])
+def test_which_segment_holds_a_byte(address: int, segment: int) -> None:
+    """The flow of three segments comes behind the other one, and one of its segments has no bytes."""
+    held = ByFlow()
+    at, none, stored = np.array([0, 10, 10, 30]), np.zeros(4, np.int64), np.array([10, 0, 20, 5])
+    packets = Packets([b"ab", b"cd"], np.array([0, 0, 1, 0]), none, none, none, none, at, stored, stored)
+    held.add(Segments(packets, np.array([5, 2]), none, at, none, memoryview(b""), 0, stays=True))
+    (flows,) = held.groups(100)
+    assert flows.share.packets.at.tolist() == [10, 0, 10, 30]
+    assert flows.at(np.array([address])).tolist() == [segment]
