@@ -17,6 +17,7 @@ from captures.spark.by_flow import Flows
 from captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
 from decoders.conversation.conversation import Conversation
 from decoders.conversation.loop import HEAD
+from decoders.conversation.responses import Responses
 from decoders.conversation.stream import Event, Run
 from decoders.exchange import Connection
 
@@ -92,6 +93,8 @@ class Frames:
         counts = np.stack([asked, answered], 1).ravel()
         self.counts = counts[counts > 0]
         """Of each frame."""
+        self.heads = np.tile([HEAD, Responses.head], len(asked))[counts > 0]
+        """How many bytes of each frame are looked at in any case."""
         self.claims = asked + answered
         self.talks = talks
         self.columns = np.fromiter(spans, np.int64, len(spans)).reshape(-1, 2).T
@@ -101,7 +104,7 @@ class Frames:
         (starts, lengths), counts = self.columns, self.counts
         ends = np.cumsum(lengths)
         before = ends - lengths
-        head = np.clip(HEAD + np.repeat(before[np.cumsum(counts) - counts], counts) - before, 0, lengths)
+        head = np.clip(np.repeat(before[np.cumsum(counts) - counts] + self.heads, counts) - before, 0, lengths)
         some = np.flatnonzero(head < lengths)
         order = np.argsort(starts[some], kind="stable")
         return (starts + head)[some][order], (starts + lengths)[some][order]
