@@ -171,22 +171,27 @@ def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where)
 
 def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
     """Columns as they are written, flow by flow; of so many of them, the first ones, steps are."""
-    values, starts = np.array(given.columns), given.starts
+    starts = given.starts
     some = starts[:-1] < starts[1:]
     begins = starts[:-1][some]
-    first = np.zeros((len(some), len(values)), np.int64)
-    first[some] = values[:, begins].T
-    values[:steps, 1:] = np.diff(values[:steps])
-    values[:, begins] = 0
-    signs = values >> 63
-    values <<= 1
-    values ^= signs
-    folded = values.view(np.uint64)
-    sizes = bytes((largest.bit_length() + 7) // 8 for largest in folded.max(axis=1, initial=0).tolist())
-    low = folded.astype("<u8", copy=False).view(np.uint8).reshape(*values.shape, 8)
-    planes = np.concatenate([each[:, :size].T for each, size in zip(low, sizes, strict=True)])
+    first = np.zeros((len(some), len(given.columns)), np.int64)
+    sizes, planes = [], []
+    for i, column in enumerate(given.columns):  # a table of all would be too large to be made of memory at hand
+        first[some, i] = column[begins]
+        values = column.copy()
+        if i < steps:
+            values[1:] -= column[:-1]
+        values[begins] = 0
+        signs = values >> 63
+        values <<= 1
+        values ^= signs
+        largest = int(values.view(np.uint64).max(initial=0))
+        sizes.append((largest.bit_length() + 7) // 8)
+        low = values.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+        planes.append(low[:, : sizes[-1]].T)
+    whole = np.concatenate(planes)
     for begin, (start, end) in zip(first, pairwise(starts.tolist()), strict=True):
-        yield end - start, begin.tobytes(), sizes, planes[:, start:end].tobytes()
+        yield end - start, begin.tobytes(), bytes(sizes), whole[:, start:end].tobytes()
 
 
 def _numbers(planes: _Planes, steps: int) -> Ints:
@@ -197,7 +202,9 @@ def _numbers(planes: _Planes, steps: int) -> Ints:
     low[of, :, place] = np.frombuffer(data, np.uint8).reshape(len(of), count)
     folded = low.view("<u8").reshape(len(sizes), count)
     values: Ints = (folded >> np.uint64(1)).view(np.int64)
-    values ^= -(folded & np.uint64(1)).view(np.int64)
+    folded &= np.uint64(1)
+    signs = folded.view(np.int64)
+    values ^= np.negative(signs, out=signs)
     values[:, :1] = np.frombuffer(first, np.int64).reshape(len(sizes), -1)
     for column in values[:steps]:
         column.cumsum(out=column)
