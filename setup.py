@@ -18,6 +18,7 @@ MODULES = (
     Path("captures", "formats", "block"),
     Path("captures", "formats", "starts"),
     Path("captures", "spark", "checks"),
+    Path("captures", "spark", "looked"),
     Path("kproxy", "core", "passing"),
 )
 

@@ -1,7 +1,9 @@
 # The C types of checks.py: what it is compiled with.
 
 import cython
+from cpython cimport array
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from captures.spark._looked cimport put
 
 cdef object UNCLAIMED, _OK, _NO_REPLY_EXPECTED
 
@@ -19,7 +21,8 @@ cdef inline bytes numbers_of(
 @cython.final
 cdef class Found:
     cdef readonly bytearray numbers
-    cdef readonly list texts, spans, talks
+    cdef readonly array.array spans
+    cdef readonly list texts, talks
     cdef Py_ssize_t _count
     cdef object _connection
     cdef dict _begun
@@ -27,7 +30,7 @@ cdef class Found:
     @cython.locals(begun=dict, told=tuple)
     cpdef take(self, list began, list done, keeps=*)
 
-    @cython.locals(asked=tuple, answered=tuple, span=tuple)
+    @cython.locals(asked=tuple, answered=tuple, spans=tuple, at="long long", length="long long")
     cdef _add(self, item, long long done, tuple told)
 
 @cython.locals(told=tuple)

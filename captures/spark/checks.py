@@ -7,6 +7,7 @@ the C types of checks.pxd.
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
@@ -29,6 +30,7 @@ NUMBERS: Final = (
 have (captures.spark.plain.Frames), and as in captures.tables.headers."""
 
 numbers_of = Struct(f"{len(NUMBERS)}q").pack  # not in C
+put = array.append  # not in C
 _OK, _NO_REPLY_EXPECTED = Status.OK, Status.NO_REPLY_EXPECTED
 
 
@@ -43,7 +45,7 @@ class Found:
     def __init__(self) -> None:
         self.numbers = bytearray()
         self.texts: list[str | None] = []
-        self.spans: list[int] = []
+        self.spans = array("q")
         self.talks: list[tuple[int, Connection]] = []
         self._count = 0
         self._connection: Connection | None = None
@@ -78,10 +80,10 @@ class Found:
             len(asked), len(answered), key, version, number, asked_size, asked_first, asked_last, size, first, last,
         )  # fmt: skip
         self.texts += (item.client_id, item.status, item.reason)
-        for span in asked:
-            self.spans += span
-        for span in answered:
-            self.spans += span
+        for spans in (asked, answered):
+            for at, length in spans:
+                put(self.spans, at)
+                put(self.spans, length)
 
 
 def check(item: Exchange, started: int, done: int) -> int:

@@ -24,7 +24,7 @@ from captures.source import FileSource
 from captures.spark import reading
 from captures.spark.by_flow import ByFlow, Flows
 from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found
+from captures.spark.compiled import Found, Looked, Mapped
 from captures.spark.flows import Held, Open, Options, Told, open_records, records_of, unknown
 from captures.spark.order import Summary
 from captures.spark.packing import Columns, Parcels
@@ -36,6 +36,7 @@ from captures.tables.rows import Row, Sketcher
 from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from captures.tcp.packets import Ints, Packets, together
 from captures.tcp.reassembly import Share
+from decoders.conversation.stream import Source
 from decoders.exchange import Exchange
 from decoders.knowledge import Knowledge
 
@@ -91,33 +92,6 @@ class Claims:
     place: Ints
     asked: Ints
     answered: Ints
-
-
-class Mapped(FileSource):
-    """The bytes of a file that is mapped, from an address on."""
-
-    def __init__(self, view: memoryview, base: int) -> None:
-        super().__init__(())
-        self._view = view
-        self._base = base
-
-    def read(self, start: int, end: int) -> bytes | memoryview:
-        return self._view[start - self._base : end - self._base]
-
-
-class Looked(FileSource):
-    """Bytes of another source; notes where what was looked at begins and ends."""
-
-    def __init__(self, source: FileSource) -> None:
-        super().__init__(())
-        self._read = source.read
-        self.starts = array("q")
-        self.ends = array("q")
-
-    def read(self, start: int, end: int) -> bytes | memoryview:
-        self.starts.append(start)
-        self.ends.append(end)
-        return self._read(start, end)
 
 
 class RowsOfClaims:
@@ -193,7 +167,7 @@ def read(
     held = ByFlow()
     portion = split.number * PORTIONS
     most = OF_RECORDS if RECORDS.name in options.tables else PORTION
-    source: FileSource | None = None
+    source: Source | None = None
     for found in reading.segments(split, wanted):
         if isinstance(found, Summary):
             yield _batch({"summary": [found.json()]})
@@ -221,12 +195,12 @@ class _Claimer:
         self._capture = capture
         self._claim = claim
 
-    def portion(self, number: int, some: ByFlow, source: FileSource) -> list[Any]:
+    def portion(self, number: int, some: ByFlow, source: Source) -> list[Any]:
         """The rows of a portion: its flows, and then its claims."""
         with one_collection():
             return list(self._portion(number, some, source))
 
-    def _portion(self, number: int, some: ByFlow, source: FileSource) -> Iterator[Any]:
+    def _portion(self, number: int, some: ByFlow, source: Source) -> Iterator[Any]:
         made = _Made()
         sent: list[tuple[int, int, bytes]] = []
         for flows in some.groups(GROUP):
@@ -235,7 +209,7 @@ class _Claimer:
         if made.flows:
             yield self._claims(number, made)
 
-    def _parcels(self, portion: int, flows: Flows, source: FileSource, made: _Made) -> Parcels:
+    def _parcels(self, portion: int, flows: Flows, source: Source, made: _Made) -> Parcels:
         looked = Looked(source)
         found = self._found(flows, source, looked, made) if self._claim else Found()
         numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
@@ -251,8 +225,9 @@ class _Claimer:
         pieces = _pieces(flows, kept(flows.share.packets, frames.bodies(), looked), source)
         return Parcels(portion, flows, *pieces, claims, frames.stretches(flows, claims.starts, place))
 
-    def _found(self, flows: Flows, source: FileSource, looked: Looked, made: _Made) -> Found:
-        reader = Reader(looked, self._options.definitions)
+    def _found(self, flows: Flows, source: Source, looked: Looked, made: _Made) -> Found:
+        # files are for who reads whole captures
+        reader = Reader(cast("FileSource", looked), self._options.definitions)
         drafter = Sketcher(source, reader.definitions, self._options.tables)
 
         def has_rows(item: Exchange) -> bool:
@@ -340,7 +315,7 @@ def _in_order(*numbers: Ints) -> Ints:
     return found
 
 
-def _pieces(flows: Flows, given: tuple[Ints, Ints], source: FileSource) -> tuple[Columns, bytes]:
+def _pieces(flows: Flows, given: tuple[Ints, Ints], source: Source) -> tuple[Columns, bytes]:
     """Bytes that are sent, and where they are, flow by flow."""
     flow = flows.whose[flows.at(given[0])]
     order = together(flow, len(flows.numbers))

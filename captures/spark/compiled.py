@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from captures.spark.checks import Found, check
+from captures.spark.looked import Looked, Mapped
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
         from captures.spark._checks import Found, check
+        from captures.spark._looked import Looked, Mapped
 
         COMPILED = True
     except ImportError:
         pass
 
-__all__ = ["COMPILED", "Found", "check"]
+__all__ = ["COMPILED", "Found", "Looked", "Mapped", "check"]

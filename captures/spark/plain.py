@@ -6,6 +6,7 @@ then where it was, only further on. So stage 2 passes over them without reading 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class Frames:
     lengths of these (captures.spark.checks.Found), as are `talks`.
     """
 
-    def __init__(self, asked: Ints, answered: Ints, spans: list[int], talks: list[tuple[int, Connection]]) -> None:
+    def __init__(self, asked: Ints, answered: Ints, spans: array[int], talks: list[tuple[int, Connection]]) -> None:
         counts = np.stack([asked, answered], 1).ravel()
         self.counts = counts[counts > 0]
         """Of each frame."""
@@ -97,7 +98,7 @@ class Frames:
         """How many bytes of each frame are looked at in any case."""
         self.claims = asked + answered
         self.talks = talks
-        self.columns = np.fromiter(spans, np.int64, len(spans)).reshape(-1, 2).T
+        self.columns = np.frombuffer(spans, np.int64).reshape(-1, 2).T
 
     def bodies(self) -> tuple[Ints, Ints]:
         """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""

@@ -48,7 +48,8 @@ def whole_requests(framer: Requests, out: list[Item]) -> None:
             break
         at = ats[k]
         at += position - begins
-        head = bytes(read(at, at + HEAD))
+        found = read(at, at + HEAD)
+        head = found if isinstance(found, bytes) else bytes(found)
         if len(head) < 14:
             break
         size, key, version, correlation_id, length = request_head(head)
@@ -111,7 +112,8 @@ def whole_responses(framer: Responses, out: list[Item]) -> None:
             break
         at = ats[k]
         at += position - begins
-        head = bytes(read(at, at + 8))
+        found = read(at, at + 8)
+        head = found if isinstance(found, bytes) else bytes(found)
         if len(head) < 8:
             break
         size, correlation_id = response_head(head)

@@ -44,6 +44,7 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
         "captures/formats/_block",
         "captures/formats/_starts",
         "captures/spark/_checks",
+        "captures/spark/_looked",
         "decoders/conversation/_loop",
         "decoders/conversation/_pairing",
         "decoders/records/_loop",

@@ -116,5 +116,5 @@ def test_what_is_told_of_claims(variant: ModuleType) -> None:
     unanswered = [STARTED, 339, 0, 100, -1, checks.check(second, STARTED, 339), 2, 0, *facts, 0, 0, 0]
     assert rows == [whole, unanswered, [*whole[:5], checks.check(third, STARTED, DONE), *whole[6:]]]
     assert found.texts == ["c", Status.OK, None, "c", Status.NO_REPLY_EXPECTED, "acks=0", "c", Status.OK, None]
-    assert found.spans == [100, 100, 300, 40, 900, 50, 100, 100, 300, 40, 100, 100, 300, 40, 900, 50]
+    assert found.spans.tolist() == [100, 100, 300, 40, 900, 50, 100, 100, 300, 40, 100, 100, 300, 40, 900, 50]
     assert found.talks == [(0, first.connection), (2, third.connection)]

@@ -14,7 +14,7 @@ import pytest
 
 from captures.spark import claims, judging, local
 from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found, check
+from captures.spark.compiled import Found, Looked, check
 from captures.spark.flows import Options
 from captures.spark.planning import plan
 from captures.tables.schema import TABLES, USUAL
@@ -169,7 +169,7 @@ def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.M
         sent_whole.update(more.get("whole") or ())
         return read(*given, **more)
 
-    def of_heads_less(packets: Packets, bodies: tuple[Ints, Ints], looked: claims.Looked) -> tuple[Ints, Ints]:
+    def of_heads_less(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
         return kept(packets, (bodies[0] - 4, bodies[1]), looked)
 
     monkeypatch.setattr(claims, "kept", of_heads_less)
