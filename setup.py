@@ -9,6 +9,8 @@ from setuptools import Extension, setup
 BUILD = Path("build", "cython")
 CONVERSATION = Path("decoders", "conversation")
 RECORDS = Path("decoders", "records")
+SHARED = Path("decoders", "exchange.pxd")
+"""C types of a module that is not compiled."""
 MODULES = (
     CONVERSATION / "loop",
     CONVERSATION / "pairing",
@@ -45,14 +47,17 @@ def copied(module: Path) -> Extension:
 
 
 def extensions() -> list[Extension]:
+    copies = [copied(module) for module in MODULES]
+    Path(BUILD, SHARED).write_bytes(SHARED.read_bytes())
     made: list[Extension] = cythonize(
-        [copied(module) for module in MODULES],
+        copies,
         include_path=[str(BUILD)],
         compiler_directives={
             "language_level": 3,
             "annotation_typing": False,  # the types are those of the .pxd files alone
             "boundscheck": False,  # what is compiled checks
             "wraparound": False,
+            "nonecheck": True,
         },
     )
     for one in made:

@@ -4,6 +4,7 @@ import cython
 from cpython cimport array
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from captures.spark._looked cimport put
+from decoders.exchange cimport Exchange, Frame
 
 cdef object UNCLAIMED, _OK, _NO_REPLY_EXPECTED
 
@@ -31,17 +32,18 @@ cdef class Found:
     cpdef take(self, list began, list done, keeps=*)
 
     @cython.locals(asked=tuple, answered=tuple, spans=tuple, at="long long", length="long long")
-    cdef _add(self, item, long long done, tuple told)
+    cdef _add(self, Exchange item, long long done, tuple told)
 
 @cython.locals(told=tuple)
-cpdef check(item, long long started, long long done)
+cpdef check(Exchange item, long long started, long long done)
 
 cdef _check(tuple told)
 
-@cython.locals(asked=tuple, answered=tuple, begin="long long", length="long long")
-cdef tuple _told(item, long long started, long long done)
+@cython.locals(request=Frame, response=Frame, asked=tuple, answered=tuple, begin="long long", length="long long")
+cdef tuple _told(Exchange item, long long started, long long done)
 
 @cython.locals(spans=list, count=Py_ssize_t, at="long long", length="long long")
-cdef tuple _whole(frame)
+cdef tuple _whole(Frame frame)
 
-cdef _offset(item)
+@cython.locals(request=Frame)
+cdef _offset(Exchange item)

@@ -159,4 +159,5 @@ def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
 
 def _offset(item: Exchange) -> int:
     """The stream offset of its request: a plain exchange has one."""
-    return item.request.stream_offset  # type: ignore[union-attr]  # as said
+    request = item.request
+    return request.stream_offset  # type: ignore[union-attr]  # as said

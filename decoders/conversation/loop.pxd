@@ -1,10 +1,12 @@
 # The C types of loop.py: what it is compiled with.
 
 import cython
+from decoders.exchange cimport Exchange, Frame, new_exchange, new_frame
 
 cdef long long STRING, COMPACT_STRING
 cdef Py_ssize_t MORE, BAD
 cdef int NO_REPLY, REQUEST, RESPONSE, CONTROLLED_SHUTDOWN, HEAD
+cdef object _WAITING, _CLIENT
 
 cdef inline (int, int, int, int, int) request_head(bytes head) noexcept:
     cdef const unsigned char *data = head
@@ -26,7 +28,7 @@ cdef inline int _short(const unsigned char *data) noexcept nogil:
     started=list, client_ids=dict, ends=list, ats=list, times=list, limit="long long", attention="long long",
     position="long long", floor="long long", last="long long", k=Py_ssize_t, begins="long long", border="long long",
     at="long long", head=bytes, size="long long", key=int, version=int, correlation_id=int, length="long long",
-    end="long long", there="long long", header_end="long long", name=bytes, key_at="long long", kind=int,
+    end="long long", there="long long", header_end="long long", name=bytes, key_at="long long", kind=int, frame=Frame, exchange=Exchange,
 )
 cpdef whole_requests(framer, list out)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
 from decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
 from decoders.conversation.recognition import CONTROLLED_SHUTDOWN
-from decoders.exchange import Exchange, Frame
+from decoders.conversation.stream import Side
+from decoders.exchange import Exchange, Frame, Status
 from decoders.problems import Problem
 from decoders.schema import irregular
 
@@ -30,6 +31,8 @@ MORE, BAD = -1, -2
 
 request_head = Struct(">ihhih").unpack_from  # not in C
 response_head = Struct(">ii").unpack_from  # not in C
+new_frame, new_exchange = Frame, Exchange  # not in C
+_WAITING, _CLIENT = Status.WAITING, Side.CLIENT
 
 
 def whole_requests(framer: Requests, out: list[Item]) -> None:
@@ -77,8 +80,11 @@ def whole_requests(framer: Requests, out: list[Item]) -> None:
             begins, border = border, ends[k]
         key_at = ats[k]
         key_at = max(floor, key_at + end - 1 - begins)
-        frame = Frame(side, position, size, time, times[k], key_at, spans)
-        exchange = Exchange(0, connection, key, version, correlation_id, client_id, frame)
+        frame = new_frame(side, position, size, time, times[k], key_at, spans, (), 0)
+        exchange = new_exchange(
+            0, connection, key, version, correlation_id, client_id, frame, None, _WAITING, None, [], False, None,
+            _CLIENT, "", None,
+        )  # fmt: skip
         started.append((floor, exchange))
         floor = key_at
         if end > attention:
@@ -127,7 +133,7 @@ def whole_responses(framer: Responses, out: list[Item]) -> None:
             begins, border = border, ends[k]
         key_at = ats[k]
         floor = max(floor, key_at + end - 1 - begins)
-        frame = Frame(side, position, size, time, times[k], floor, spans)
+        frame = new_frame(side, position, size, time, times[k], floor, spans, (), 0)
         problems: list[Problem] | None = None
         if end > attention:
             problems = []

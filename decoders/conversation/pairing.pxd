@@ -1,6 +1,7 @@
 # The C types of pairing.py: what it is compiled with.
 
 import cython
+from decoders.exchange cimport Exchange, Frame
 
 cdef int BROKEN, IN_ORDER, NO_REPLY, ONE_WAY, RESPONSE, TOKEN
 cdef object _NEVER, _CUT, _OK
@@ -21,20 +22,22 @@ cdef class Pairing:
     cpdef Py_ssize_t take(self, list answers, list asked, Py_ssize_t index, ask, other, search) except -1
 
     @cython.locals(outstanding=dict)
-    cpdef request(self, key, exchange, int kind, correlation_id)
+    cpdef request(self, key, Exchange exchange, int kind, correlation_id)
 
-    cpdef response(self, key, frame, problems, correlation_id)
+    @cython.locals(exchange=Exchange)
+    cpdef response(self, key, Frame frame, problems, correlation_id)
 
-    cdef _answer(self, key, exchange, frame, problems)
-    cdef bint _is_next(self, frame, exchange) except -1
-    cdef _finish(self, key, exchange, status, reason)
+    cdef _answer(self, key, Exchange exchange, Frame frame, problems)
+    cdef bint _is_next(self, Frame frame, Exchange exchange) except -1
+    @cython.locals(request=Frame, response=Frame)
+    cdef _finish(self, key, Exchange exchange, status, reason)
     cdef _next(self, correlation_id)
-    cdef _pass(self, key, answered)
-    cdef _give_up_unanswered(self, key, exchange)
-    cdef _remove(self, exchange)
+    cdef _pass(self, key, Exchange answered)
+    cdef _give_up_unanswered(self, key, Exchange exchange)
+    cdef _remove(self, Exchange exchange)
     cdef _bound(self, key)
 
-cdef _request(exchange)
-cdef _at(exchange)
-cdef _time(exchange)
-cdef bint _before(one, other) except -1
+cdef Frame _request(Exchange exchange)
+cdef _at(Exchange exchange)
+cdef _time(Exchange exchange)
+cdef bint _before(Exchange one, Exchange other) except -1
