@@ -30,6 +30,8 @@ _IN_PYTHON: Final = {
     # Rows are few and have much in them, so Java's code for them would be longer in the making than in use.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Before each row Java counts again what all before it in a batch have, wherever lists are in lists.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     # What Java does is over before the code of its second compiler pays, and its usual collector marks the heap again
     # and again for values of megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",

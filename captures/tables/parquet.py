@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +51,20 @@ _NEVER_REPEATED: Final = ("exchange_id",)
 Partition = tuple[str, str]
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Batches of a table that have yet to be written, and how many rows and bytes they have."""
+
+    batches: list[Any] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, batch: Any) -> None:
+        self.batches.append(batch)
+        self.rows += len(batch)
+        self.bytes += batch.nbytes
+
+
 class Files:
     """Writes batches of rows to files below a folder, which appear as they are closed: `close` closes the last."""
 
@@ -58,23 +73,23 @@ class Files:
         self._folder = folder
         self._name = name
         self._attempt = attempt
-        self._batches: dict[str, list[Any]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._writers: dict[tuple[str, Partition], Any] = {}
         self._numbers: dict[tuple[str, Partition], int] = {}
         self._paths: dict[tuple[str, Partition], Path] = {}
 
     def add(self, table: str, batch: Any) -> None:
         """Take a pyarrow.RecordBatch of a table's rows."""
-        waiting = self._batches.setdefault(table, [])
-        if len(batch):
-            waiting.append(batch)
-        if sum(map(len, waiting)) >= ROWS or sum(one.nbytes for one in waiting) >= BYTES:
+        if not len(batch):
+            return
+        waiting = self._waiting.setdefault(table, _Waiting())
+        waiting.add(batch)
+        if waiting.rows >= ROWS or waiting.bytes >= BYTES:
             self._write(table)
 
     def close(self) -> None:
-        for table, waiting in self._batches.items():
-            if waiting:
-                self._write(table)
+        for table in list(self._waiting):
+            self._write(table)
         while self._writers:
             self._close(next(iter(self._writers)))
 
@@ -85,8 +100,7 @@ class Files:
 
     def _write(self, name: str) -> None:
         table = TABLES[name]
-        whole = pa.Table.from_batches(self._batches[name], arrow.schema(table))
-        self._batches[name] = []
+        whole = pa.Table.from_batches(self._waiting.pop(name).batches, arrow.schema(table))
         times = whole.column(table.time).fill_null(0).to_numpy()
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
