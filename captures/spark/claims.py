@@ -40,11 +40,11 @@ from decoders.conversation.stream import Source
 from decoders.exchange import Exchange
 from decoders.knowledge import Knowledge
 
-PORTION: Final = 64 << 20
+PORTION: Final = 128 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
-OF_RECORDS: Final = PORTION >> 5
+OF_RECORDS: Final = PORTION >> 6
 """The same where records are rows, which decompression makes larger."""
-SEGMENTS_OF_PORTION: Final = 1 << 17
+SEGMENTS_OF_PORTION: Final = 1 << 18
 GROUP: Final = 2048
 """Segments of flows that are looked at together: a few, so that what is made of them stays in the processor's cache."""
 PORTIONS: Final = 1 << 24
