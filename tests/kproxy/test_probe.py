@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy import probe
-from tests.kproxy.support import FakeBroker, exactly
+from tests.kproxy.support import SECONDS, FakeBroker, exactly
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -42,7 +42,7 @@ def answering(answer: Callable[[bytes], bytes]) -> Iterator[FakeBroker]:
 
 
 def problem(broker: FakeBroker) -> str | None:
-    return asyncio.run(probe.problem("127.0.0.1", broker.port, 3.0))
+    return asyncio.run(probe.problem("127.0.0.1", broker.port, SECONDS))
 
 
 def test_a_broker_is_no_problem() -> None:

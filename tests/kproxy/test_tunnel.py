@@ -129,7 +129,7 @@ def test_wrong_credentials_are_named_and_not_told(
     monkeypatch.setenv(USER, "me")
     monkeypatch.setenv(PASSWORD, "wrong-and-private")
     with kind({}, ("me", SECRET)) as way:
-        why = asyncio.run(probe.problem("127.0.0.1", broker.port, through=Tunnel.parse(way.url)))
+        why = asyncio.run(probe.problem("127.0.0.1", broker.port, SECONDS, through=Tunnel.parse(way.url)))
     assert why is not None
     assert "does not connect to it" in why
     assert "private" not in why
@@ -149,7 +149,7 @@ def test_a_proxy_that_is_not_there_is_named(broker: FakeBroker, scheme: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_check_goes_through_the_proxy(broker: FakeBroker, kind: Kind) -> None:
     async def asked(through: Tunnel) -> str | None:
-        found = asyncio.create_task(probe.problem("kafka-1.inside", broker.port, through=through))
+        found = asyncio.create_task(probe.problem("kafka-1.inside", broker.port, SECONDS, through=through))
         side = await asyncio.to_thread(broker.accept)
         head = await asyncio.to_thread(exactly, side, 12)
         side.sendall(b"\0\0\0\x06" + head[8:12] + b"\0\0")

@@ -22,7 +22,7 @@ from kproxy.tls.ends import own_hosts
 from kproxy.transparent.intercept import Interception
 from kproxy.tunnel import Tunnel
 from tests.kproxy.core.frames import request, response
-from tests.kproxy.support import FakeBroker, connect, places
+from tests.kproxy.support import SECONDS, FakeBroker, connect, places
 from tests.support.certificates import TestCa
 from tests.support.proxies import Connect, Socks5
 from tests.support.tlspeer import TlsPeer, client_context, server_context
@@ -140,7 +140,8 @@ def test_a_broker_behind_a_proxy_is_asked_for_its_own_name(
         assert f"client side plaintext; upstream TLSv1.3, TLS_AES_256_GCM_SHA384, server name {NAME}".encode() in held
 
         async def probed() -> str | None:
-            asking = probe.problem(NAME, broker.port, through=Tunnel.parse(way.url), side=broker_side(broker.tls))
+            through, side = Tunnel.parse(way.url), broker_side(broker.tls)
+            asking = probe.problem(NAME, broker.port, SECONDS, through=through, side=side)
             found, _ = await asyncio.gather(asking, asyncio.to_thread(answer))
             return found
 
