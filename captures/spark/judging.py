@@ -12,10 +12,12 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import zstandard
 
+from captures.reader import Done
 from captures.spark.asking import NUMBERS, number_of
 from captures.spark.compiled import check
 from captures.spark.digest import UNPROVEN, VERDICT, digested
@@ -130,6 +132,8 @@ class Judged(Flow):
         self.numbers = self._given
         self.verdicts: defaultdict[int, Verdict] = defaultdict(Verdict)
         """By portion."""
+        self._behind: set[Exchange] = set()
+        """Exchanges that began where one before them did, as those do that a search finds together."""
         self._ground: Ground | None = None
         self._connection: Connection | None = None
         """Those of the last claim that was upheld."""
@@ -180,10 +184,16 @@ class Judged(Flow):
         ground = self._on(connection, found=False, ahead=passing.place - plain.place)
         self.verdicts[parcel.portion].uphold(plain.first, ground, plain.claims)
 
+    def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
+        self._behind.update(exchange for (before, _), (at, exchange) in pairwise(began) if before == at)
+        yield from super()._items(began, done)
+
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         frame = item.request
         claim = self._claims.pop(frame.spans[0][0], None) if frame is not None and frame.spans else None
-        if claim is None or frame is None or check(item, started, at) != claim[2]:
+        # a number goes by where its exchange began, and of a claim nothing else is told
+        if claim is None or frame is None or item in self._behind or check(item, started, at) != claim[2]:
+            self._behind.discard(item)
             return super()._exchange(item, at, born, started, rank)
         portion, number, _, place = claim
         ground = self._on(item.connection, found=self._drafter.was_found(item), ahead=frame.stream_offset - place)

@@ -253,6 +253,17 @@ def test_a_client_that_is_written_both_ways_is_one_flow(tmp_path: Path) -> None:
         assert len(set(tables["exchanges"].column("flow_id").to_pylist())) == 1
 
 
+def test_exchanges_that_begin_together_are_numbered_in_their_order(tmp_path: Path) -> None:
+    """Client ids that are no text show no Kafka, so that all wait for the first one that is."""
+    talk = Talk()
+    frames = []
+    for number in range(6):
+        asked = find_coordinator(number).replace(b"\0\1c", b"\0\1c" if number > 3 else b"\0\1\xff")
+        frames += [talk.send(0, asked), talk.send(1, response(number, COORDINATOR))]
+    tables = assert_as_exported([written(frames, tmp_path / "a.pcap")])
+    assert sorted(tables["exchanges"].column("exchange").to_pylist()) == list(range(1, 7))
+
+
 def test_merged_captures_of_which_one_is_cut(tmp_path: Path) -> None:
     one, other = Talk(), Talk(40001)
     paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
