@@ -20,7 +20,7 @@ NEEDED = ("pyspark", "pyarrow", "pandas")
 NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
 NO_JAVA = "Spark needs Java 17 or newer: pip install 'kafka-kproxy[spark,java]'"
 LOG = "spark.log"
-_RAISED = re.compile(r"^ *Traceback .*\n(?: +.*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
+_RAISED = re.compile(r"^ *Traceback .*\n(?: .*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
 """What a worker raised, behind where it did."""
 
 

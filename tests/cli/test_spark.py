@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from captures.tables.schema import USUAL
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.cli.spark_session import _line
 from tests.captures import traffic
 from tests.captures.spark.comparing import assert_same, exported, written
 
@@ -67,3 +68,19 @@ def test_the_report_is_a_command_below_it() -> None:
     done = run("report", "--help")
     assert done.exit_code == 0
     assert done.stdout.startswith("Usage: kproxy spark report")
+
+
+WHERE = "Job aborted\nTraceback (most recent call last):\n" + "    File x\n" * 60
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{WHERE}captures.errors.CaptureError: a.pcap: gone\n\n\tat org.apache.X\n", "CaptureError: a.pcap: gone"),
+        (f"{WHERE}KeyError: 1\n\nDuring handling:\n\n  Traceback :\n  File y\nValueError: 2", "ValueError: 2"),
+        (f"{WHERE}\tat org.apache.X\n", "Job aborted"),
+    ],
+    ids=["one", "two", "none, as its end is missing"],
+)
+def test_a_failure_is_told_in_the_line_that_says_what_was_raised(text: str, line: str) -> None:
+    assert _line(RuntimeError(text)) == line
