@@ -33,7 +33,7 @@ def copied(module: Path) -> Extension:
     place, name = module.parent, module.name
     files = [module.with_suffix(suffix) for suffix in (".py", ".pxd")]
     for old in place.glob(f"_{name}.*"):
-        if old.stat().st_mtime < max(file.stat().st_mtime for file in files):
+        if old.stat().st_mtime < max(file.stat().st_mtime for file in (*files, SHARED)):
             old.unlink()  # where nothing can be compiled any more, it would be in the way
     source, types = (file.read_bytes() for file in files)
     copy = Path(BUILD, place, f"_{name}.py")

@@ -15,7 +15,7 @@ if not TYPE_CHECKING:
         from captures.spark._looked import Looked, Mapped
 
         COMPILED = True
-    except ImportError:
+    except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says
         pass
 
 __all__ = ["COMPILED", "Found", "Looked", "Mapped", "check"]

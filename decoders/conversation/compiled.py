@@ -15,7 +15,7 @@ if not TYPE_CHECKING:
         from decoders.conversation._pairing import Pairing
 
         COMPILED = True
-    except ImportError:
+    except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says
         pass
 
 __all__ = ["COMPILED", "Pairing", "wants_no_reply", "whole_requests", "whole_responses"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -42,3 +44,18 @@ def test_what_is_made_has_all_fields_in_their_order(of: Any) -> None:
     assert declared == [order] * 3
     assert found(r"new_FUNCTION\(([^)]*)\)", of) == [order]
     assert found(r"decoders_FUNCTION\([^)]*\) {.*?(SET.*?)}", of) == [order]
+
+
+OTHERS = """
+from dataclasses import dataclass
+from decoders import exchange
+exchange.Frame = dataclass(slots=True)(type("Frame", (exchange.Frame,), {"more": 0, "__annotations__": {"more": int}}))
+from captures.spark import compiled
+from decoders.conversation import compiled as conversation
+print(compiled.COMPILED, conversation.COMPILED)
+"""
+
+
+def test_where_slots_lie_otherwise_nothing_is_compiled() -> None:
+    run = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False"] * 2
