@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from captures.spark.claims import kept
@@ -22,6 +22,7 @@ class Nothing:
         return b""
 
 
+@example([(0, [2]), (0, [0, 3])], [(2, 3)])  # a look beyond the segment that it begins in
 @given(st.lists(SEGMENT, max_size=8), st.lists(LOOK, max_size=6))
 def test_it_is_all_but_what_may_stay(segments: list[tuple[int, list[int]]], looks: list[tuple[int, int]]) -> None:
     at, stored, bodies = [], [], []

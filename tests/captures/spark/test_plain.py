@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,13 @@ def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> 
 
 EACH = [(n // 2, n * LENGTH, LENGTH) for n in range(20)]
 """Ten exchanges, a segment a frame."""
+
+
+def test_what_is_looked_at_of_each_frame_in_any_case() -> None:
+    """Of a request its header and more, of a response its length and correlation id, in whatever pieces."""
+    spans = array("q", [0, 60, 100, 60, 200, 50, 260, 20, 300, 5, 400, 5, 500, 5, 600, 100])
+    frames = plain.Frames(np.array([2, 1, 1]), np.array([1, 3, 0]), spans, [])
+    assert [column.tolist() for column in frames.bodies()] == [[136, 208, 403, 500, 696], [160, 250, 405, 505, 700]]
 
 
 def test_a_stretch_begins_behind_an_exchange_that_shows_what_the_connection_is() -> None:
