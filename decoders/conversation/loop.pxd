@@ -28,7 +28,8 @@ cdef inline int _short(const unsigned char *data) noexcept nogil:
     started=list, client_ids=dict, ends=list, ats=list, times=list, limit="long long", attention="long long",
     position="long long", floor="long long", last="long long", k=Py_ssize_t, begins="long long", border="long long",
     at="long long", head=bytes, size="long long", key=int, version=int, correlation_id=int, length="long long",
-    end="long long", there="long long", header_end="long long", name=bytes, key_at="long long", kind=int, frame=Frame, exchange=Exchange,
+    end="long long", there="long long", header_end="long long", name=bytes, key_at="long long", kind=int,
+    frame=Frame, exchange=Exchange,
 )
 cpdef whole_requests(framer, list out)
 
