@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.formats import block
-from captures.formats.compiled import COMPILED
 from captures.formats.pcapng_writer import Direction
-
-VARIANTS = [block, *([import_module("captures.formats._block")] if COMPILED else [])]
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-def test_it_is_made_of_the_source_that_is_here() -> None:
-    source = Path(block.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == VARIANTS[1].SOURCE, "block.py or block.pxd was changed: run make"
+from tests.support.variants import each_variant_of
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
+@each_variant_of(block)
 @given(
     hosts=st.tuples(st.ip_addresses().map(str), st.ip_addresses().map(str)),
     ports=st.tuples(st.integers(0, 65535), st.integers(0, 65535)),

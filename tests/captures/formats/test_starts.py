@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import struct
 from array import array
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from captures.formats import starts
-from captures.formats.compiled import COMPILED
+from tests.support.variants import each_variant_of
 
-VARIANTS = [starts, *([import_module("captures.formats._starts")] if COMPILED else [])]
-variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-def test_it_is_made_of_the_source_that_is_here() -> None:
-    source = Path(starts.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == VARIANTS[1].SOURCE, "starts.py or starts.pxd was changed: run make"
+variants = each_variant_of(starts)
 
 
 def found(variant: ModuleType, data: bytes, position: int, longest: int, order: str, room: int) -> list[int]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,13 +10,13 @@ import numpy as np
 import pytest
 
 from captures.spark import checks
-from captures.spark.compiled import COMPILED
 from decoders.conversation.stream import Side
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.problems import Code, Problem
+from tests.support.variants import each_variant_of, variants_of
 
-VARIANTS = [checks, *([import_module("captures.spark._checks")] if COMPILED else [])]
-variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
+VARIANTS = variants_of(checks)
+variants = each_variant_of(checks)
 STARTED, DONE = 110, 949
 
 
@@ -59,13 +56,6 @@ ODD = [
     of("request", spans=[(300, 40), (100, 100)], at=199), of("request", at=340), of("response", at=DONE + 1),
     of("response", missing=1), of("request", spans=[(111, 89), (300, 40)]), of("exchange", response=None),
 ]  # fmt: skip
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-def test_it_is_made_of_the_source_that_is_here() -> None:
-    source = Path(checks.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == VARIANTS[1].SOURCE, "checks.py or checks.pxd was changed: run make"
 
 
 def test_it_is_that_of_the_facts() -> None:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.spark import looked
-from captures.spark.compiled import COMPILED
+from tests.support.variants import each_variant_of
 
-VARIANTS = [looked, *([import_module("captures.spark._looked")] if COMPILED else [])]
-variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
+variants = each_variant_of(looked)
 BASE = 1 << 40
 DATA = bytes(range(256)) * 40
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-def test_it_is_made_of_the_source_that_is_here() -> None:
-    source = Path(looked.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == VARIANTS[1].SOURCE, "looked.py or looked.pxd was changed: run make"
 
 
 @variants

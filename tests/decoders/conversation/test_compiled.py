@@ -9,9 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -53,16 +51,6 @@ def using(variant: str) -> Iterator[None]:
         patch(f"{PLACE}.conversation.Pairing", pairs.Pairing),
     ):
         yield
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-@pytest.mark.parametrize("name", NAMES)
-def test_it_is_made_of_the_source_that_is_here(name: str) -> None:
-    made, plain = module("compiled", name), module("plain", name)
-    assert plain.__file__
-    source = Path(plain.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == made.SOURCE, f"{name}.py or {name}.pxd was changed: run make"
 
 
 @pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")

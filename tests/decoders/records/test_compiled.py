@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,18 +23,6 @@ RECORDS = st.lists(
     ),
     max_size=5,
 )
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-@pytest.mark.parametrize("name", ["loop", "shown", "text"])
-def test_it_is_made_of_the_source_that_is_here(name: str) -> None:
-    made, plain = (import_module(f"decoders.records.{module}") for module in (f"_{name}", name))
-    assert made.__file__
-    assert plain.__file__
-    assert not made.__file__.endswith(".py")
-    source = Path(plain.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == made.SOURCE, f"{name}.py or {name}.pxd was changed: run make"
 
 
 @given(RECORDS)

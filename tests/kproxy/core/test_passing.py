@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from hashlib import sha256
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +13,11 @@ from hypothesis import strategies as st
 
 from captures.formats.pcapng_writer import Direction
 from kproxy.core import connection, passing
-from kproxy.core.compiled import COMPILED
 from kproxy.core.connection import Connection, Plans
 from tests.kproxy.core.frames import DEFINITIONS, Relay, framed, request, response
+from tests.support.variants import each_variant_of
 
-VARIANTS = [passing, *([import_module("kproxy.core._passing")] if COMPILED else [])]
-variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__.rpartition(".")[2])
+variants = each_variant_of(passing)
 
 IDS = st.sampled_from([0, 1, 7, -1, -(1 << 31), (1 << 31) - 1])
 APIS = st.sampled_from([(0, 9), (0, 11), (1, 12), (1, 17), (3, 12), (12, 4), (18, 3), (900, 1), (-1, -1)])
@@ -51,13 +47,6 @@ ANSWERS = RESPONSES | st.builds(
     st.sampled_from([[], NODES]),
 )
 CUTS = st.none() | st.lists(st.integers(1, 60), max_size=12)
-
-
-@pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-def test_it_is_made_of_the_source_that_is_here() -> None:
-    source = Path(passing.__file__)
-    digest = sha256(source.read_bytes() + source.with_suffix(".pxd").read_bytes()).hexdigest()
-    assert digest == VARIANTS[1].SOURCE, "passing.py or passing.pxd was changed: run make"
 
 
 class Careful(passing.Passing):
