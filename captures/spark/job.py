@@ -23,14 +23,14 @@ from captures.spark.claims import CLAIMED, PARCEL, PARCELS
 from captures.spark.closing import Closer, Counting, Numbers
 from captures.spark.digest import DIGEST, Digest, Verdicts, of_states
 from captures.spark.facts import Facts, Told, changing
+from captures.spark.files import is_url
 from captures.spark.flows import COUNTED as COUNTED_AS
 from captures.spark.flows import ITEMS, SORTED, Options
 from captures.spark.judging import judged
 from captures.spark.numbering import COUNTED, Among, Counted
 from captures.spark.order import Order, Summary
 from captures.spark.parts import Part
-from captures.spark.planning import SPLIT_SIZE, Plan, Split, expand, of_groups, plan
-from captures.spark.session import for_executors
+from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
 from captures.spark.upholding import Whole
 from captures.spark.workers import Stage, mapped
 from captures.tables import arrow
@@ -115,10 +115,8 @@ def make(
     secrets: Secrets | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
-    paths = for_executors(spark, expand(paths))
-    planned, given, order, whole = segments(
-        spark, plan(paths, size, secrets=secrets), size, CLAIMED, _claims(options, ports)
-    )
+    there = plan(_for_executors(spark, paths), size, secrets=secrets)
+    planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options, ports))
     count = parallelism(spark, len(order.summaries))
     sent, held = _parcels(given), [given]
     if options.undecided:
@@ -153,6 +151,15 @@ def make(
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
     return Tables(names, rows, at_hand, order, whole, held, digest.lost)
+
+
+def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
+    """Names of files as executors know them, which on a cluster have working directories of their own."""
+    names = list(map(str, given))
+    context = getattr(spark, "sparkContext", None)  # not by Spark Connect
+    if context is not None and (context.master == "local" or context.master.startswith("local[")):
+        return names
+    return [name if is_url(name) else str(Path(name).absolute()) for name in names]
 
 
 def _digest(judged: DataFrame) -> Digest:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
@@ -67,18 +66,6 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
         return SparkSession.builder.config(conf=conf).getOrCreate()
     finally:
         importing.join()
-
-
-def for_executors(spark: SparkSession, given: Iterable[Path | str]) -> list[str]:
-    """Names of files and folders as executors know them, which on a cluster have working directories of their own.
-
-    What is not there under a name, as a URL, stays as it is.
-    """
-    names = list(map(str, given))
-    context = getattr(spark, "sparkContext", None)  # not by Spark Connect
-    if context is not None and (context.master == "local" or context.master.startswith("local[")):
-        return names
-    return [str(Path(name).absolute()) if Path(name).exists() else name for name in names]
 
 
 def _start_workers(context: SparkContext) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ from pyspark.sql import SparkSession
 from captures.spark import java
 from captures.spark.session import session
 from tests.support.require import require
+
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
@@ -38,6 +42,15 @@ def _end_java() -> None:
     gateway.proc.stdin.close()
     gateway.proc.wait(60)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def kproxy(*arguments: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=280, cwd=folder, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
 
 
 def without_java(directory: Path) -> dict[str, str]:

@@ -31,7 +31,7 @@ from tests.support.certificates import TestCa
 from tests.support.multiply import multiply
 from tests.support.objects import as_somebody, serving
 from tests.support.require import require
-from tests.support.spark import local_session
+from tests.support.spark import kproxy, local_session
 
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 ROOT = Path(__file__).parents[2]
@@ -164,15 +164,6 @@ def test_captures_in_an_object_store_and_tables_at_a_url(spark: Any, tmp_path: P
     names = {str(traffic.LIBRDKAFKA): "s3://day/a.pcap", str(traffic.KAFKA_1_1): "s3://day/b.pcap"}
     assert_same(written(tmp_path / "out dir", ["exchanges", "flows"]), moved(expected, names))
     assert [one.name for one in sorted((tmp_path / "out dir").iterdir())] == ["exchanges", "flows"]
-
-
-def kproxy(*arguments: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    code = "from kproxy.cli.main import main; main()"
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=280, cwd=folder, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
 
 
 def test_executors_have_working_directories_of_their_own(tmp_path: Path) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +16,9 @@ from tests.captures.spark.comparing import assert_same, exported, written
 from tests.support.brokers import READY_SECONDS, Process
 from tests.support.java import hdfs_classpath
 from tests.support.require import require
-from tests.support.spark import local_session
+from tests.support.spark import kproxy, local_session
 
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
-KPROXY = "from kproxy.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +39,6 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"hdfs://localhost:{json.loads(details.read_text())['namenode_port']}"
     finally:
         process.kill()
-
-
-def kproxy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", KPROXY, *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=280, env=os.environ,
-    )  # fmt: skip
 
 
 def test_tables_are_those_of_an_export(hdfs: str, tmp_path: Path) -> None:
