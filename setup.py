@@ -1,5 +1,10 @@
-"""Compiles what runs for every record or read; where that cannot be, it stays Python. All else is in pyproject.toml."""
+"""Compiles the modules that run for every record or read, where there is a C compiler, and writes the package's readme.
 
+Everything else is in pyproject.toml.
+"""
+
+import re
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 
@@ -65,4 +70,12 @@ def extensions() -> list[Extension]:
     return made
 
 
-setup(ext_modules=extensions())
+def readme() -> str:
+    """README.md with absolute links: package indexes show it outside the repository."""
+    source = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)([^)]+\))", rf"\1{source}/raw/main/\2", text)
+    return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:)([^)]+\))", rf"\1{source}/blob/main/\2", text)
+
+
+setup(ext_modules=extensions(), long_description=readme(), long_description_content_type="text/markdown")

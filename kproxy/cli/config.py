@@ -35,7 +35,12 @@ def path() -> None:
 def show() -> None:
     """Print every option that something sets, its value and what sets it."""
     settings.read_sources()
-    for setting in effective():
+    shown = list(effective())
+    if not shown and not settings.current().json:
+        path = settings.config_path()
+        where = str(path) if path.exists() else f"{path}, which does not exist"
+        click.echo(f"nothing is set in the environment or in {where}: every option has its default")
+    for setting in shown:
         if settings.current().json:
             import json
 

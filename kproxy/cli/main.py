@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
+from kproxy import __version__
 from kproxy.cli import settings, shadowing
 from kproxy.cli.exits import Exit, Failure
 
@@ -180,7 +181,8 @@ def _unexpected(error: Exception) -> int:
     while where is not None and where.tb_next is not None:
         where = where.tb_next
     place = "" if where is None else f" at {where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}"
-    _show(Failure(f"internal error: {type(error).__name__}: {error}{place} (-v shows the traceback)"), Exit.BUG)
+    told = f"internal error: {type(error).__name__}: {error}{place} (-v shows the traceback)"
+    _show(Failure(f"{told}; please report it{_where_to_report()}"), Exit.BUG)
     if settings.current().verbose:
         import traceback
 
@@ -188,11 +190,22 @@ def _unexpected(error: Exception) -> int:
     return Exit.BUG
 
 
+def _where_to_report() -> str:
+    """The words " at URL" with the address of the project's issues; none where kproxy runs without being installed."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        urls = metadata("kafka-kproxy").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    return "".join(f" at {url}" for label, _, url in (one.partition(", ") for one in urls) if label == "Issues")
+
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group("kproxy", cls=LazyGroup, context_settings=CONTEXT)
-@click.version_option(package_name="kafka-kproxy", prog_name="kproxy")
+@click.version_option(__version__, prog_name="kproxy")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """See every Kafka message that passes: live through a proxy, or in a capture."""

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sysconfig
 import zipfile
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
+import kproxy
 from tests.support.wheel import COMPILED, PACKAGES, ROOT, build
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Names in a wheel built from a copy of the tree, without what is compiled in it."""
-    wheel = build(tmp_path_factory.mktemp("wheel"))
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.namelist()
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """A wheel built from a copy of the tree, without what is compiled in it."""
+    with zipfile.ZipFile(build(tmp_path_factory.mktemp("wheel"))) as archive:
+        yield archive
+
+
+@pytest.fixture(scope="module")
+def names(wheel: zipfile.ZipFile) -> list[str]:
+    return wheel.namelist()
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_bytes(wheel.read(name))
+
+
+def test_links_of_the_readme_work_outside_the_repository(metadata: Message) -> None:
+    targets = re.findall(r"\]\(([^)]*)\)", str(metadata.get_payload()))
+    assert len(targets) > 15
+    assert all(target.startswith("https://") for target in targets)
+    urls = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
+    for target in targets:
+        assert (ROOT / re.sub(r".*/(?:raw|blob)/main/", "", target)).is_file(), target
+        assert target.startswith(urls["Source"])
+
+
+def test_version_and_types_of_the_package(metadata: Message, names: list[str]) -> None:
+    assert metadata["Version"] == kproxy.__version__
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
 
 
 def test_exactly_our_packages(names: list[str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import click
 import pytest
 
+from captures.tables.schema import TABLES
 from kproxy.cli.main import COMMANDS, load, main
 from tools import docs
 
@@ -34,3 +36,15 @@ def test_every_command_and_option_is_on_the_page() -> None:
     top = page[: page.index("\n## kproxy ")]
     for option in main.params:
         assert all(f"`{spelling}`" in top for spelling in option.opts)
+
+
+def test_the_page_of_addons_shows_the_example_it_links_to() -> None:
+    shown = (docs.DOCS / "addons.md").read_text(encoding="utf-8")
+    example = (docs.DOCS / "examples" / "throttle.py").read_text(encoding="utf-8")
+    assert textwrap.indent(example, "    ") in shown
+
+
+def test_folders_of_tables_are_named_as_they_are() -> None:
+    readme = (docs.DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"--format parquet.*# folders: (.*)", readme)
+    assert set(named.split(", ")) <= set(TABLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from captures.errors import CaptureError
+from kproxy import __version__
 from kproxy.cli import main as cli
 from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS, Exit, Failure
@@ -74,6 +76,7 @@ def test_a_bug_says_where_in_one_line(failing: Callable[..., Result]) -> None:
     result = failing(ZeroDivisionError("oh"))
     assert result.exit_code == Exit.BUG
     assert result.stderr.startswith("kproxy: internal error: ZeroDivisionError: oh at tests.cli.test_main:")
+    assert re.search(r"; please report it at https://\S+/issues$", result.stderr)
     assert len(result.stderr.splitlines()) == 1
     assert "Traceback" in failing(ZeroDivisionError("oh"), "-v").stderr
 
@@ -108,6 +111,13 @@ def test_without_a_command_the_help() -> None:
     result = run()
     assert result.exit_code == Exit.USAGE
     assert "Commands:" in result.stderr
+
+
+def test_config_show_says_that_nothing_is_set() -> None:
+    result = run("config", "show")
+    assert result.stdout.startswith("nothing is set in the environment or in ")
+    assert not run("config", "show", "--json").stdout
+    assert run("-X", "run.headless=true", "config", "show").stdout.startswith("run.headless = ")
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -162,4 +172,11 @@ def test_help_shows_how_it_is_called(name: str) -> None:
 def test_version() -> None:
     result = run("--version")
     assert result.exit_code == Exit.OK
-    assert result.stdout.startswith("kproxy, version ")
+    assert result.stdout == f"kproxy, version {__version__}\n"
+
+
+def test_python_m_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == f"kproxy, version {__version__}\n"
