@@ -59,13 +59,19 @@ class Tunnel:
         except _RefusedError as refused:
             raise TunnelError(f"{self} does not connect to it: {refused}") from None
         except (OSError, UnicodeError) as error:
-            number = error.errno if isinstance(error, OSError) else None
-            text = os.strerror(number) if number is not None and number > 0 else str(error)
-            raise TunnelError(f"{self} is not reached: {text}") from None
+            raise TunnelError(f"{self} cannot be reached: {_reason(error)}") from None
 
 
 class _RefusedError(Exception):
     """What the proxy said against it."""
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """The system's words for an error, without the library's own around them."""
+    found = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    if isinstance(found, OSError):
+        return os.strerror(found.errno) if found.errno and found.errno > 0 else found.strerror or str(found)
+    return str(found)
 
 
 async def _socks(host: str, port: int, target: Address, credentials: tuple[str, str] | None) -> socket.socket:

@@ -36,16 +36,16 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
         return PcapngWalker() if len(view) >= 28 else None
     if not start:
         if whole:
-            raise FormatError("is empty", 0)
+            raise FormatError("the file is empty", 0)
         return None
     if len(start) < 4 and not whole:
         return None
     for magic, what in OTHERS:
         if start.startswith(magic):
-            raise FormatError(f"is {what}", 0)
+            raise FormatError(f"the file is {what}", 0)
     if len(start) < 4 and any(magic.startswith(start) for magic in (*PCAP, PCAPNG)):
         raise FormatError(f"cut in its header ({len(start)} bytes)", len(start))
-    raise FormatError("is neither pcap nor pcapng", 0)
+    raise FormatError("not a capture: the file is neither pcap nor pcapng", 0)
 
 
 def cut(walker: Walker | None, size: int) -> FormatError | None:

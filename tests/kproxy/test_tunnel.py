@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import socket
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from decoders.exchange import Exchange
 from kproxy import probe
 from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, proxy, upstream
-from kproxy.tunnel import PASSWORD, USER, Tunnel
+from kproxy.tunnel import PASSWORD, USER, Tunnel, TunnelError
 from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
 from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.support.proxies import Connect, Socks5
@@ -142,8 +143,14 @@ def test_a_proxy_that_is_not_there_is_named(broker: FakeBroker, scheme: str) -> 
     with RelayProcess(
         dataclasses.replace(settings(broker.address, f"{scheme}://{gone.address}"), probe=True)
     ) as process:
-        wanted = f"{scheme}://{gone.address} is not reached: Connection refused"
+        wanted = f"{scheme}://{gone.address} cannot be reached: Connection refused"
         assert wait_until(lambda: any(wanted in one for one in process.command("status")["messages"]), SECONDS)
+
+
+async def test_a_proxy_whose_name_is_unknown_is_told_in_the_systems_words() -> None:
+    with pytest.raises(TunnelError) as raised:
+        await Tunnel.parse("socks5://proxy.invalid:1080").connect("kafka", 9092)
+    assert re.fullmatch(r"socks5://proxy\.invalid:1080 cannot be reached: [A-Z][\w ]+", str(raised.value))
 
 
 @pytest.mark.parametrize("kind", KINDS)
