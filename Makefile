@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 30
-PYTEST ?= $(BIN)/python -m pytest
+PYTEST ?= $(BIN)/python -m pytest --durations 20
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -24,6 +24,30 @@ def places_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[N
         yield
 
 
+class Failures:
+    """Prints each failed test and why as it fails: a run that is killed has named its failures by then."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line("")
+            self._terminal.write_line(f"FAILED in {report.when}: {report.nodeid}")
+            for line in report.longreprtext.splitlines():
+                if line.startswith("E "):
+                    self._terminal.write_line(f"  {line}")
+            self._terminal.flush()
+
+
+@pytest.hookimpl(trylast=True)  # the terminal is registered by then
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # workers of xdist have none
+        config.pluginmanager.register(Failures(terminal), "failures")
+
+
 ALLOWED_SKIPS: dict[str, str] = {}
 """Test id (or its beginning) to the reason why CI may skip it."""
 

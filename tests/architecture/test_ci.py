@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,30 @@ def test_every_kind_of_skip_is_a_failure_in_ci(tmp_path: Path) -> None:
 
 def test_elsewhere_a_skip_is_a_skip(tmp_path: Path) -> None:
     assert "5 skipped" in run(tmp_path, None)
+
+
+def pytest_says(tmp_path: Path, test: str, *options: str) -> str:
+    """What pytest prints of a test file."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(test)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options, "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=100, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ).stdout  # fmt: skip
+
+
+NAMED = re.compile(r"^FAILED in call: .*test_it\.py::test_fails\n  E +assert \(6 \* 9\) == 42$", re.MULTILINE)
+
+
+def test_a_run_that_is_killed_has_named_its_failures(tmp_path: Path) -> None:
+    test = "import os\ndef test_fails(): assert 6 * 9 == 42\ndef test_kills(): os.kill(os.getpid(), 9)\n"
+    assert NAMED.search(pytest_says(tmp_path, test))
+
+
+def test_failures_are_named_once_where_workers_run_the_tests(tmp_path: Path) -> None:
+    text = pytest_says(tmp_path, "def test_fails(): assert 6 * 9 == 42\n", "-n", "2")
+    assert len(NAMED.findall(text[: text.index("= FAILURES =")])) == 1
 
 
 def test_ci_runs_both_suites_and_stops_at_the_first_failure() -> None:

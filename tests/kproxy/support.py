@@ -15,8 +15,7 @@ from kproxy.launcher import RelayProcess
 from kproxy.settings import Settings, upstream
 from tests.support.brokers import free_ports
 from tests.support.homes import homes
-
-SECONDS = 20.0
+from tests.support.patience import SECONDS
 
 
 class FakeBroker:

@@ -25,9 +25,10 @@ from kproxy.cli.options_addons import Addons
 from kproxy.launcher import Event, wait_until
 from tests.kproxy.addons.test_metrics import Samples, samples, total, values
 from tests.kproxy.addons.test_traces import collecting
-from tests.kproxy.support import SECONDS, relay
+from tests.kproxy.support import relay
 from tests.kproxy.test_run import COMMAND, failing, free_port
 from tests.support.homes import homes
+from tests.support.patience import SECONDS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

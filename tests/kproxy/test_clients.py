@@ -16,7 +16,8 @@ from decoders.message import decode_request, decode_response
 from decoders.problems import Code
 from decoders.schema import definitions
 from kproxy.launcher import Indexer, RelayProcess, wait_until
-from tests.kproxy.support import SECONDS, relay
+from tests.kproxy.support import relay
+from tests.support.patience import SECONDS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

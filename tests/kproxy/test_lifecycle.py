@@ -19,9 +19,10 @@ import pytest
 from kproxy.cli.exits import Exit
 from kproxy.launcher import wait_until
 from tests.kproxy.core.frames import request, response
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.kproxy.test_run import COMMAND, free_port
 from tests.support.homes import homes
+from tests.support.patience import SECONDS
 from tests.support.screens import Painted
 
 pytestmark = pytest.mark.timeout(120)

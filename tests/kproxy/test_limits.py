@@ -10,7 +10,8 @@ import pytest
 from kproxy import limits
 from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, upstream
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.kproxy.support import FakeBroker, connect, exactly
+from tests.support.patience import SECONDS
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 

@@ -16,9 +16,10 @@ from decoders.exchange import Exchange
 from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Cluster, SaslSettings, upstream
 from tests.kproxy.core.test_gate import FRAMES, Broker, answers
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, relay, to_the_end
+from tests.kproxy.support import FakeBroker, connect, exactly, relay, to_the_end
 from tests.support import sasl
 from tests.support.brokers import free_ports
+from tests.support.patience import SECONDS
 from tests.support.scripts import request, response
 
 

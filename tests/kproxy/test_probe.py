@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy import probe
-from tests.kproxy.support import SECONDS, FakeBroker, exactly
+from tests.kproxy.support import FakeBroker, exactly
+from tests.support.patience import SECONDS
 
 pytestmark = pytest.mark.timeout(60)
 

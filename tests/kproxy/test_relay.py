@@ -19,7 +19,8 @@ from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs import ask
 from kproxy.settings import Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, relay, reset, to_the_end
+from tests.kproxy.support import FakeBroker, connect, exactly, relay, reset, to_the_end
+from tests.support.patience import SECONDS
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 

@@ -13,7 +13,8 @@ from decoders.exchange import Exchange, Health, Status
 from decoders.writer import write
 from kproxy.launcher import StartError, wait_until
 from tests.kproxy.core.frames import DEFINITIONS, request, response
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, relay
+from tests.kproxy.support import FakeBroker, connect, exactly, relay
+from tests.support.patience import SECONDS
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 

@@ -16,9 +16,10 @@ import pytest
 
 from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_ports
 from tests.support.homes import homes
+from tests.support.patience import SECONDS
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -28,7 +28,8 @@ from confluent_kafka.serialization import (
 
 from kproxy.cli.export import command
 from kproxy.demo import start_cluster
-from tests.kproxy.support import SECONDS, relay
+from tests.kproxy.support import relay
+from tests.support.patience import SECONDS
 from tests.support.proto import classes, compiled
 from tests.support.registry import Running, registry
 

@@ -17,7 +17,8 @@ from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, proxy, upstream
 from kproxy.tunnel import PASSWORD, USER, Tunnel, TunnelError
 from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.kproxy.support import FakeBroker, connect, exactly
+from tests.support.patience import SECONDS
 from tests.support.proxies import Connect, Socks5
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request
-
-SECONDS = 60.0
+from tests.support.patience import SECONDS
 
 
 class Asking:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-SECONDS = 20.0
+from tests.support.patience import SECONDS
 
 
 class _Listening:

@@ -17,9 +17,9 @@ import psutil
 
 from tests.support.brokers import free_ports
 from tests.support.homes import homes
+from tests.support.patience import SECONDS
 
 KPROXY = Path(sys.executable).with_name("kproxy")
-SECONDS = 60.0
 
 
 def environment(directory: Path) -> dict[str, str]:

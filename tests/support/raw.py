@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from decoders import schema, writer
 from decoders.message import decode_response
-
-SECONDS = 30.0
+from tests.support.patience import SECONDS
 
 
 class RawClient:

@@ -14,9 +14,9 @@ from typing import Any, Self
 import psutil
 
 from tests.support.namespaces import Machine
+from tests.support.patience import SECONDS
 from tests.support.proxy import environment
 
-SECONDS = 30.0
 COMMAND = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "run"]
 GREETINGS = ("connections to port", "bootstrap.servers=")
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-SECONDS = 60.0
+from tests.support.patience import SECONDS
+
 ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?<>=$]*[@-~]|[()].|[=>78M])")
 
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.patience import SECONDS
 from tests.support.require import require, unavailable
 
-SECONDS = 30.0
 MARKED = ("127.0.0.1", 9)
 """Where the last packet goes, by UDP; nobody listens there."""
 

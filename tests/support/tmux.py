@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-SECONDS = 90.0
+from tests.support.patience import SECONDS
+
 PROMPT = "ready$"
 
 

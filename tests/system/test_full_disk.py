@@ -14,8 +14,9 @@ import pytest
 from captures.reader import read
 from decoders.exchange import Exchange, Health
 from kproxy.launcher import wait_until
-from tests.kproxy.support import SECONDS, FakeBroker, places, relay
+from tests.kproxy.support import FakeBroker, places, relay
 from tests.kproxy.test_relay_recording import syncs, talk
+from tests.support.patience import SECONDS
 
 pytestmark = [
     pytest.mark.system,

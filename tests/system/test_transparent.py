@@ -22,8 +22,9 @@ from decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import exactly
 from tests.support.namespaces import Machine, require_namespaces, routed
+from tests.support.patience import SECONDS
 from tests.support.proxy import environment, export
-from tests.support.relay import COMMAND, SECONDS, Relay, eventually
+from tests.support.relay import COMMAND, Relay, eventually
 from tests.support.require import require
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

@@ -10,12 +10,13 @@ from typing import Any
 
 from textual.app import App
 
+from tests.support.patience import SECONDS
+
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "UPDATE_SNAPSHOTS"
 """Environment variable that writes the snapshots instead of comparing with them."""
 
 
-SETTLE_SECONDS = 20.0
 STILL_SECONDS = 1.0
 """Within which a screen does settle while snapshots are written."""
 
@@ -71,7 +72,7 @@ async def assert_settles(app: App[Any], name: str) -> None:
     if os.environ.get(UPDATE):
         await asyncio.sleep(STILL_SECONDS)
     expected = path.read_text(encoding="utf-8").splitlines() if path.exists() else None
-    deadline = time.monotonic() + (0 if os.environ.get(UPDATE) else SETTLE_SECONDS)
+    deadline = time.monotonic() + (0 if os.environ.get(UPDATE) else SECONDS)
     while not (is_painted(app) and grid(app) == expected) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
         app.screen._on_timer_update()

@@ -14,7 +14,8 @@ import pytest
 
 from kproxy.cli.exits import Exit
 from kproxy.launcher import wait_until
-from tests.support.screens import SECONDS, Painted
+from tests.support.patience import SECONDS
+from tests.support.screens import Painted
 from tui.terminal import Output
 
 SHOW = "import sys, tui; tui.run(sys.argv[1])"

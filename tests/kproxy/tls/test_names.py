@@ -22,8 +22,9 @@ from kproxy.tls.ends import own_hosts
 from kproxy.transparent.intercept import Interception
 from kproxy.tunnel import Tunnel
 from tests.kproxy.core.frames import request, response
-from tests.kproxy.support import SECONDS, FakeBroker, connect, places
+from tests.kproxy.support import FakeBroker, connect, places
 from tests.support.certificates import TestCa
+from tests.support.patience import SECONDS
 from tests.support.proxies import Connect, Socks5
 from tests.support.tlspeer import TlsPeer, client_context, server_context
 

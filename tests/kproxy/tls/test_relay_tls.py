@@ -23,8 +23,9 @@ from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.settings import TlsSettings
 from kproxy.tls.authority import Authority, default_directory
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly, places, relay, reset, to_the_end
+from tests.kproxy.support import FakeBroker, connect, exactly, places, relay, reset, to_the_end
 from tests.support.certificates import TestCa
+from tests.support.patience import SECONDS
 from tests.support.tlspeer import TlsPeer, client_context, server_context
 
 pytestmark = pytest.mark.timeout(120)

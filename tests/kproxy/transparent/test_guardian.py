@@ -20,10 +20,10 @@ from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
 from tests.kproxy.transparent.kernel import Kernel
+from tests.support.patience import SECONDS
 
 pytestmark = pytest.mark.timeout(60)
 
-SECONDS = 20.0
 PORT = 20000 + os.getpid() % 10000 * 4
 """The first of a few whose claims no other run of these tests holds."""
 RULES = Rules("tproxy", 19092, clients="remote")
