@@ -20,6 +20,7 @@ from captures.definitions import definitions
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
+from captures.formats.odd import not_read
 from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
@@ -191,10 +192,8 @@ class Reader:
     def cut(self) -> list[Item]:
         """Read no further: what is still open is complete as far as it was read."""
         self.finished = True
-        unknown = sorted(self._links.unknown)
-        if unknown and self.error is None:
-            names = ", ".join(map(str, unknown))
-            self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self.source.parts[0].name)
+        if self._links.unknown and self.error is None:
+            self.error = CaptureError(not_read(self._links.unknown), self.source.parts[0].name)
         if self._elsewhere is not None:
             self.started = []
             self._elsewhere.finish(self._reached)

@@ -35,9 +35,11 @@ class NotPermittedError(SniffError):
 
 
 def _library() -> Any:
-    """Raises SniffError where libpcap is not installed."""
+    """Scapy's bindings to libpcap. Raises SniffError where either is not installed."""
     try:
         from scapy.libs import winpcapy
+    except ImportError:
+        raise SniffError("sniffing needs scapy, which is not installed: pip install scapy") from None
     except OSError:
         raise SniffError("libpcap is not installed (Debian, Ubuntu: apt-get install libpcap0.8)") from None
     return winpcapy

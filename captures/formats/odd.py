@@ -1,9 +1,14 @@
-"""Link layers that are read packet by packet: Linux's NFLOG, and what scapy knows, which is much."""
+"""Link layers that are read packet by packet: Linux's NFLOG, and the many that scapy knows where it is installed.
+
+scapy is under GPL-2.0-only, so who distributes kproxy may leave it out: only `find_ip` and captures/sniffing.py use it.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 from captures.formats.plain import IPV4, IPV6
@@ -15,11 +20,20 @@ NFLOG_PAYLOAD = 9
 
 @lru_cache(maxsize=64)
 def _layer(link: int) -> Any:
-    """The packet class in scapy of a link-layer type, None where it has none."""
-    import scapy.layers.all  # noqa: F401  # fills the table
-    from scapy.config import conf
-
+    """The packet class in scapy of a link-layer type, None where it has none or is not installed."""
+    try:
+        import scapy.layers.all  # noqa: F401  # fills the table
+        from scapy.config import conf
+    except ImportError:
+        return None
     return conf.l2types.num2layer.get(link)
+
+
+def not_read(links: Iterable[int]) -> str:
+    """The message for link-layer types for which `find_ip` gives None."""
+    names = ", ".join(map(str, sorted(links)))
+    missing = "" if find_spec("scapy") else " without scapy, which is not installed (pip install scapy)"
+    return f"packets of link-layer type {names} cannot be read{missing}"
 
 
 def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:

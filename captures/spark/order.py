@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from captures.errors import CaptureError
+from captures.formats.odd import not_read
 from captures.joining import Span, overlapping
 from captures.spark.files import shown
 from captures.spark.planning import WIDE, Plan
@@ -116,10 +117,9 @@ class Order:
         for one in files:
             if one.error is not None:
                 return CaptureError(one.error, one.name, one.offset)
-        unknown = sorted({link for one in self.summaries for link in one.unknown})
+        unknown = {link for one in self.summaries for link in one.unknown}
         if unknown:
-            names = ", ".join(map(str, unknown))
-            return CaptureError(f"packets of link-layer type {names} cannot be read", files[0].name)
+            return CaptureError(not_read(unknown), files[0].name)
         return None
 
     def captures(self) -> Iterator[Row]:

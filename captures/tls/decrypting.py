@@ -13,6 +13,7 @@ from typing import Final
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect, pcapng_writer
 from captures.formats.link import LinkLayers
+from captures.formats.odd import not_read
 from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
 from captures.formats.records import Walker
 from captures.source import AND, FileSource, Part
@@ -243,8 +244,7 @@ class _Segments:
                 self.error = self.error or error
             at += 1
         if self._links.unknown and self.error is None:
-            names = ", ".join(map(str, sorted(self._links.unknown)))
-            self.error = CaptureError(f"packets of link-layer type {names} cannot be read", self._source.parts[0].name)
+            self.error = CaptureError(not_read(self._links.unknown), self._source.parts[0].name)
 
     def _of(self, part: Part) -> Iterator[Packets]:
         walker: Walker | None = None

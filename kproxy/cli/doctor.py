@@ -24,6 +24,8 @@ CAP_NET_RAW = 13
 PATIENCE = 60
 """Seconds that a program gets to say its version."""
 NARROW, LOW = 60, 15
+LEFT_OUT = {"scapy": "kproxy sniff and rare link layers of captures need it"}
+"""Packages that a distribution of kproxy may leave out, and what is missing then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ def packages() -> Iterator[Fact]:
         except PackageNotFoundError:
             if extra:
                 yield Fact(name, "note", f"not installed; pip install 'kafka-kproxy[{extra}]'")
+            elif name in LEFT_OUT:
+                yield Fact(name, "note", f"not installed: {LEFT_OUT[name]}")
             else:
                 yield Fact(name, "bad", "not installed")
 
