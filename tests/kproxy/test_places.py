@@ -166,7 +166,7 @@ def test_a_brokers_address_may_change() -> None:
 def test_a_leak_is_found_whatever_the_length_of_the_host(size: int, flexible: bool) -> None:
     book = Book(lambda _: 0)
     host = "h" * size
-    book.remember(host, 9092)
+    book.known.remember(host, 9092)
     length = varint(size + 1) if flexible else size.to_bytes(2, "big")
     assert book.leaked(b"\0" + length + host.encode() + (9092).to_bytes(4, "big")) == (host, 9092)
 

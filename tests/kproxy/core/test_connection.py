@@ -219,7 +219,7 @@ ADDRESS = b"\x08kafka-9" + (9092).to_bytes(4, "big")
 @pytest.mark.parametrize("size", [0, 60_000])
 def test_an_address_in_what_nobody_knows_is_noticed(api_key: int, version: int, cut: int, size: int) -> None:
     relay = Relay()
-    relay.book.remember("kafka-9", 9092)
+    relay.book.known.remember("kafka-9", 9092)
     answer = framed(b"\0\0\0\x01" + bytes(size) + ADDRESS)
     relay.client(request(api_key, version, 1))
     relay.broker(answer, cut and cut + size // 10)
@@ -243,7 +243,7 @@ def test_what_nobody_knows_is_not_held_where_it_is_long() -> None:
 
 def test_an_address_that_stays_because_a_response_ends_early_is_noticed() -> None:
     relay = Relay()
-    relay.book.remember("kafka-1.example.com", 9092)
+    relay.book.known.remember("kafka-1.example.com", 9092)
     message = DEFINITIONS.response(3, 9)
     assert message is not None
     answer = response(3, 9, 1, with_endpoints(message, 9, NODES))
@@ -301,7 +301,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
     relay.broker(answer)
     assert relay.to_client == answer
     assert relay.notices == ["controllers-DescribeQuorum v2"]
-    relay.book.remember("kafka-9", 1)
+    relay.book.known.remember("kafka-9", 1)
     relay.client(request(55, 2, 1))
     relay.broker(answer)
     assert relay.shared.counters.leaked == 1
@@ -311,7 +311,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
 @given(st.binary(max_size=200), st.integers(0, 300))
 def test_any_bytes_pass_a_watch(body: bytes, cut: int) -> None:
     relay = Relay()
-    relay.book.remember("k", 1)
+    relay.book.known.remember("k", 1)
     answer = framed(b"\0\0\0\x01" + body)
     relay.client(request(999, 0, 1))
     relay.broker(answer, cut)
@@ -383,7 +383,7 @@ def test_what_is_held_leaves_when_the_broker_ends() -> None:
 
 def test_a_leak_is_noticed() -> None:
     relay = Relay()
-    relay.book.remember("kafka-9", 9092)
+    relay.book.known.remember("kafka-9", 9092)
     message = DEFINITIONS.response(10, 1)
     assert message is not None
     answer = response(10, 1, 1, {"nodeId": -1, "host": "kafka-9", "port": 9092})
