@@ -41,7 +41,8 @@ def test_file_descriptors_do_not_run_out(broker: FakeBroker, monkeypatch: pytest
     monkeypatch.setattr("kproxy.launcher.subprocess.Popen", popen)
     settings = Settings(upstream=upstream(broker.address), listen_port=0, probe=False)
     with RelayProcess(settings) as relay:
-        room = (files - limits.RESERVED_FILES - files // 8) // 2
+        spare = files - limits.RESERVED_FILES - files // 8
+        room = (spare - spare // 4) // 2
         with contextlib.ExitStack() as kept:
             for _ in range(room):
                 kept.enter_context(connect(relay.bootstrap))
@@ -83,6 +84,17 @@ def test_file_descriptors_bound_what_may_be_asked_for(monkeypatch: pytest.Monkey
     assert "1024 open files" in limits.Room.of(5000).reason
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert limits.Room.of(5000).most == 5000
+
+
+def test_listeners_have_a_share_that_leaves_room_for_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (700, 700))
+    spare = 700 - limits.RESERVED_FILES - 700 // 8
+    one, each = limits.Share.of(1000), limits.Share.of(1000, 4)
+    assert (one.files, each.files) == (spare // 4, spare // 16)
+    assert limits.Share.of(10).files == 10 * limits.MOST_PER_LISTENER
+    assert limits.Room.of(None, one.files).most == (spare - one.files) // 2
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
+    assert (limits.Share.of(1000).files, limits.Room.of(None).most) == (0, 1)
 
 
 def test_room_is_given_back() -> None:
