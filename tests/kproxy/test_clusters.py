@@ -11,10 +11,10 @@ import pytest
 from captures.reader import read
 from decoders.exchange import Exchange
 from decoders.problems import Code
-from kproxy.launcher import RelayProcess, StartError
+from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
-from tests.kproxy.support import FakeBroker, connect, exactly
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
@@ -80,6 +80,28 @@ def test_two_clusters_have_books_of_their_own_and_one_recording(
     for name in ("east", "west"):
         assert f"the bootstrap listener of cluster {name}".encode() in held
         assert f"the listener of broker 1 of cluster {name}".encode() in held
+
+
+def test_state_is_saved_once_for_all_that_an_answer_brings(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every save is counted, in the relay's own process."""
+    counted = tmp_path / "counted"
+    counted.mkdir()
+    (counted / "sitecustomize.py").write_text(
+        "import pathlib\nreplace = pathlib.Path.replace\n"
+        "def counting(path, to):\n"
+        f"    open({str(counted / 'saves')!r}, 'a').write('x')\n"
+        "    return replace(path, to)\n"
+        "pathlib.Path.replace = counting\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(counted))
+    with RelayProcess(Settings(upstream(broker.address), listen_port=0, probe=False, scratch=16 << 20)) as process:
+        nodes = [(number, "127.0.0.1", broker.port) for number in range(100)]
+        assert len(metadata(process.bootstrap, broker, nodes)) == 100
+        state = process.run_dir / "run.json"
+        assert wait_until(lambda: len(json.loads(state.read_text())["brokers"]) == 100, SECONDS)
+        assert len((counted / "saves").read_text()) <= 4
 
 
 def test_a_cluster_that_cannot_listen_is_named(broker: FakeBroker, second: FakeBroker) -> None:

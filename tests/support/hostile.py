@@ -71,11 +71,16 @@ def exactly(connection: socket.socket, size: int) -> bytes:
     return bytes(got)
 
 
-def frame(connection: socket.socket) -> bytes:
-    """The next frame with its length; b"" where the other side ends, or resets, before it is whole."""
+def frame(connection: socket.socket, most: int = 1 << 30) -> bytes:
+    """The next frame with its length.
+
+    b"" where the other side ends, or resets, before it is whole, and where it has more than `most` bytes.
+    """
     with contextlib.suppress(ConnectionError):
         head = exactly(connection, 4)
         size = int.from_bytes(head, "big")
+        if size > most:
+            return b""
         data = head + exactly(connection, size)
         if len(data) == 4 + size:
             return data
