@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from decoders.conversation.stream import Side
-from kproxy.core.brokers import Address
 from kproxy.core.connection import (
     Changed,
     Command,
@@ -22,6 +21,7 @@ from kproxy.core.connection import (
     changed_comment,
     no_frame,
 )
+from kproxy.core.leaks import Address
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
 

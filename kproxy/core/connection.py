@@ -41,8 +41,9 @@ from kproxy.core.addresses import (
     names_controllers,
     tag_section,
 )
-from kproxy.core.brokers import Address, Book
+from kproxy.core.brokers import Book
 from kproxy.core.compiled import Passing
+from kproxy.core.leaks import Address
 from kproxy.core.passing import SHORTEST_REQUEST
 from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
@@ -358,11 +359,14 @@ class Connection:
     def _unseen(self, side: int) -> bool:
         return self._opaque[side]
 
+    def _ends(self) -> bool:
+        return self._over
+
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
         """Bytes of the broker, on their way to the client."""
-        if self._over:
+        if self._ends():
             return []
         if self._unseen(1) or self.passing.from_broker_passes(data):
             return [ToClient(data)]
@@ -381,7 +385,7 @@ class Connection:
                 position += taken
             elif self._frame is not None:
                 start = position = self._hold(self._frame, view, position, carried, commands)
-                if self._over:
+                if self._ends():
                     return commands
             else:
                 if not resumed:

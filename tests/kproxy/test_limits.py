@@ -146,10 +146,11 @@ async def test_a_client_whose_first_request_grows_has_more_time(
     await relay.start()
     _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
     grown = 0
+    before: set[int | None] = {None}
     for piece in (b"\0\0", b"\0\x40\0\x03\0\x01\0\0\0\x01", b"more"):
         writer.write(piece)
-        before = {None, grown}
-        await until(lambda before=before: any(link.received_of_first not in before for link in relay.links))
+        before.add(grown)
+        await until(lambda: any(link.received_of_first not in before for link in relay.links))
         (link,) = relay.links
         relay._beginning[link] = (0, grown)
         relay._end_silent()

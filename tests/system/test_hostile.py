@@ -65,7 +65,7 @@ class Scene:
 
 
 @contextlib.contextmanager
-def scene(**settings: int) -> Iterator[Scene]:
+def scene(memory_max: int = 256 << 20) -> Iterator[Scene]:
     with hostile.Broker() as honest, hostile.Broker() as liar:
         ports = free_ports(2)
         given = Settings(
@@ -75,7 +75,7 @@ def scene(**settings: int) -> Iterator[Scene]:
             scratch=16 << 20,
             name="east",
             more=(Cluster("west", upstream(honest.address), "127.0.0.1", ports[1]),),
-            **settings,
+            memory_max=memory_max,
         )
         with RelayProcess(given) as relay, contextlib.ExitStack() as clients:
             waiting = []

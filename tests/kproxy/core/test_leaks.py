@@ -64,7 +64,8 @@ def test_old_addresses_are_forgotten_and_leave_nothing() -> None:
 def test_what_is_no_address_is_not_looked_for(host: str, port: int) -> None:
     known = Known()
     known.remember(host, port)
-    assert known._remembered == known._hosts == {}
+    assert not known._remembered
+    assert not known._hosts
 
 
 class Counted(bytes):
