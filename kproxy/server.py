@@ -756,7 +756,7 @@ class _Side(Side, asyncio.Protocol):
             else:
                 self.transport.resume_reading()
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.transport is not None:
             self.transport.write(data)
 

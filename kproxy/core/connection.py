@@ -55,6 +55,8 @@ _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
+_LEAST_VIEW = 4096
+"""Bytes of a piece that is kept as it came."""
 _MOST_LINES = 200
 """Lines of a comment that name changed fields."""
 _ADVICE = {
@@ -74,7 +76,7 @@ class ToBroker:
 
 @dataclass(slots=True)
 class ToClient:
-    data: Data
+    data: Data | bytearray
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,16 +255,35 @@ class Shared:
 class _Frame:
     """A response that is being held, walked or watched; `size` includes the length field."""
 
-    __slots__ = ("got", "kept", "plan", "size", "walked", "walker")
+    __slots__ = ("got", "held", "pieces", "plan", "size", "walked", "walker")
 
     def __init__(self, plan: Plan | Watch, size: int, *, walked: bool) -> None:
         self.plan = plan
         self.size = size
         self.walked = walked
         self.walker = Walker(plan.walk, size) if isinstance(plan, Plan) else None
-        self.kept = bytearray()
-        """A copy: however small the pieces are in which it comes, it takes no more memory than it has bytes."""
+        self.pieces: list[memoryview | bytearray] = []
         self.got = 0
+        self.held = 0
+        """Bytes in `pieces`."""
+
+    def keep(self, piece: memoryview, fed: int) -> None:
+        """Keeps a piece of `fed` bytes that came together.
+
+        What is small is copied into one buffer, so that the memory that it takes is that of the bytes it has.
+        """
+        self.held += len(piece)
+        pieces = self.pieces
+        if len(piece) >= _LEAST_VIEW and 2 * len(piece) >= fed:
+            pieces.append(piece)
+        elif pieces and isinstance(pieces[-1], bytearray):
+            pieces[-1] += piece
+        else:
+            pieces.append(bytearray(piece))
+
+    def data(self) -> bytes:
+        """What is kept."""
+        return b"".join(self.pieces)
 
 
 class Connection:
@@ -461,7 +482,7 @@ class Connection:
         changes: list[Change] = []
         leaked, withheld = None, ""
         try:
-            self._take(frame, view[position:end], commands)
+            self._take(frame, view[position:end], len(view), commands)
             if self._frame is None:
                 self.passing.response_rest = frame.size - frame.got
             elif frame.got == frame.size:
@@ -475,7 +496,7 @@ class Connection:
         return end
 
     def _withhold(self, frame: _Frame, reason: str, commands: list[Command]) -> None:
-        self._shared.budget.give(len(frame.kept))
+        self._shared.budget.give(frame.held)
         self._frame = None
         self._over = True
         self.passing.response_rest = 0
@@ -485,8 +506,11 @@ class Connection:
         text = f"sent a response to {name} that no client may get, as addresses in it could not be replaced: {reason}"
         commands.append(End(f"withheld-{name}", f"{text}; the connection is ended"))
 
-    def _take(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
-        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields."""
+    def _take(self, frame: _Frame, piece: memoryview, fed: int, commands: list[Command]) -> None:
+        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields.
+
+        `fed` is how many bytes came together.
+        """
         start = frame.got
         frame.got += len(piece)
         try:
@@ -500,7 +524,7 @@ class Connection:
             if self._frame is None:
                 return
         elif not frame.walked:
-            frame.kept += piece
+            frame.keep(piece, fed)
             return
         at = frame.walker.at if found and frame.walker is not None else None
         border = len(piece) if at is None else max(0, min(at - start, len(piece)))
@@ -509,7 +533,8 @@ class Connection:
         keep = piece[border:]
         if keep and not self._shared.budget.take(len(keep)):
             raise _WithheldError(TOO_MUCH_HELD)
-        frame.kept += keep
+        if keep:
+            frame.keep(keep, fed)
 
     def _walk_on(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
         """There is no memory to hold this and what was kept before it: only the end of the frame is kept, if possible.
@@ -526,11 +551,12 @@ class Connection:
         if plan.whole or frame.walker is None:
             raise _WithheldError(TOO_MUCH_HELD)
         at = frame.walker.at
-        border = len(frame.kept) if at is None else min(at, len(frame.kept))
+        data = memoryview(frame.data())
+        border = len(data) if at is None else min(at, len(data))
         self._shared.budget.give(border)
         if border:
-            commands.append(ToClient(bytes(frame.kept[:border])))
-        del frame.kept[:border]
+            commands.append(ToClient(data[:border]))
+        frame.pieces, frame.held = [bytearray(data[border:])], len(data) - border
         frame.walked = True
         self._shared.counters.walked += 1
 
@@ -540,28 +566,27 @@ class Connection:
         self._frame = None
         self._unread(frame.plan.name, reason, commands)
 
-    def _release(self, frame: _Frame, commands: list[Command]) -> bytes:
-        """Lets go what was kept, as it came; returns it."""
-        kept = bytes(frame.kept)
-        self._shared.budget.give(len(kept))
-        if kept:
-            commands.append(ToClient(kept))
-        frame.kept = bytearray()
-        return kept
+    def _release(self, frame: _Frame, commands: list[Command]) -> None:
+        """Lets go what was kept, as it came."""
+        self._shared.budget.give(frame.held)
+        commands += [ToClient(kept) for kept in frame.pieces]
+        frame.pieces, frame.held = [], 0
 
     def _finish(self, frame: _Frame, commands: list[Command]) -> tuple[list[Change], Address | None]:
         """The frame is whole: rewrites what was kept of it and lets it go; (changes, address that leaked)."""
         plan, walker = frame.plan, frame.walker
         if isinstance(plan, Watch) or walker is None:
-            return [], self._check(plan, self._release(frame, commands), commands)
+            data = frame.data()
+            self._release(frame, commands)
+            return [], self._check(plan, data, commands)
         at = walker.at
         if at is None:
             return self._as_it_is(frame, "it ends early", commands)
-        if plan.tag is not None and at == frame.size - 1 and frame.kept[-1] == 0:
+        if plan.tag is not None and at == frame.size - 1 and frame.pieces[-1][-1] == 0:
             self._release(frame, commands)
             return [], None
         try:
-            new, changes = self._rewritten(plan, bytes(frame.kept), at, walked=frame.walked)
+            new, changes = self._rewritten(plan, frame.data(), at, walked=frame.walked)
         except DecodeError as error:
             return self._as_it_is(frame, error.message, commands)
         except TooMuchError as error:
@@ -572,12 +597,13 @@ class Connection:
             self._release(frame, commands)
         else:
             self._shared.counters.rewritten += 1
-            self._shared.budget.give(len(frame.kept))
+            self._shared.budget.give(frame.held)
             commands.append(ToClient(new))
         return changes, self._check(plan, new if frame.walked or plan.tag is None else new[at:], commands)
 
     def _as_it_is(self, frame: _Frame, reason: str, commands: list[Command]) -> tuple[list[Change], Address | None]:
-        data = self._release(frame, commands)
+        data = frame.data()
+        self._release(frame, commands)
         self._unread(frame.plan.name, reason, commands)
         return [], self._check(frame.plan, data, commands)
 
@@ -655,7 +681,7 @@ class Connection:
     def dropped(self) -> None:
         """The connection is gone: gives back what was held."""
         if self._frame is not None:
-            self._shared.budget.give(len(self._frame.kept))
+            self._shared.budget.give(self._frame.held)
             self._frame = None
 
 
