@@ -1,4 +1,4 @@
-"""The relays of one process: one for each cluster; recorder and limits are shared."""
+"""The relays of one process: one for each cluster; recorder and limits are shared, or divided."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from kproxy.core.connection import Budget
-from kproxy.limits import Room
+from kproxy.limits import Room, Share
 from kproxy.recorder import Recorder
-from kproxy.server import Event, Relay
+from kproxy.server import Event, Relay, listed
 from kproxy.settings import Settings
 
-SHARED = ("recorder", "held_bytes", "connections_refused")
-COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers")
+SHARED = ("recorder", "connections_refused")
+COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers", "held_bytes")
 GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
 """Members of a relay's status."""
@@ -22,12 +22,15 @@ class Relays:
     """What `kproxy.relay` asks of a relay, asked of all of them. `tell` gets each event with its cluster's name."""
 
     def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
-        budget, room = Budget(settings.memory_max), Room.of(settings.max_connections)
+        clusters = settings.clusters()
+        share = Share.of(settings.max_listeners, len(clusters))
+        room = Room.of(settings.max_connections, share.files * len(clusters))
+        memory = settings.memory_max // len(clusters)
 
         def teller(name: str) -> Callable[[Event], None]:
             return lambda event: tell({**event, "cluster": name} if name else event)
 
-        self.all = [Relay(one, recorder, teller(one.name), budget, room) for one in settings.clusters()]
+        self.all = [Relay(one, recorder, teller(one.name), Budget(memory), room, share) for one in clusters]
         self.first = self.all[0]
 
     @property
@@ -44,6 +47,16 @@ class Relays:
     def close(self) -> None:
         for relay in self.all:
             relay.close()
+
+    def brokers(self) -> Event:
+        """The status's table of brokers."""
+        if len(self.all) == 1:
+            return listed(self.first.book.nodes)
+        return {
+            f"{relay.settings.name}/{key}": value
+            for relay in self.all
+            for key, value in listed(relay.book.nodes).items()
+        }
 
     def status(self) -> Event:
         """The status of the only relay; of several the sums, what has names as "cluster/name", and each one's own."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from kproxy import ports
 from kproxy.core.brokers import Node
+from kproxy.limits import Share
 
 LAST = 65535
 RETRY_SECONDS = 1.0
@@ -22,7 +23,7 @@ def mapped(base: int, node_id: int) -> int:
 
 
 class Listeners:
-    """Opens a listener for each node; `serve(sockets, node)` takes what listens.
+    """Opens a listener for each node, as many as `share` allows; `serve(sockets, node)` takes what listens.
 
     A port that somebody else has is told of. The next free one is taken in its place, or with `strict` none: the node
     keeps its port, and `again(seconds, callback)` tries for it until it can be had.
@@ -36,6 +37,7 @@ class Listeners:
         serve: Callable[[list[socket.socket], Node], object],
         warn: Warn,
         again: Callable[[float, Callable[[], None]], object],
+        share: Share,
         *,
         strict: bool = False,
     ) -> None:
@@ -47,35 +49,86 @@ class Listeners:
         self._again = again
         self._strict = strict
         self._used: set[int] = set()
+        self._share = share
+        self._nodes = 0
+        self._files = 0
+        self._each = 1
+        """Descriptors that a listener takes."""
+        self._nowhere: list[socket.socket] = []
 
-    def reserve(self, taken: Collection[int]) -> None:
-        """Ports that no node gets."""
-        self._used.update(taken)
+    def reserve(self, port: int, sockets: int = 1) -> None:
+        """A port of ours that no node gets, and how many sockets are bound to it, as each further one will have."""
+        self._used.add(port)
+        self._each = sockets
 
-    def open(self, node: Node) -> int:
-        """The port that listens for a node now. Raises OSError where none can be had."""
+    def open(self, node: Node) -> int | None:
+        """The port that listens for a node now; None where it has none, which is told of."""
+        if (reason := self._full) is not None:
+            self._unserved("bound", node, reason)
+            return None
         base = self._controllers if node.controller else self._base
         wanted = mapped(base, node.node_id)
-        if self._strict:
-            self._insist(wanted, node)
-            return wanted
+        try:
+            port = self._insist(wanted, node) if self._strict else self._next(wanted, base, node)
+        except OSError as error:
+            self._unserved(str(error.errno), node, error.strerror or str(error))
+            return None
+        self._nodes += 1
+        self._files += self._each
+        return port
+
+    @property
+    def _full(self) -> str | None:
+        """What bounds listeners, where no further one may be opened."""
+        if self._nodes >= self._share.nodes:
+            return f"{self._nodes} nodes are served (--max-listeners {self._share.nodes})"
+        if self._files + self._each > self._share.files:
+            return f"{self._nodes} nodes are served ({self._share.files_reason}, a quarter of which is for listeners)"
+        return None
+
+    def _unserved(self, topic: str, node: Node, reason: str) -> None:
+        text = f"{node.name} and others are not served: {reason}; clients get a port for them at which nobody listens"
+        self._warn(f"listeners-{topic}", text)
+
+    def nowhere(self) -> int:
+        """A port at which whoever connects is refused. Raises OSError where none can be had."""
+        if not self._nowhere:
+            self._nowhere = ports.bind(self._host, 0, listen=False)
+            self._used.add(self._port_of_nowhere)
+        return self._port_of_nowhere
+
+    @property
+    def _port_of_nowhere(self) -> int:
+        return int(self._nowhere[0].getsockname()[1])
+
+    def _next(self, wanted: int, base: int, node: Node) -> int:
         port, sockets = ports.bind_next(self._host, wanted, base, self._used)
-        self._used.add(port)
         if port != wanted:
             self._warn(
                 f"port-{node.name}",
                 f"port {wanted} of {node.name} is taken: it is served on {port}, which may be another after a restart",
             )
-        self._serve(sockets, node)
+        self._take(port, sockets, node)
         return port
 
-    def _insist(self, port: int, node: Node) -> None:
+    def _take(self, port: int, sockets: list[socket.socket], node: Node) -> None:
+        self._used.add(port)
+        self._serve(sockets, node)
+
+    def _insist(self, port: int, node: Node) -> int:
         sockets = self._bound(port, node)
         if sockets:
-            self._used.add(port)
-            self._serve(sockets, node)
+            self._take(port, sockets, node)
         else:
-            self._again(RETRY_SECONDS, lambda: self._insist(port, node))
+            self._again(RETRY_SECONDS, lambda: self._insist_again(port, node))
+        return port
+
+    def _insist_again(self, port: int, node: Node) -> None:
+        try:
+            self._insist(port, node)
+        except OSError as error:
+            self._unserved(str(error.errno), node, error.strerror or str(error))
+            self._again(RETRY_SECONDS, lambda: self._insist_again(port, node))
 
     def _bound(self, port: int, node: Node) -> list[socket.socket]:
         text = f"port {port} of {node.name} is taken: clients cannot reach it until the port is free"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from itertools import chain
 
 ANY = "*"
 ANYWHERE = {ANY, "0.0.0.0", "::"}  # noqa: S104 (for comparison)
@@ -12,10 +13,11 @@ ANYWHERE = {ANY, "0.0.0.0", "::"}  # noqa: S104 (for comparison)
 _NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
+def bind(host: str, port: int, *, listen: bool = True) -> list[socket.socket]:
     """Sockets that listen on every address of `host` ("*" for all) that this machine has.
 
-    Port 0 takes a free one. Raises OSError where an address is taken or none is this machine's.
+    Port 0 takes a free one. Without `listen` they only have the port, so that whoever connects to it is refused. Raises
+    OSError where an address is taken or none is this machine's.
     """
     sockets: list[socket.socket] = []
     missing: OSError | None = None
@@ -23,7 +25,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
         found = socket.getaddrinfo(one, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
             try:
-                sockets.append(_listening(family, kind, protocol, (address[0], port, *address[2:])))
+                sockets.append(_bound(family, kind, protocol, (address[0], port, *address[2:]), listen))
             except OSError as error:
                 if error.errno in _NOT_HERE:
                     missing = error
@@ -37,14 +39,16 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _listening(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], listen: bool) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listen:  # else others could have the port as well
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(address)
-        listener.listen(1024)
+        if listen:
+            listener.listen(1024)
         listener.setblocking(False)
     except OSError:
         listener.close()
@@ -59,7 +63,7 @@ def bind_next(host: str, wanted: int, base: int, used: set[int]) -> tuple[int, l
     """
     start = wanted if 0 < wanted <= 65535 else base
     last: OSError | None = None
-    for port in (*range(start, 65536), *range(min(base, start), start), *range(1024, min(base, start))):
+    for port in chain(range(start, 65536), range(min(base, start), start), range(1024, min(base, start))):
         if port in used or not port:
             continue
         try:

@@ -59,6 +59,8 @@ class Process:
         self._alone = False
         self._relays: Relays | None = None
         self._holds: list[int] = []
+        self._unsaved = False
+        self._saving: asyncio.Task[None] | None = None
         os.set_blocking(sys.stdout.fileno(), False)
 
     # --- telling -----------------------------------------------------------------------------------------------------
@@ -68,27 +70,42 @@ class Process:
         if event["event"] == "warning":
             self._warnings.append(event["message"])
             del self._warnings[:-KEPT_WARNINGS]
-        if event["event"] in {"broker", "warning", "listening"}:
-            self._save()
+        if event["event"] == "listening":  # who reads of it looks for the state at once
+            self._save(self._state())
+        elif event["event"] in {"broker", "warning"}:
+            self._save_soon()
         with contextlib.suppress(OSError):
             os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
-    def _save(self) -> None:
-        if self._run_dir is None or self._relays is None:
-            return
+    def _save_soon(self) -> None:
+        """Has the state saved beside the event loop: once for all that is told before the loop goes on."""
+        self._unsaved = True
+        if self._saving is None and self._relays is not None:
+            self._saving = self._loop.create_task(self._keep_saved())
+
+    async def _keep_saved(self) -> None:
+        while self._unsaved:
+            self._unsaved = False
+            await self._loop.run_in_executor(None, self._save, self._state())
+        self._saving = None
+
+    def _state(self) -> dict[str, Any]:
+        """What `run.json` says of the relays now."""
+        assert self._relays is not None  # noqa: S101 (they are there before anything is saved)
         relays, settings = self._relays, self._settings
-        runs.save(
-            self._run_dir,
-            settings,
-            self._started,
-            listen=shown(settings.listen_host, relays.first.port),
-            bootstrap=self.bootstrap,
-            clusters=relays.bootstrap,
-            upstream=[shown(host, port) for host, port in settings.upstream],
-            recording=self.recording,
-            brokers=relays.status()["brokers"],
-            warnings=self._warnings,
-        )
+        return {
+            "listen": shown(settings.listen_host, relays.first.port),
+            "bootstrap": self.bootstrap,
+            "clusters": relays.bootstrap,
+            "upstream": [shown(host, port) for host, port in settings.upstream],
+            "recording": self.recording,
+            "brokers": relays.brokers(),
+            "warnings": list(self._warnings),
+        }
+
+    def _save(self, state: dict[str, Any]) -> None:
+        if self._run_dir is not None:
+            runs.save(self._run_dir, self._settings, self._started, **state)
 
     @property
     def recording(self) -> str | None:
@@ -139,6 +156,8 @@ class Process:
             recorder.flush()  # here, where its timer may come too
             await self._loop.run_in_executor(None, recorder.close)
         self.tell({"event": "stopped"})
+        if self._saving is not None:
+            await self._saving
         self._clean_up()
         return 0
 

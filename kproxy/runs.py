@@ -44,7 +44,7 @@ def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None
     }
     beside = run_dir / f"{RUN_FILE}.new"
     with contextlib.suppress(OSError):
-        beside.write_text(json.dumps(state, indent=1))
+        beside.write_text(json.dumps(state))
         beside.replace(run_dir / RUN_FILE)
 
 

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from decoders.schema import definitions
@@ -23,6 +23,7 @@ from kproxy.core.connection import (
     Changed,
     Command,
     Connection,
+    End,
     Notice,
     Plans,
     Shared,
@@ -31,11 +32,12 @@ from kproxy.core.connection import (
 )
 from kproxy.core.gate import Own, Refused
 from kproxy.facts import connection_facts, listener_in_words
-from kproxy.limits import Room, high_water
+from kproxy.limits import Room, Share, high_water
 from kproxy.listeners import Listeners
 from kproxy.onbehalf import OnBehalf
 from kproxy.recorder import Flow, Recorder, SelectedFlow
 from kproxy.settings import Settings, shown
+from kproxy.timer import timer
 from kproxy.tls import ends
 from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
@@ -48,6 +50,13 @@ Address = tuple[str, int]
 
 DIAL_SECONDS = 30.0
 DRAIN_SECONDS = 2.0
+FIRST_REQUEST_SECONDS = 60.0
+"""A client whose first request is not whole, and does not grow, for so long is no client of Kafka's."""
+MOST_TOPICS = 1000
+FORGOTTEN_SECONDS = 3600.0
+"""Of so many topics warnings are told in so long a time."""
+MOST_MOVES = 20
+"""Changes of a node's address that are told."""
 
 _LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -66,6 +75,7 @@ class Relay:
         tell: Callable[[Event], None],
         budget: Budget | None = None,
         room: Room | None = None,
+        share: Share | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder
@@ -75,8 +85,16 @@ class Relay:
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: dict[str, int] = {}
+        self._told_since = self._loop.time()
+        self._moves: dict[str, int] = {}
         self.port = 0
-        self.book = Book(self._open_listener, Advertise(settings.advertise), self._node_changed)
+        self._share = Share.of(settings.max_listeners) if share is None else share
+        self.book = Book(
+            lambda node: self._ports().open(node),
+            Advertise(settings.advertise),
+            self._node_changed,
+            lambda: self._ports().nowhere(),
+        )
         self.interception = None if settings.transparent is None else Interception(settings)
         self._listeners: Listeners | None = None
         self._tunnel = None if settings.upstream_proxy is None else tunnel.Tunnel.parse(settings.upstream_proxy)
@@ -91,6 +109,9 @@ class Relay:
         )
         self._actors = self._load_actors()
         self.links: set[Link] = set()
+        self._beginning: dict[Link, tuple[float, int]] = {}
+        """Links whose client has not sent a whole request: until when it has time, and how much was there then."""
+        self._timer = timer(self._loop)
         self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
         self.passed = [0, 0]
@@ -115,9 +136,9 @@ class Relay:
         if self.interception is not None:
             self.interception.prepare(sockets)
         self.port = sockets[0].getsockname()[1]
-        self._listeners = self._ports_of_nodes()
+        self._listeners = self._ports_of_nodes(len(sockets))
         for host, port in self.settings.upstream:
-            self.book.remember(host, port)
+            self.book.known.remember(host, port)
         await self._serve(sockets, None)
 
     async def _serve(self, sockets: list[socket.socket], node: Node | None) -> None:
@@ -142,7 +163,7 @@ class Relay:
         self.warn(f"tls-{client}-{why}", f"{client} {why}")
         self.attempt(layer.peer, layer.own, [f"TLS with the client failed: it {why}"])
 
-    def _ports_of_nodes(self) -> Listeners:
+    def _ports_of_nodes(self, sockets: int) -> Listeners:
         settings = self.settings
         listeners = Listeners(
             settings.listen_host,
@@ -151,16 +172,21 @@ class Relay:
             lambda sockets, node: self.spawn(self._serve(sockets, node)),
             self.warn,
             self._loop.call_later,
+            self._share,
             strict=settings.strict_ports,
         )
-        listeners.reserve({self.port})
+        listeners.reserve(self.port, sockets)
         return listeners
 
-    def _open_listener(self, node: Node) -> int:
+    def _ports(self) -> Listeners:
         assert self._listeners is not None  # noqa: S101 (`start` comes before any connection)
-        return self._listeners.open(node)
+        return self._listeners
 
     def _node_changed(self, node: Node) -> None:
+        moves = self._moves[node.name] = self._moves.get(node.name, 0) + 1
+        if moves > MOST_MOVES:
+            self.warn("moves", f"{node.name} changes its address again and again: no more is said of it")
+            return
         self._tell(
             {
                 "event": "broker",
@@ -196,12 +222,37 @@ class Relay:
             return False
         self.links.add(link)
         self.connections += 1
+        self._give_time(link, 0)
         return True
+
+    def _give_time(self, link: Link, there: int) -> None:
+        if not self._beginning:
+            self._timer(FIRST_REQUEST_SECONDS, self._end_silent)
+        self._beginning[link] = (self._loop.time() + FIRST_REQUEST_SECONDS, there)
+
+    def _end_silent(self) -> None:
+        """Ends the connections of clients that have sent no whole request in time; all have as much time."""
+        now = self._loop.time()
+        for link, (until, before) in list(self._beginning.items()):
+            if until > now:
+                break
+            del self._beginning[link]
+            if link.waits_for_broker:
+                self._give_time(link, before)
+            elif (there := link.received_of_first) is not None:
+                if there > before:
+                    self._give_time(link, there)
+                else:
+                    link.end_silent()
+        if self._beginning:
+            until, _ = next(iter(self._beginning.values()))
+            self._timer(max(until - now, 0.1), self._end_silent)
 
     def forget(self, link: Link) -> None:
         """The connection is gone."""
         if link in self.links:
             self.links.remove(link)
+            self._beginning.pop(link, None)
             self.room.give()
 
     # --- what connections need ---------------------------------------------------------------------------------------
@@ -258,9 +309,18 @@ class Relay:
 
     def warn(self, topic: str, text: str, details: str = "") -> None:
         """Tells the user once a topic, and the log the details; repetitions are counted in the status."""
+        if topic not in self._told and len(self._told) >= MOST_TOPICS:
+            now = self._loop.time()
+            if now - self._told_since < FORGOTTEN_SECONDS:
+                topic, text, details = (
+                    "more",
+                    f"more than {MOST_TOPICS} different warnings: others are not told now",
+                    "",
+                )
+            else:
+                self._told.clear()
+                self._told_since = now
         times = self._told[topic] = self._told.get(topic, 0) + 1
-        if len(self._told) > 1000:
-            self._told.clear()
         if times == 1:
             event = {"event": "warning", "topic": topic, "message": text}
             self._tell({**event, "details": details} if details else event)
@@ -299,14 +359,8 @@ class Relay:
             "connections_refused": self.room.refused,
             "bytes_from_clients": self.passed[0],
             "bytes_from_brokers": self.passed[1],
-            "brokers": {
-                str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
-                for node in self.book.nodes.values()
-            },
-            "controllers": {
-                str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener}
-                for node in self.book.controllers.values()
-            },
+            "brokers": listed(self.book.nodes),
+            "controllers": listed(self.book.controllers),
             "recorder": None if self.recorder is None else self.recorder.status(),
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
             "tls": self.tls.status(),
@@ -334,6 +388,13 @@ class Relay:
     def close(self) -> None:
         for link in list(self.links):
             link.close()
+
+
+def listed(nodes: Mapping[int, Node]) -> Event:
+    """Nodes by id, as the status has them."""
+    return {
+        str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener} for node in nodes.values()
+    }
 
 
 class Link:
@@ -372,6 +433,27 @@ class Link:
     @property
     def _authenticating(self) -> bool:
         return self._login is not None and self._login.busy
+
+    @property
+    def received_of_first(self) -> int | None:
+        """How far the client's first request is there, in a number that grows with it; None where it is whole."""
+        return None if self._core is None or self._core.begun else self._core.received
+
+    @property
+    def waits_for_broker(self) -> bool:
+        """Whether the client is not read before the broker is reached, for which there is a time of its own."""
+        return self._core is None or self._authenticating
+
+    def end_silent(self) -> None:
+        """Ends the connection of a client that does not go on."""
+        self._notice(
+            Notice(
+                "silent", f"sent no whole request within {FIRST_REQUEST_SECONDS:g} seconds: its connection is ended"
+            ),
+            0,
+        )
+        self.client.reset()
+        self.close()
 
     @property
     def asked(self) -> str | None:
@@ -514,6 +596,9 @@ class Link:
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
                 self._notice(command, 0 if command.topic.startswith("not-kafka-0") else 1)
+            elif isinstance(command, End):
+                self._notice(Notice(command.topic, command.text), 1)
+                self.close()
         return changed
 
     def send(self, command: ToBroker) -> None:
@@ -671,7 +756,7 @@ class _Side(Side, asyncio.Protocol):
             else:
                 self.transport.resume_reading()
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.transport is not None:
             self.transport.write(data)
 

@@ -89,7 +89,8 @@ class Settings:
 
     `addons` are what `kproxy.addons.loading` finds; in the relay the actors in them.
 
-    `max_connections` None is what file descriptors allow; `run_name` is what `kproxy ps` and others know the run by.
+    `max_connections` None is what file descriptors allow; `max_listeners` nodes of each cluster are listened
+    for; `memory_max` is divided among the clusters. `run_name` is what `kproxy ps` and others know the run by.
 
     A sniffer (`kproxy.sniffer`) records the packets of a `device` that match `bpf`.
     """
@@ -128,6 +129,7 @@ class Settings:
     more: tuple[Cluster, ...] = ()
     tls: TlsSettings = TlsSettings()
     max_connections: int | None = None
+    max_listeners: int = 1000
     run_name: str = ""
     device: str = ""
     bpf: str = ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from kproxy.core.brokers import Address
+from kproxy.core.leaks import Address
 
 USER, PASSWORD = "KPROXY_UPSTREAM_PROXY_USER", "KPROXY_UPSTREAM_PROXY_PASSWORD"
 SCHEMES = {"socks5": 1080, "socks5h": 1080, "http": 8080}

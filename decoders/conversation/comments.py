@@ -8,6 +8,8 @@ CHANGED = "changed by kproxy"
 """Such a comment begins so; lines of path, old and new value follow."""
 LEAKED = "kproxy let pass a broker's own address:"
 """Such a line begins so; the address follows."""
+WITHHELD = "kproxy withheld this from the client:"
+"""Such a line begins so; the reason follows."""
 
 
 def problems(comment: str, where: str) -> list[Problem]:

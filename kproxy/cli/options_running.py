@@ -68,6 +68,14 @@ def running(command: Command) -> Command:
         help="Refuse clients beyond so many (what open files allow unless given).",
     )
     @click.option(
+        "--max-listeners",
+        type=click.IntRange(min=1),
+        default=1000,
+        show_default=True,
+        metavar="N",
+        help="Listen for so many brokers and controllers of a cluster at most.",
+    )
+    @click.option(
         "--memory",
         "memory_max",
         type=SIZE,
@@ -84,6 +92,7 @@ def running(command: Command) -> Command:
         on_hangup: str,
         no_lines: bool,
         max_connections: int | None,
+        max_listeners: int,
         memory_max: int,
         **rest: Any,
     ) -> Any:
@@ -93,6 +102,7 @@ def running(command: Command) -> Command:
             "run_name": name,
             "attached": on_hangup == "exit",
             "max_connections": max_connections,
+            "max_listeners": max_listeners,
             "memory_max": memory_max,
         }
         return command(*args, running=Running(detach, no_lines, settings), **rest)

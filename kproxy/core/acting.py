@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from decoders.conversation.stream import Side
-from kproxy.core.brokers import Address
 from kproxy.core.connection import (
     Changed,
     Command,
@@ -22,6 +21,7 @@ from kproxy.core.connection import (
     changed_comment,
     no_frame,
 )
+from kproxy.core.leaks import Address
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
 
@@ -211,16 +211,17 @@ class ActedConnection(Connection):
             end = piece.at + len(piece.data)
             rewritten: tuple[Change, ...] = ()
             leaked: Address | None = None
+            withheld = ""
             for command in super().from_broker(new):
                 if not isinstance(command, Changed):
                     commands.append(command)
                 elif piece.api is None:
                     start = max(0, command.start + piece.at)
-                    commands.append(Changed(start, command.end + piece.at, command.changes, command.leaked))
+                    commands.append(replace(command, start=start, end=command.end + piece.at))
                 else:
-                    rewritten, leaked = command.changes, command.leaked
-            if changes or rewritten or leaked is not None:
-                commands.append(Changed(max(0, piece.at), end, (*changes, *rewritten), leaked))
+                    rewritten, leaked, withheld = command.changes, command.leaked, command.withheld
+            if changes or rewritten or leaked is not None or withheld:
+                commands.append(Changed(max(0, piece.at), end, (*changes, *rewritten), leaked, withheld))
         return commands
 
     def client_ended(self) -> list[Command]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from decoders.problems import Code, DecodeError
 from decoders.schema.model import Field, Message
@@ -75,6 +76,8 @@ API_KEYS: Mapping[int, str] = {
 }
 """For telling what a response of an unknown version may hold."""
 
+MOST_READ = 20_000
+"""Entries and tagged fields that are read of one response, which takes some tenths of a second."""
 FRAME_HEAD = 8
 """Length field and correlation id."""
 CONTROLLERS = 2
@@ -93,8 +96,11 @@ FIXED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class TooMuchError(Exception):
+    """A response has more in it than may be read while others wait; the text says how much."""
+
+
+class Endpoint(NamedTuple):
     """One address as it stands in a frame; offsets count from the start of the bytes that were read.
 
     The host's span covers its length field, the port's its two or four bytes. `path` names the entry ("brokers[0].").
@@ -135,15 +141,32 @@ def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | No
 
 
 class Reader:
-    """Reads primitives at a position of whole bytes; every length is checked against what is there."""
+    """Reads primitives at a position of whole bytes; every length is checked against what is there.
 
-    __slots__ = ("buffer", "end", "flexible", "position")
+    What is counted (`many`) is MOST_READ at most over the whole reading.
+    """
+
+    __slots__ = ("_left", "buffer", "end", "flexible", "position")
 
     def __init__(self, buffer: bytes | memoryview, position: int, end: int, *, flexible: bool) -> None:
         self.buffer = buffer
         self.position = position
         self.end = end
         self.flexible = flexible
+        self._left = MOST_READ
+
+    def within(self, start: int, end: int) -> Reader:
+        """A reader of a part of it, which counts on."""
+        inner = Reader(self.buffer, start, end, flexible=self.flexible)
+        inner._left = self._left
+        return inner
+
+    def many(self, count: int, what: str) -> range:
+        """For a loop over so many of something. Raises TooMuchError."""
+        self._left -= max(count, 0)
+        if self._left < 0:
+            raise TooMuchError(f"it has {count:,} {what}, and no more than {MOST_READ:,} are read")
+        return range(count)
 
     def fail(self, code: Code, message: str) -> DecodeError:
         return DecodeError(code, message, self.position)
@@ -181,7 +204,10 @@ class Reader:
     def tags(self) -> list[tuple[int, int, int, int]]:
         """A section of tagged fields, as in `TagSection.tags`."""
         found = []
-        for _ in range(self.varint()):
+        count = self.varint()
+        if 2 * count > self.end - self.position:
+            raise self.fail(Code.BAD_LENGTH, f"{count} tagged fields, {self.end - self.position} bytes there")
+        for _ in self.many(count, "tagged fields"):
             start = self.position
             tag = self.varint()
             size = self.varint()
@@ -192,7 +218,7 @@ class Reader:
 
 def _skip(reader: Reader, field: Field, version: int) -> None:
     if field.array:
-        for _ in range(reader.length(4)):
+        for _ in reader.many(reader.length(4), field.name):
             _skip_one(reader, field, version)
     else:
         _skip_one(reader, field, version)
@@ -266,7 +292,7 @@ def _array(
 ) -> list[Endpoint]:
     found = []
     fields = field.struct.fields if field.struct is not None else ()
-    for index in range(reader.length(4)):
+    for index in reader.many(reader.length(4), field.name):
         found += _endpoints(reader, fields, version, carried, f"{path}{field.name}[{index}].", node_id)
         if reader.flexible:
             reader.tags()
@@ -282,7 +308,7 @@ def tail_is_tagged(message: Message, version: int) -> bool:
 def endpoints(message: Message, version: int, data: bytes | memoryview, start: int) -> list[Endpoint]:
     """The addresses that begin at `start`, where `walker` stopped: an array, or the message's own fields.
 
-    Raises DecodeError.
+    Raises DecodeError, and TooMuchError.
     """
     found = carrier(message, version)
     if found is None:
@@ -297,7 +323,7 @@ def endpoints(message: Message, version: int, data: bytes | memoryview, start: i
 
 
 def names_controllers(message: Message, version: int, header_version: int, data: bytes | memoryview) -> bool:
-    """Whether a whole frame's addresses are controllers'. Raises DecodeError."""
+    """Whether a whole frame's addresses are controllers'. Raises DecodeError, and TooMuchError."""
     found = carrier(message, version)
     asked = found[0].controllers if found is not None else False
     if isinstance(asked, bool):
@@ -314,7 +340,7 @@ def names_controllers(message: Message, version: int, header_version: int, data:
 
 
 def tag_section(message: Message, version: int, data: bytes | memoryview, start: int) -> TagSection:
-    """The message's own tagged fields, from `start` to the end of `data`. Raises DecodeError."""
+    """The message's own tagged fields, from `start` to the end of `data`. Raises DecodeError, and TooMuchError."""
     reader = Reader(data, start, len(data), flexible=True)
     tags = reader.tags()
     if reader.position != len(data):
@@ -325,7 +351,7 @@ def tag_section(message: Message, version: int, data: bytes | memoryview, start:
         carried, field = found[0], found[1]
         for tag, _, value, end in tags:
             if tag == field.tag:
-                inner = Reader(data, value, end, flexible=True)
+                inner = reader.within(value, end)
                 inside += _array(inner, field, version, carried)
                 if inner.position != end:
                     raise inner.fail(Code.TRAILING_BYTES, f"{end - inner.position} bytes after {field.name}")

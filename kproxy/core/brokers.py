@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-Address = tuple[str, int]
-
-_LENGTH_ENDS = [{size, size + 1 if size < 127 else (size + 1) >> 7} for size in range(256)]
-"""The last byte of the length before a host of so many bytes: of a two-byte one, or of a compact one.
-
-Where it is another, the host only ends like a broker's ("proxy.kafka" for "kafka").
-"""
-
-REMEMBERED = 1024
-"""Addresses that nodes have had, kept for the check that none of them reaches a client."""
-TOLD = 4096
-"""Addresses of ours that are kept; with {host} in the template there may be many."""
+from kproxy.core.leaks import LONGEST_HOST, Address, Known
 
 
 @dataclass(slots=True)
@@ -82,67 +71,47 @@ def split_address(text: str) -> tuple[str, int | None]:
 
 @dataclass(slots=True)
 class Book:
-    """The nodes seen so far; `open_listener(node)` returns the port that listens for a new one.
+    """The nodes seen so far; `open_listener(node)` returns the port that listens for a new one, None where none may.
 
-    It must be listening when the call returns, because the client hears of it next.
+    It must be listening when the call returns, because the client hears of it next. A node without a listener gets an
+    address of ours at which nobody listens, of the port `nowhere()`: clients take it for a broker that is down and go
+    on with the others, and who looks at their logs finds the proxy's name there.
     """
 
-    open_listener: Callable[[Node], int]
+    open_listener: Callable[[Node], int | None]
     advertise: Advertise = field(default_factory=Advertise)
     on_change: Callable[[Node], None] = lambda _: None
+    nowhere: Callable[[], int] = lambda: 0
     nodes: dict[int, Node] = field(default_factory=dict)
     controllers: dict[int, Node] = field(default_factory=dict)
     """Apart from the brokers, because a node that is both has one id and two addresses."""
-    _remembered: dict[Address, None] = field(default_factory=dict)
-    _ports: dict[bytes, set[int]] = field(default_factory=dict)
-    """Ports of the remembered addresses by host."""
-    _told: set[Address] = field(default_factory=set)
-    """What clients were told of; where names lead clients to us, it may be a broker's own address."""
+    known: Known = field(default_factory=Known)
 
     def ours(self, node_id: int, host: str, port: int, own_host: str, *, controller: bool = False) -> Address:
-        """The address that stands for a node. Raises OSError where no port can be had."""
-        nodes = self.controllers if controller else self.nodes
-        node = nodes.get(node_id)
+        """The address that stands for a node. Raises OSError where there is not even a port for nowhere."""
+        node = self._node(Node(node_id, host, port, controller=controller))
         if node is None:
-            node = Node(node_id, host, port, controller=controller)
-            node.listener = self.open_listener(node)
-            nodes[node_id] = node
-            self.remember(host, port)
-            self.on_change(node)
-        elif (node.host, node.port) != (host, port):
-            node.host, node.port = host, port
-            self.remember(host, port)
-            self.on_change(node)
+            node = Node(node_id, host, port, self.nowhere(), controller)
         address = self.advertise.address(node, own_host)
-        if len(self._told) < TOLD:
-            self._told.add(address)
+        self.known.tell(address)
         return address
 
-    def remember(self, host: str, port: int) -> None:
-        """Keeps a node's address in mind for `leaked`."""
-        self._remembered.pop((host, port), None)
-        self._remembered[host, port] = None
-        self._ports.setdefault(host.encode(), set()).add(port)
-        if len(self._remembered) > REMEMBERED:
-            old, gone = next(iter(self._remembered))
-            del self._remembered[old, gone]
-            ports = self._ports[old.encode()]
-            ports.discard(gone)
-            if not ports:
-                del self._ports[old.encode()]
-
-    def leaked(self, data: bytes | memoryview) -> Address | None:
-        """A node's own address within bytes: a host, and behind it its port, of four bytes or two."""
-        plain = bytes(data)
-        for host, ports in self._ports.items():
-            at = plain.find(host)
-            while at >= 0:
-                end = at + len(host)
-                if at and plain[at - 1] in _LENGTH_ENDS[min(len(host), 255)]:
-                    for size in (4, 2):
-                        port = int.from_bytes(plain[end : end + size], "big")
-                        address = (host.decode("utf-8", "replace"), port)
-                        if port in ports and address not in self._told:
-                            return address
-                at = plain.find(host, at + 1)
-        return None
+    def _node(self, told: Node) -> Node | None:
+        """The node that a broker tells of, with its listener; None where it has none."""
+        if told.node_id < 0 or not 0 < told.port <= 65535 or len(told.host.encode()) > LONGEST_HOST:
+            return None
+        nodes = self.controllers if told.controller else self.nodes
+        node = nodes.get(told.node_id)
+        if node is None:
+            listener = self.open_listener(told)
+            if listener is None:
+                return None
+            told.listener = listener
+            node = nodes[told.node_id] = told
+        elif (node.host, node.port) != (told.host, told.port):
+            node.host, node.port = told.host, told.port
+        else:
+            return node
+        self.known.remember(node.host, node.port)
+        self.on_change(node)
+        return node

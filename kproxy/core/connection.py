@@ -12,7 +12,9 @@ come, too, except those noted:
   it was looked through for addresses of brokers.
 
 What cannot be read (an unknown version, bytes that do not fit, not Kafka at all) passes untouched, counted and named.
-No address of a broker that is known may leave towards a client: one that does is told of, counted and recorded.
+What could be read, but not within the limits of the proxy (memory, time, ports), does not pass: the connection ends, so
+that a client asks again, and hears of no broker past the proxy. No known address of a broker may leave towards a
+client: one that does is told of, counted and recorded.
 The bytes of a frame before its correlation id is there wait, too, while a noted request is unanswered.
 """
 
@@ -24,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from decoders.conversation.comments import CHANGED, LEAKED
+from decoders.conversation.comments import CHANGED, LEAKED, WITHHELD
 from decoders.problems import DecodeError
 from decoders.schema import Definitions, Message
 from decoders.schema.model import NO_VERSION
@@ -33,13 +35,15 @@ from kproxy.core.addresses import (
     API_KEYS,
     CARRIERS,
     ONLY_WHEN_ASKED,
+    TooMuchError,
     carrier,
     endpoints,
     names_controllers,
     tag_section,
 )
-from kproxy.core.brokers import Address, Book
+from kproxy.core.brokers import Book
 from kproxy.core.compiled import Passing
+from kproxy.core.leaks import Address
 from kproxy.core.passing import SHORTEST_REQUEST
 from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
@@ -51,6 +55,10 @@ _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
 """A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
+_LEAST_VIEW = 4096
+"""Bytes of a piece that is kept as it came."""
+_MOST_LINES = 200
+"""Lines of a comment that name changed fields."""
 _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
@@ -68,28 +76,35 @@ class ToBroker:
 
 @dataclass(slots=True)
 class ToClient:
-    data: Data
+    data: Data | bytearray
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A frame was changed, or left with a broker's own address. Of the bytes just fed, [start, end) are its last."""
+    """A frame was changed, left with a broker's own address, or did not leave (`withheld` says why).
+
+    Of the bytes just fed, [start, end) are its last.
+    """
 
     start: int
     end: int
     changes: tuple[Change, ...] = ()
     leaked: Address | None = None
+    withheld: str = ""
 
     @property
     def comment(self) -> str:
         changed = [changed_comment("client", self.changes)] if self.changes else []
         leaked = [] if self.leaked is None else [f"{LEAKED} {self.leaked[0]}:{self.leaked[1]}"]
-        return "\n".join(changed + leaked)
+        withheld = [f"{WITHHELD} {self.withheld}"] if self.withheld else []
+        return "\n".join(changed + leaked + withheld)
 
 
 def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
     """The packet comment on a frame that was changed on its way to the "client" or the "broker"."""
-    return "\n".join([f"{CHANGED} on the way to the {receiver}:", *map(str, changes)])
+    more = len(changes) - _MOST_LINES
+    lines = [str(one) for one in changes[:_MOST_LINES]]
+    return "\n".join([f"{CHANGED} on the way to the {receiver}:", *lines, *([f"({more} more)"] if more > 0 else ())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +115,15 @@ class Notice:
     text: str
 
 
-Command = ToBroker | ToClient | Changed | Notice
+@dataclass(frozen=True, slots=True)
+class End:
+    """The connection is to end, as what the broker sent must not reach the client; fields as in `Notice`."""
+
+    topic: str
+    text: str
+
+
+Command = ToBroker | ToClient | Changed | Notice | End
 
 
 @dataclass(slots=True)
@@ -133,6 +156,10 @@ class Counters:
     """Responses that passed untouched though they may have carried addresses."""
     leaked: int = 0
     """Responses in which an address of a broker reached a client."""
+    withheld: int = 0
+    """Responses that no client got, because addresses in them could not be replaced."""
+    unsearched: int = 0
+    """Responses that were not searched to their end for addresses of brokers."""
 
 
 class Plan:
@@ -228,17 +255,35 @@ class Shared:
 class _Frame:
     """A response that is being held, walked or watched; `size` includes the length field."""
 
-    __slots__ = ("got", "pieces", "plan", "size", "tail", "walked", "walker")
+    __slots__ = ("got", "held", "pieces", "plan", "size", "walked", "walker")
 
     def __init__(self, plan: Plan | Watch, size: int, *, walked: bool) -> None:
         self.plan = plan
         self.size = size
         self.walked = walked
         self.walker = Walker(plan.walk, size) if isinstance(plan, Plan) else None
-        self.pieces: list[Data] = []
+        self.pieces: list[memoryview | bytearray] = []
         self.got = 0
-        self.tail = 0
+        self.held = 0
         """Bytes in `pieces`."""
+
+    def keep(self, piece: memoryview, fed: int) -> None:
+        """Keeps a piece of `fed` bytes that came together.
+
+        What is small is copied into one buffer, so that the memory that it takes is that of the bytes it has.
+        """
+        self.held += len(piece)
+        pieces = self.pieces
+        if len(piece) >= _LEAST_VIEW and 2 * len(piece) >= fed:
+            pieces.append(piece)
+        elif pieces and isinstance(pieces[-1], bytearray):
+            pieces[-1] += piece
+        else:
+            pieces.append(bytearray(piece))
+
+    def data(self) -> bytes:
+        """What is kept."""
+        return b"".join(self.pieces)
 
 
 class Connection:
@@ -256,7 +301,20 @@ class Connection:
         self._first = [True, True]
         self._head = b""
         self._waits = False
+        self._over = False
+        """Nothing of the broker's is to leave any more."""
         self._frame: _Frame | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client has sent a whole request, or either side what passes unseen."""
+        passing = self.passing
+        return passing.requests > (passing.request_rest > 0) or not self._first[1] or any(self._opaque)
+
+    @property
+    def received(self) -> int:
+        """A number that grows with what is there of the client's first request, while it is not whole."""
+        return (1 << 31) - self.passing.request_rest if self.passing.requests else len(self._request_head)
 
     @property
     def idle(self) -> bool:
@@ -322,10 +380,15 @@ class Connection:
     def _unseen(self, side: int) -> bool:
         return self._opaque[side]
 
+    def _ends(self) -> bool:
+        return self._over
+
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
         """Bytes of the broker, on their way to the client."""
+        if self._ends():
+            return []
         if self._unseen(1) or self.passing.from_broker_passes(data):
             return [ToClient(data)]
         commands: list[Command] = []
@@ -343,6 +406,8 @@ class Connection:
                 position += taken
             elif self._frame is not None:
                 start = position = self._hold(self._frame, view, position, carried, commands)
+                if self._ends():
+                    return commands
             else:
                 if not resumed:
                     self._waits = bool(self.passing.noted)
@@ -414,18 +479,38 @@ class Connection:
         """Takes what `view` has of the frame; returns where that ends. `carried` bytes of the view came earlier."""
         end = min(len(view), position + frame.size - frame.got)
         began = position
-        self._take(frame, view[position:end], commands)
-        if self._frame is None:
-            self.passing.response_rest = frame.size - frame.got
-        elif frame.got == frame.size:
-            self._frame = None
-            changes, leaked = self._finish(frame, commands)
-            if changes or leaked:
-                commands.append(Changed(max(began - carried, 0), end - carried, tuple(changes), leaked))
+        changes: list[Change] = []
+        leaked, withheld = None, ""
+        try:
+            self._take(frame, view[position:end], len(view), commands)
+            if self._frame is None:
+                self.passing.response_rest = frame.size - frame.got
+            elif frame.got == frame.size:
+                self._frame = None
+                changes, leaked = self._finish(frame, commands)
+        except _WithheldError as error:
+            withheld = str(error)
+            self._withhold(frame, withheld, commands)
+        if changes or leaked or withheld:
+            commands.append(Changed(max(began - carried, 0), end - carried, tuple(changes), leaked, withheld))
         return end
 
-    def _take(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
-        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields."""
+    def _withhold(self, frame: _Frame, reason: str, commands: list[Command]) -> None:
+        self._shared.budget.give(frame.held)
+        self._frame = None
+        self._over = True
+        self.passing.response_rest = 0
+        self.passing.responses_known = False
+        self._shared.counters.withheld += 1
+        name = frame.plan.name
+        text = f"sent a response to {name} that no client may get, as addresses in it could not be replaced: {reason}"
+        commands.append(End(f"withheld-{name}", f"{text}; the connection is ended"))
+
+    def _take(self, frame: _Frame, piece: memoryview, fed: int, commands: list[Command]) -> None:
+        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields.
+
+        `fed` is how many bytes came together.
+        """
         start = frame.got
         frame.got += len(piece)
         try:
@@ -434,19 +519,46 @@ class Connection:
             self._give_up(frame, piece, error.message, commands)
             return
         keep = piece
-        if frame.walked and frame.walker is not None:
-            at = frame.walker.at if found else None
-            border = len(piece) if at is None else max(0, min(at - start, len(piece)))
-            if border:
-                commands.append(ToClient(piece[:border]))
-            keep = piece[border:]
-        if not keep:
+        if not frame.walked and not self._shared.budget.take(len(piece)):
+            self._walk_on(frame, piece, commands)
+            if self._frame is None:
+                return
+        elif not frame.walked:
+            frame.keep(piece, fed)
             return
-        if not self._shared.budget.take(len(keep)):
-            self._give_up(frame, keep, "too much is held already", commands)
+        at = frame.walker.at if found and frame.walker is not None else None
+        border = len(piece) if at is None else max(0, min(at - start, len(piece)))
+        if border:
+            commands.append(ToClient(piece[:border]))
+        keep = piece[border:]
+        if keep and not self._shared.budget.take(len(keep)):
+            raise _WithheldError(TOO_MUCH_HELD)
+        if keep:
+            frame.keep(keep, fed)
+
+    def _walk_on(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
+        """There is no memory to hold this and what was kept before it: only the end of the frame is kept, if possible.
+
+        Raises _WithheldError.
+        """
+        plan = frame.plan
+        if isinstance(plan, Watch):
+            self._release(frame, commands)
+            commands.append(ToClient(piece))
+            self._frame = None
+            self._unsearched(plan.name, commands)
             return
-        frame.tail += len(keep)
-        frame.pieces.append(keep)
+        if plan.whole or frame.walker is None:
+            raise _WithheldError(TOO_MUCH_HELD)
+        at = frame.walker.at
+        data = memoryview(frame.data())
+        border = len(data) if at is None else min(at, len(data))
+        self._shared.budget.give(border)
+        if border:
+            commands.append(ToClient(data[:border]))
+        frame.pieces, frame.held = [bytearray(data[border:])], len(data) - border
+        frame.walked = True
+        self._shared.counters.walked += 1
 
     def _give_up(self, frame: _Frame, piece: memoryview, reason: str, commands: list[Command]) -> None:
         self._release(frame, commands)
@@ -456,47 +568,50 @@ class Connection:
 
     def _release(self, frame: _Frame, commands: list[Command]) -> None:
         """Lets go what was kept, as it came."""
-        self._shared.budget.give(frame.tail)
+        self._shared.budget.give(frame.held)
         commands += [ToClient(kept) for kept in frame.pieces]
-        frame.pieces = []
-        frame.tail = 0
+        frame.pieces, frame.held = [], 0
 
     def _finish(self, frame: _Frame, commands: list[Command]) -> tuple[list[Change], Address | None]:
         """The frame is whole: rewrites what was kept of it and lets it go; (changes, address that leaked)."""
         plan, walker = frame.plan, frame.walker
         if isinstance(plan, Watch) or walker is None:
-            data = b"".join(frame.pieces)
+            data = frame.data()
             self._release(frame, commands)
-            return [], self._check(plan, memoryview(data), commands)
+            return [], self._check(plan, data, commands)
         at = walker.at
         if at is None:
             return self._as_it_is(frame, "it ends early", commands)
         if plan.tag is not None and at == frame.size - 1 and frame.pieces[-1][-1] == 0:
             self._release(frame, commands)
             return [], None
-        data = b"".join(frame.pieces)
         try:
-            new, changes = self._rewritten(plan, data, at, walked=frame.walked)
+            new, changes = self._rewritten(plan, frame.data(), at, walked=frame.walked)
         except DecodeError as error:
             return self._as_it_is(frame, error.message, commands)
+        except TooMuchError as error:
+            raise _WithheldError(str(error)) from None
         except OSError as error:
-            return self._as_it_is(frame, str(error), commands)
+            raise _WithheldError(error.strerror or str(error)) from None
         if not changes:
             self._release(frame, commands)
         else:
             self._shared.counters.rewritten += 1
-            self._shared.budget.give(frame.tail)
+            self._shared.budget.give(frame.held)
             commands.append(ToClient(new))
-        return changes, self._check(plan, memoryview(new)[0 if frame.walked or plan.tag is None else at :], commands)
+        return changes, self._check(plan, new if frame.walked or plan.tag is None else new[at:], commands)
 
     def _as_it_is(self, frame: _Frame, reason: str, commands: list[Command]) -> tuple[list[Change], Address | None]:
-        data = b"".join(frame.pieces)
+        data = frame.data()
         self._release(frame, commands)
         self._unread(frame.plan.name, reason, commands)
-        return [], self._check(frame.plan, memoryview(data), commands)
+        return [], self._check(frame.plan, data, commands)
 
     def _rewritten(self, plan: Plan, data: bytes, at: int, *, walked: bool) -> tuple[bytes, list[Change]]:
-        """What was kept of a frame with addresses of ours. Raises DecodeError, and OSError where no port is free."""
+        """What was kept of a frame with addresses of ours.
+
+        Raises DecodeError, TooMuchError, OSError of `Book.ours`, _WithheldError.
+        """
         if walked:
             return self._section(plan, data, 0, same_length=True)
         if plan.tag is not None:
@@ -520,15 +635,25 @@ class Connection:
                 name = tags.endpoints[0].path.partition("[")[0]
                 changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for want of space")]
                 fitting = rewrite.retagged(data, tags, plan.tag)
-            new = new if fitting is None else fitting
+            if fitting is None:
+                raise _WithheldError("it has no room for other addresses, and no tag is free")
+            new = fitting
         return new, changes
 
     def _ours(self, node_id: int, host: str, port: int, *, controller: bool = False) -> Address:
         return self._shared.book.ours(node_id, host, port, self._own_host, controller=controller)
 
-    def _check(self, plan: Plan | Watch, data: memoryview, commands: list[Command]) -> Address | None:
+    def _unsearched(self, name: str, commands: list[Command]) -> None:
+        self._shared.counters.unsearched += 1
+        text = f"sent a long response to {name}: only a part of it was searched for brokers' own addresses"
+        commands.append(Notice(f"unsearched-{name}", text))
+
+    def _check(self, plan: Plan | Watch, data: bytes, commands: list[Command]) -> Address | None:
         """An address of a broker that leaves towards the client, which none may."""
-        leaked = self._shared.book.leaked(data[:LEAK_SCAN])
+        found = self._shared.book.known.search(data)
+        if not found.whole:
+            self._unsearched(plan.name, commands)
+        leaked = found.address
         if leaked is not None:
             self._shared.counters.leaked += 1
             host, port = leaked
@@ -556,12 +681,15 @@ class Connection:
     def dropped(self) -> None:
         """The connection is gone: gives back what was held."""
         if self._frame is not None:
-            self._shared.budget.give(self._frame.tail)
+            self._shared.budget.give(self._frame.held)
             self._frame = None
 
 
-LEAK_SCAN = 1 << 18
-"""How much of a response is searched for brokers' addresses."""
+class _WithheldError(Exception):
+    """A response must not reach the client; the text says why."""
+
+
+TOO_MUCH_HELD = "there is no memory left to hold it (--memory)"
 WATCHED = 1 << 16
 """Longest response that is held only to be searched."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kproxy.core.addresses import Endpoint, TagSection
 
@@ -15,8 +15,7 @@ _PADDING_TAGS = (120, 16_000)
 _RETAGGED = (121, 16_001)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One field that was changed; `path` as in the decoded message ("brokers[0].host")."""
 
     path: str
@@ -30,8 +29,7 @@ class Change:
         return f"{self.path}: {shown(self.old)} -> {shown(self.new)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Splice:
+class Splice(NamedTuple):
     """`new` goes where the bytes [start, end) stand."""
 
     start: int
@@ -49,7 +47,7 @@ def varint(value: int) -> bytes:
 
 
 def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tuple[list[Splice], list[Change]]:
-    """What to put where, for every endpoint that is a node's (one without a node has host "" and port -1).
+    """What to put where, for every endpoint that has a host (one without a node has host "" and port -1).
 
     A node that has several in one message is known by the first.
     """
@@ -57,7 +55,7 @@ def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tup
     changes: list[Change] = []
     known: dict[int, tuple[str, int]] = {}
     for endpoint in endpoints:
-        if not endpoint.host or endpoint.port < 0 or endpoint.node_id < 0:
+        if not endpoint.host:
             continue
         if endpoint.node_id not in known:
             known[endpoint.node_id] = ours(endpoint.node_id, endpoint.host, endpoint.port)

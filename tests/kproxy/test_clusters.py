@@ -11,10 +11,10 @@ import pytest
 from captures.reader import read
 from decoders.exchange import Exchange
 from decoders.problems import Code
-from kproxy.launcher import RelayProcess, StartError
+from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
-from tests.kproxy.support import FakeBroker, connect, exactly
+from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
@@ -82,6 +82,28 @@ def test_two_clusters_have_books_of_their_own_and_one_recording(
         assert f"the listener of broker 1 of cluster {name}".encode() in held
 
 
+def test_state_is_saved_once_for_all_that_an_answer_brings(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every save is counted, in the relay's own process."""
+    counted = tmp_path / "counted"
+    counted.mkdir()
+    (counted / "sitecustomize.py").write_text(
+        "import pathlib\nreplace = pathlib.Path.replace\n"
+        "def counting(path, to):\n"
+        f"    open({str(counted / 'saves')!r}, 'a').write('x')\n"
+        "    return replace(path, to)\n"
+        "pathlib.Path.replace = counting\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(counted))
+    with RelayProcess(Settings(upstream(broker.address), listen_port=0, probe=False, scratch=16 << 20)) as process:
+        nodes = [(number, "127.0.0.1", broker.port) for number in range(100)]
+        assert len(metadata(process.bootstrap, broker, nodes)) == 100
+        state = process.run_dir / "run.json"
+        assert wait_until(lambda: len(json.loads(state.read_text())["brokers"]) == 100, SECONDS)
+        assert len((counted / "saves").read_text()) <= 4
+
+
 def test_a_cluster_that_cannot_listen_is_named(broker: FakeBroker, second: FakeBroker) -> None:
     settings = two(broker, second)
     more = dataclasses.replace(settings.more[0], listen_port=broker.port)
@@ -116,7 +138,7 @@ def test_a_broker_that_left_refuses_and_keeps_its_port(broker: FakeBroker) -> No
         ports = metadata(process.bootstrap, broker, [(1, "127.0.0.1", broker.port), (2, "127.0.0.1", gone.port)])
         gone.close()
         assert metadata(process.bootstrap, broker, [(1, "127.0.0.1", broker.port)]) == {1: ports[1]}
-        with connect(f"127.0.0.1:{ports[2]}") as client, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), connect(f"127.0.0.1:{ports[2]}") as client:  # which may reset at once
             client.recv(1)
         assert f"upstream {gone.address} refused the connection" in process.command("status")["messages"]
         back = metadata(process.bootstrap, broker, [(2, "127.0.0.1", broker.port)])

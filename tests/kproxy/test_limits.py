@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import resource
+from collections.abc import Callable
 
 import pytest
 
-from kproxy import limits
+from kproxy import limits, server
 from kproxy.launcher import RelayProcess, wait_until
 from kproxy.settings import Settings, upstream
 from tests.kproxy.support import FakeBroker, connect, exactly
@@ -42,7 +44,8 @@ def test_file_descriptors_do_not_run_out(broker: FakeBroker, monkeypatch: pytest
     monkeypatch.setattr("kproxy.launcher.subprocess.Popen", popen)
     settings = Settings(upstream=upstream(broker.address), listen_port=0, probe=False)
     with RelayProcess(settings) as relay:
-        room = (files - limits.RESERVED_FILES - files // 8) // 2
+        spare = files - limits.RESERVED_FILES - files // 8
+        room = (spare - spare // 4) // 2
         with contextlib.ExitStack() as kept:
             for _ in range(room):
                 kept.enter_context(connect(relay.bootstrap))
@@ -84,6 +87,97 @@ def test_file_descriptors_bound_what_may_be_asked_for(monkeypatch: pytest.Monkey
     assert "1024 open files" in limits.Room.of(5000).reason
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert limits.Room.of(5000).most == 5000
+
+
+def test_listeners_have_a_share_that_leaves_room_for_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (700, 700))
+    spare = 700 - limits.RESERVED_FILES - 700 // 8
+    one, each = limits.Share.of(1000), limits.Share.of(1000, 4)
+    assert (one.files, each.files) == (spare // 4, spare // 16)
+    assert limits.Share.of(10).files == 10 * limits.MOST_PER_LISTENER
+    assert limits.Room.of(None, one.files).most == (spare - one.files) // 2
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
+    assert (limits.Share.of(1000).files, limits.Room.of(None).most) == (0, 1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 (nobody sets an event)
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("said", "ends"),
+    [
+        (b"", True),
+        (b"\0\0", True),
+        (b"\0\0\0\x40\0\x03\0\x01\0\0\0\x01", True),
+        (b"\0\0\0\x08\0\x03\0\x01\0\0\0\x01", False),
+        (b"\x16\x03\x01\x02\x00", False),
+    ],
+)
+async def test_a_client_that_sends_no_whole_request_is_ended(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, said: bytes, *, ends: bool
+) -> None:
+    monkeypatch.setattr(server, "FIRST_REQUEST_SECONDS", 0.2)
+    told: list[dict[str, object]] = []
+    relay = server.Relay(Settings(upstream=upstream(broker.address), listen_port=0, probe=False), None, told.append)
+    await relay.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    writer.write(said)
+    if ends:
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        (warning,) = (event["message"] for event in told)
+        assert warning == "client 127.0.0.1 sent no whole request within 0.2 seconds: its connection is ended"
+    else:
+        await until(lambda: len(relay.links) == 1 and not relay._beginning)
+    broker.close()  # which resets what it has not accepted
+    await until(lambda: not relay.links)
+    assert not relay._beginning
+    writer.close()
+    await relay.drain()
+
+
+async def test_a_client_whose_first_request_grows_has_more_time(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "FIRST_REQUEST_SECONDS", 3600)
+    relay = server.Relay(Settings(upstream=upstream(broker.address), listen_port=0, probe=False), None, lambda _: None)
+    await relay.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    grown = 0
+    before: set[int | None] = {None}
+    for piece in (b"\0\0", b"\0\x40\0\x03\0\x01\0\0\0\x01", b"more"):
+        writer.write(piece)
+        before.add(grown)
+        await until(lambda: any(link.received_of_first not in before for link in relay.links))
+        (link,) = relay.links
+        relay._beginning[link] = (0, grown)
+        relay._end_silent()
+        assert relay._beginning[link][1] > grown
+        grown = relay._beginning[link][1]
+    broker.close()  # which resets what it has not accepted
+    await until(lambda: not relay.links)
+    writer.close()
+    await relay.drain()
+
+
+def test_warnings_of_many_topics_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told() -> list[str]:
+        events: list[str] = []
+        settings = Settings(upstream=upstream("127.0.0.1:1"), listen_port=0)
+        relay = server.Relay(settings, None, lambda event: events.append(event["message"]))
+        for number in range(3 * server.MOST_TOPICS):
+            relay.warn(str(number), str(number))
+        assert len(relay.status()["warnings"]) == server.MOST_TOPICS + 1
+        monkeypatch.setattr(server, "FORGOTTEN_SECONDS", 0.0)
+        relay.warn("another", "another")
+        return events
+
+    events = asyncio.run(told())
+    assert len(events) == server.MOST_TOPICS + 2
+    assert events[-2:] == ["more than 1000 different warnings: others are not told now", "another"]
 
 
 def test_room_is_given_back() -> None:

@@ -155,10 +155,10 @@ def test_a_brokers_address_may_change() -> None:
     assert book.ours(1, "new", 9093, "127.0.0.1") == ("127.0.0.1", 20_001)
     assert (book.nodes[1].host, book.nodes[1].port) == ("new", 9093)
     assert opened == [1]
-    assert book.leaked(b"..\x03old\0\0\x23\x84") == ("old", 9092)
-    assert book.leaked(b"..\x04new\0\0\x23\x85") == ("new", 9093)
-    assert book.leaked(b"\x07my-old\0\0\x23\x84") is None
-    assert book.leaked(b"\x07my-old\0\0\x23\x84\0\x03old\0\0\x23\x84") == ("old", 9092)
+    assert book.known.search(b"..\x03old\0\0\x23\x84").address == ("old", 9092)
+    assert book.known.search(b"..\x04new\0\0\x23\x85").address == ("new", 9093)
+    assert book.known.search(b"\x07my-old\0\0\x23\x84").address is None
+    assert book.known.search(b"\x07my-old\0\0\x23\x84\0\x03old\0\0\x23\x84").address == ("old", 9092)
 
 
 @pytest.mark.parametrize("flexible", [True, False])
@@ -166,9 +166,9 @@ def test_a_brokers_address_may_change() -> None:
 def test_a_leak_is_found_whatever_the_length_of_the_host(size: int, flexible: bool) -> None:
     book = Book(lambda _: 0)
     host = "h" * size
-    book.remember(host, 9092)
+    book.known.remember(host, 9092)
     length = varint(size + 1) if flexible else size.to_bytes(2, "big")
-    assert book.leaked(b"\0" + length + host.encode() + (9092).to_bytes(4, "big")) == (host, 9092)
+    assert book.known.search(b"\0" + length + host.encode() + (9092).to_bytes(4, "big")).address == (host, 9092)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from decoders.schema import Message, definitions
 from decoders.writer import write
 from kproxy.core.addresses import API_KEYS, CARRIERS, carrier
 from kproxy.core.brokers import Advertise, Book
-from kproxy.core.connection import Changed, Command, Connection, Notice, Plans, Shared, ToBroker, ToClient
+from kproxy.core.connection import Changed, Command, Connection, End, Notice, Plans, Shared, ToBroker, ToClient
 
 DEFINITIONS = definitions()
 PLANS = Plans(DEFINITIONS, controllers=True)
@@ -104,6 +104,7 @@ class Relay:
         self.to_client = b""
         self.changed: list[Changed] = []
         self.notices: list[str] = []
+        self.ends: list[str] = []
 
     def _run(self, commands: list[Command]) -> None:
         for command in commands:
@@ -116,6 +117,8 @@ class Relay:
                     self.changed.append(command)
                 case Notice():
                     self.notices.append(command.topic)
+                case End():
+                    self.ends.append(command.topic)
 
     def client(self, data: bytes, cut: int = 0) -> None:
         for piece in pieces(data, cut):

@@ -203,7 +203,7 @@ def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:
 def test_a_leak_is_told_behind_actors(held: bool) -> None:
     table = Table((Side.BROKER, HEARTBEAT if held else FIND_COORDINATOR), leave=True)
     relay = acted(table)
-    relay.book.remember("kafka-9", 9092)
+    relay.book.known.remember("kafka-9", 9092)
     relay.client(request(HEARTBEAT, 99, 1))
     relay.broker(framed(b"\0\0\0\x01\x08kafka-9" + (9092).to_bytes(4, "big")))
     assert len(table.offers) == held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from decoders.conversation.comments import problems
 from decoders.problems import Code
 from decoders.schema import Message
+from kproxy.core import addresses
 from kproxy.core.addresses import carrier
 from kproxy.core.connection import Plans
 from tests.kproxy.core.frames import (
@@ -28,6 +30,7 @@ from tests.kproxy.core.frames import (
 NODES = [(1, "kafka-1.example.com", 9092), (2, "10.0.0.2", 9093), (1001, "b", 65535)]
 CUTS = [0, 1, 3, 7]
 ALL = [pytest.param(*case, id=f"{case[2].name} v{case[1]}") for case in carriers()]
+IN_ARRAYS = [case for case in carriers() if (found := carrier(case[2], case[1])) and found[1] is not None]
 WALKED = [param for param in ALL if param.values[0] in {0, 1}]
 
 
@@ -219,7 +222,7 @@ ADDRESS = b"\x08kafka-9" + (9092).to_bytes(4, "big")
 @pytest.mark.parametrize("size", [0, 60_000])
 def test_an_address_in_what_nobody_knows_is_noticed(api_key: int, version: int, cut: int, size: int) -> None:
     relay = Relay()
-    relay.book.remember("kafka-9", 9092)
+    relay.book.known.remember("kafka-9", 9092)
     answer = framed(b"\0\0\0\x01" + bytes(size) + ADDRESS)
     relay.client(request(api_key, version, 1))
     relay.broker(answer, cut and cut + size // 10)
@@ -243,7 +246,7 @@ def test_what_nobody_knows_is_not_held_where_it_is_long() -> None:
 
 def test_an_address_that_stays_because_a_response_ends_early_is_noticed() -> None:
     relay = Relay()
-    relay.book.remember("kafka-1.example.com", 9092)
+    relay.book.known.remember("kafka-1.example.com", 9092)
     message = DEFINITIONS.response(3, 9)
     assert message is not None
     answer = response(3, 9, 1, with_endpoints(message, 9, NODES))
@@ -301,7 +304,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
     relay.broker(answer)
     assert relay.to_client == answer
     assert relay.notices == ["controllers-DescribeQuorum v2"]
-    relay.book.remember("kafka-9", 1)
+    relay.book.known.remember("kafka-9", 1)
     relay.client(request(55, 2, 1))
     relay.broker(answer)
     assert relay.shared.counters.leaked == 1
@@ -311,7 +314,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
 @given(st.binary(max_size=200), st.integers(0, 300))
 def test_any_bytes_pass_a_watch(body: bytes, cut: int) -> None:
     relay = Relay()
-    relay.book.remember("k", 1)
+    relay.book.known.remember("k", 1)
     answer = framed(b"\0\0\0\x01" + body)
     relay.client(request(999, 0, 1))
     relay.broker(answer, cut)
@@ -356,17 +359,152 @@ def test_bare_sasl_tokens_pass(cut: int) -> None:
     assert relay.notices == []
 
 
-def test_too_much_held_passes_and_is_named() -> None:
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_there_is_no_memory_for_ends_the_connection(cut: int) -> None:
     relay = Relay()
     relay.shared.budget.limit = 100
     message = DEFINITIONS.response(3, 9)
     assert message is not None
     answer = response(3, 9, 1, with_endpoints(message, 9, NODES * 10))
-    relay.client(request(3, 9, 1))
-    relay.broker(answer, 50)
-    assert relay.to_client == answer
-    assert relay.shared.counters.unread == 1
+    relay.client(request(3, 9, 1) + request(12, 0, 2))
+    relay.broker(answer + response(12, 0, 2, {}), cut)
+    relay.broker_ended()
+    assert relay.to_client == b""
+    assert relay.ends == ["withheld-Metadata v9"]
+    assert relay.shared.counters.withheld == 1
     assert relay.shared.budget.held == 0
+    (changed,) = relay.changed
+    assert changed.comment.startswith("kproxy withheld this from the client: there is no memory left")
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), WALKED)
+@pytest.mark.parametrize("cut", [0, 1, 100])
+@pytest.mark.parametrize("limit", [10, 100, 300])
+def test_a_response_that_cannot_be_held_is_walked(
+    api_key: int, version: int, message: Message, cut: int, limit: int
+) -> None:
+    values = with_endpoints(message, version, NODES[:1])
+    values["responses"] = [topic(api_key, version, 300)]
+    answer = response(api_key, version, 1, values)
+    relay = Relay()
+    relay.shared.budget.limit = limit
+    relay.client(request(api_key, version, 1))
+    relay.broker(answer, cut)
+    relay.broker_ended()
+    assert b"kafka-1" not in relay.to_client
+    assert relay.shared.budget.held == 0
+    if limit == 10:
+        assert relay.ends
+        assert answer.startswith(relay.to_client)
+    else:
+        after = plain(decoded(relay.to_client, api_key, version))
+        after.pop("_unknownTaggedFields", None)
+        assert after == expected(plain(decoded(answer, api_key, version)), message, version)
+        assert (relay.ends, relay.notices, relay.shared.counters.walked) == ([], [], 1)
+
+
+def test_what_is_only_watched_passes_where_there_is_no_memory() -> None:
+    relay = Relay()
+    relay.shared.budget.limit = 10
+    relay.client(request(12345, 3, 1))
+    answer = framed(b"\0\0\0\x01" + bytes(100))
+    relay.broker(answer, 7)
+    assert relay.to_client == answer
+    assert relay.shared.counters.unsearched == 1
+    assert relay.notices == ["unsearched-API 12345 v3"]
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), IN_ARRAYS)
+def test_more_than_may_be_read_ends_the_connection(
+    api_key: int, version: int, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "MOST_READ", 2)
+    relay = Relay()
+    relay.client(request(api_key, version, 1))
+    relay.broker(response(api_key, version, 1, with_endpoints(message, version, NODES)))
+    assert relay.to_client == b""
+    assert len(relay.ends) == 1
+    assert relay.book.nodes == relay.book.controllers == {}
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), ALL)
+@pytest.mark.parametrize(
+    "node", [(1, "kafka-1", 0), (1, "kafka-1", 70_000), (-5, "kafka-1", 9092), (1, "k" * 256, 9092)]
+)
+def test_what_is_no_address_leads_nowhere(
+    api_key: int, version: int, message: Message, node: tuple[int, str, int]
+) -> None:
+    if message.name == "DescribeQuorumResponse":  # its ports have two bytes
+        node = (*node[:2], node[2] % 70_000)
+    relay = Relay()
+    relay.client(request(api_key, version, 1))
+    relay.broker(response(api_key, version, 1, with_endpoints(message, version, [node])))
+    assert node[1].encode() not in relay.to_client
+    assert relay.book.nodes == relay.book.controllers == {}
+    relay.client(request(12345, 0, 2))
+    relay.broker(framed(b"\0\0\0\x02\x07kafka-1" + bytes(4)))
+    assert relay.shared.counters.leaked == 0, "a port of 0 is no address"
+
+
+@pytest.mark.parametrize(("api_key", "version", "message"), ALL)
+@pytest.mark.parametrize("nowhere", [1, None])
+def test_nodes_without_a_listener_lead_nowhere(
+    api_key: int, version: int, message: Message, nowhere: int | None
+) -> None:
+    def full() -> int:
+        if nowhere is None:
+            raise OSError(24, "Too many open files")
+        return nowhere
+
+    relay = Relay()
+    relay.book.open_listener, relay.book.nowhere = lambda _: None, full
+    answer = response(api_key, version, 1, with_endpoints(message, version, NODES))
+    relay.client(request(api_key, version, 1))
+    relay.broker(answer)
+    for _, host, _ in NODES[:2]:
+        assert host.encode() not in relay.to_client
+    assert relay.book.nodes == relay.book.controllers == {}
+    assert relay.shared.budget.held == 0
+    if nowhere is None:
+        assert relay.to_client == b""
+        assert len(relay.ends) == 1
+    else:
+        assert relay.ends == []
+        decoded(relay.to_client, api_key, version)
+
+
+def test_small_pieces_of_a_held_response_take_no_more_memory_than_they_have_bytes() -> None:
+    relay = Relay()
+    size = 100_000
+    relay.client(request(3, 9, 1))
+    relay.broker(framed(b"\0\0\0\x01" + bytes(size))[:8])
+    tracemalloc.start()
+    try:
+        for _ in range(size - 1):
+            relay.connection.from_broker(b"\0")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * size
+
+
+@pytest.mark.parametrize(
+    ("said", "answered", "begun"),
+    [
+        (b"", b"", False),
+        (b"\0\0", b"", False),
+        (request(3, 1, 1)[:-1], b"", False),
+        (request(3, 1, 1), b"", True),
+        (request(3, 1, 1) + b"\0", b"", True),
+        (b"\x16\x03\x01\x02", b"", True),
+        (b"", b"HTTP/1.1 400", True),
+    ],
+)
+def test_a_client_begins_with_a_whole_request(said: bytes, answered: bytes, begun: bool) -> None:
+    relay = Relay()
+    relay.client(said)
+    relay.broker(answered)
+    assert relay.connection.begun == begun
 
 
 def test_what_is_held_leaves_when_the_broker_ends() -> None:
@@ -383,10 +521,9 @@ def test_what_is_held_leaves_when_the_broker_ends() -> None:
 
 def test_a_leak_is_noticed() -> None:
     relay = Relay()
-    relay.book.remember("kafka-9", 9092)
-    message = DEFINITIONS.response(10, 1)
-    assert message is not None
-    answer = response(10, 1, 1, {"nodeId": -1, "host": "kafka-9", "port": 9092})
+    relay.book.known.remember("kafka-9", 8000)
+    text = "\x07kafka-9\0\0" + chr(8000 >> 8) + chr(8000 & 0xFF)
+    answer = response(10, 1, 1, {"nodeId": -1, "errorMessage": text, "port": -1})
     relay.client(request(10, 1, 1))
     relay.broker(answer)
     assert relay.shared.counters.leaked == 1

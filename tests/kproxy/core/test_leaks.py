@@ -1,0 +1,101 @@
+"""Brokers' addresses are found in what leaves, with an effort that has a bound."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.core import leaks
+from kproxy.core.leaks import Known
+from kproxy.core.rewrite import varint
+
+HOSTS = st.text("ab", min_size=1, max_size=4)
+PORTS = st.sampled_from([1, 0x6161, 0x6162, 9092])
+
+
+def standing(host: str, port: int, *, compact: bool, wide: bool) -> bytes:
+    """An address as a response has it."""
+    encoded = host.encode()
+    size = varint(len(encoded) + 1) if compact else len(encoded).to_bytes(2, "big")
+    return size + encoded + port.to_bytes(4 if wide else 2, "big")
+
+
+@given(
+    st.lists(st.tuples(HOSTS, PORTS), max_size=5),
+    st.tuples(HOSTS, PORTS),
+    st.booleans(),
+    st.booleans(),
+    st.binary(max_size=20),
+    st.sets(st.tuples(HOSTS, PORTS), max_size=2),
+)
+def test_an_address_is_found_wherever_it_stands(
+    remembered: list[tuple[str, int]],
+    there: tuple[str, int],
+    compact: bool,
+    wide: bool,
+    before: bytes,
+    told: set[tuple[str, int]],
+) -> None:
+    known = Known()
+    for address in remembered:
+        known.remember(*address)
+    for address in told:
+        known.tell(address)
+    found = known.search(before + standing(*there, compact=compact, wide=wide) + b"aa")
+    assert found.whole
+    assert found.address is None or (found.address in remembered and found.address not in told)
+    if there in remembered and there not in told:
+        assert found.address is not None
+
+
+def test_old_addresses_are_forgotten_and_leave_nothing() -> None:
+    known = Known()
+    for number in range(3 * leaks.REMEMBERED):
+        known.remember(f"host-{number}", 1 + number % 7)
+    assert len(known._remembered) == leaks.REMEMBERED
+    assert sum(len(hosts) for lengths in known._hosts.values() for hosts in lengths.values()) == leaks.REMEMBERED
+    assert known.search(standing("host-0", 1, compact=False, wide=True)).address is None
+
+
+@pytest.mark.parametrize(("host", "port"), [("", 9092), ("a", 0), ("a", 70_000), ("a", -1), ("a" * 256, 9092)])
+def test_what_is_no_address_is_not_looked_for(host: str, port: int) -> None:
+    known = Known()
+    known.remember(host, port)
+    assert not known._remembered
+    assert not known._hosts
+
+
+class Counted(bytes):
+    """Counts how often somebody looks into it, and at how much."""
+
+    steps = 0
+
+    def find(self, sub: bytes, start: int = 0, end: int | None = None) -> int:  # type: ignore[override]
+        at = super().find(sub, start, end)
+        Counted.steps += ((len(self) if end is None else end) if at < 0 else at) - start + 1
+        return at
+
+    def __getitem__(self, where: int | slice) -> int | bytes:  # type: ignore[override]
+        Counted.steps += 1
+        return super().__getitem__(where)
+
+
+def test_the_effort_has_a_bound_and_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts and bytes made to look alike everywhere: 239 hosts of "a…a", their port two more, and a body of "a"."""
+    known = Known()
+    for size in range(1, 240):
+        known.remember("a" * size, 0x6161)
+    for length in (ord("a"), ord("a") - 1):
+        known._forget("a" * length, 0x6161)
+    monkeypatch.setattr(Counted, "steps", 0)
+    found = known.search(Counted(b"a" * 268_000))
+    assert (found.address, found.whole) == (None, False)
+    assert Counted.steps < 4 * leaks.COMPARED
+    for port in range(1, 700):
+        known.remember("b", port)
+    monkeypatch.setattr(Counted, "steps", 0)
+    assert not known.search(Counted(Random(1).randbytes(1 << 20))).whole
+    assert Counted.steps < 2 * leaks.SEARCHED
