@@ -42,7 +42,8 @@ class Cost(StrEnum):
 class Field:
     """One name of the language; `attributes` are those of the row, added up where there are several.
 
-    `many` says that an exchange may have several values (see `decoders.filters.expression`). `path` is the way into a body, and `scale` what a value there is multiplied with.
+    `many` says that an exchange may have several values (see `decoders.filters.expression`). `path` is the way into a
+    body, and `scale` what a value there is multiplied with.
     """
 
     name: str
@@ -116,9 +117,12 @@ FIELDS: tuple[Field, ...] = (
     Field("status", Type.STATUS, "what became of the exchange", ("status",)),
     Field("latency", Type.DURATION, "time from the request's last byte to the response's", ("latency",)),
     Field("throttle", Type.DURATION, "how long the broker asked the client to wait, where it did", ("throttle",)),
-    Field("size", Type.SIZE, "bytes of request and response together, as `stats` counts them", ("request_size", "response_size")),
-    Field("request.size", Type.SIZE, "bytes of the request with its length field, as `stats` counts them", ("request_size",)),
-    Field("response.size", Type.SIZE, "bytes of the response with its length field, as `stats` counts them", ("response_size",)),
+    Field("size", Type.SIZE, "bytes of request and response together, as `stats` counts them",
+          ("request_size", "response_size")),
+    Field("request.size", Type.SIZE, "bytes of the request with its length field, as `stats` counts them",
+          ("request_size",)),
+    Field("response.size", Type.SIZE, "bytes of the response with its length field, as `stats` counts them",
+          ("response_size",)),
     Field("records", Type.NUMBER, "number of records that a Produce, Fetch or ShareFetch carries", ("records",)),
     Field("time", Type.TIME, "when the request passed; a time of day is of any day, -60s counts back from the end of "
           "the capture", ("time",)),

@@ -42,7 +42,7 @@ class Why(StrEnum):
     GONE = "bytes no longer held"
     UNDECODABLE = "body not decodable"
     RECORDS = "records not readable"
-    SECRET = "secret withheld"
+    SECRET = "secret withheld"  # noqa: S105  # no password
     TOPIC_ID = "topic id without name"
     NODE = "node id not known"
     END = "end of the capture not known"
@@ -438,7 +438,9 @@ class ExchangeRow:
 
     @property
     def record_headers(self) -> Iterator[str]:
-        return self._texts("header", lambda record: [f"{text(name)}: {text(value or b'')}" for name, value in record[4]])
+        return self._texts(
+            "header", lambda record: [f"{text(name)}: {text(value or b'')}" for name, value in record[4]]
+        )
 
     @property
     def record_offsets(self) -> Iterator[int]:

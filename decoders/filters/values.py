@@ -406,7 +406,7 @@ def _ipv6(host: str, text: str) -> str:
 
 
 def _port(text: str, whole: str) -> str:
-    """":port" as it is; "" of nothing."""
+    """The port with its colon, as it is; "" of nothing."""
     if text and not (_PORT.fullmatch(text[1:]) and int(text[1:]) <= 65_535):
         raise BadLiteral(f"{whole!r} has no port from 0 to 65535 after the colon", partial=text == ":")
     return text

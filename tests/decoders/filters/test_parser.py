@@ -27,10 +27,14 @@ NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
 TIMES = st.integers(min_value=0, max_value=250_000_000_000 * 10**9)
 CLOCKS = st.times().map(lambda clock: str(moment(clock.isoformat())))
 HOSTS = st.one_of(
-    st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map("[{}]".format), st.from_regex(r"[a-z][a-z0-9.-]*", fullmatch=True)
+    st.ip_addresses(v=4).map(str),
+    st.ip_addresses(v=6).map("[{}]".format),
+    st.from_regex(r"[a-z][a-z0-9.-]*", fullmatch=True),
 )
 ADDRESSES = st.one_of(
-    HOSTS, st.ip_addresses(v=6).map(str), st.builds("{}:{}".format, st.one_of(HOSTS, st.just("")), st.integers(0, 65_535))
+    HOSTS,
+    st.ip_addresses(v=6).map(str),
+    st.builds("{}:{}".format, st.one_of(HOSTS, st.just("")), st.integers(0, 65_535)),
 )
 BACKS = NUMBERS.map(lambda nanoseconds: str(moment(f"-{nanoseconds}ns")))
 PATHS = [
@@ -468,3 +472,22 @@ def test_an_anchored_expression_is_relative_no_more(expression: Expression, end:
     assert not anchored.relative
     assert anchored.anchored(end + 1) == anchored
     assert (anchored == expression) == (not expression.relative)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("brokr == 1", "  brokr == 1\n  ^^^^^"),
+        ("api ==", "  api ==\n        ^"),
+        ("api == Fetch and topic ~ \u65e5\u672c zz", "  api == Fetch and topic ~ \u65e5\u672c zz\n" + " " * 32 + "^^"),
+        ("api ==\n\x1b[31m\tFetchh or api", "  api ==  [31m Fetchh or api\n         ^^^^^"),
+        ("", ""),
+        (f"{'x' * 80} == 1", f"  {'x' * 80} == 1\n  {'^' * 80}"),
+        (
+            f"{'api and ' * 20}zz{' and api' * 20}",
+            f"  …{('api and ' * 8)[4:]}zz{(' and api' * 8)[:60]}…\n  {' ' * 61}^^",
+        ),
+    ],
+)
+def test_the_place_of_an_error_is_pointed_at(text: str, shown: str) -> None:
+    assert "\n".join(parse(text).pointer(text)) == shown
