@@ -21,7 +21,7 @@ from captures.index.reader import IndexReader
 from decoders.filters import Expression, Unavailable, Why
 from decoders.filters.expression import And, Compare, Not, Or, Present, meant_errors
 from decoders.filters.fields import BY_NAME, Field, Type
-from decoders.filters.rows import KAFKA, LENGTH, api_class, retriable, topics_of
+from decoders.filters.rows import KAFKA, api_class, retriable, topics_of
 from decoders.filters.values import LITERALS
 from decoders.records.places import PLACES
 from decoders.schema import Definitions
@@ -67,7 +67,7 @@ class Columns:
         if name == SIZE:
             none = layout.NO_SIZE
             return [
-                (0 if asked == none else asked + LENGTH) + (0 if answered == none else answered + LENGTH)
+                (0 if asked == none else asked + layout.LENGTH) + (0 if answered == none else answered + layout.LENGTH)
                 if asked != none or answered != none
                 else none
                 for asked, answered in zip(self["request_size"], self["response_size"], strict=True)
@@ -93,7 +93,7 @@ def _or_none(absent: int, value: int) -> int | None:
 
 def _frame_size(size: int) -> int | None:
     """Bytes of a whole frame whose length field says `size`."""
-    return None if size == layout.NO_SIZE else size + LENGTH
+    return None if size == layout.NO_SIZE else size + layout.LENGTH
 
 
 class RowValues:
@@ -170,10 +170,12 @@ class RowValues:
         return found
 
     def _errors(self, row: Row) -> Sequence[int]:
-        _response_read(row)
         if row.more_errors:
             return self._index.detail(row).errors
-        return (row.error,) if row.error else ()
+        if row.error:
+            return (row.error,)
+        _response_read(row)
+        return ()
 
     def _retriable(self, row: Row) -> bool | None:
         codes = self._errors(row)
@@ -235,8 +237,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "latency": ("latency", layout.NO_LATENCY, 0),
     "time": ("time", -(2**63), 0),
-    "request.size": ("request_size", layout.NO_SIZE, LENGTH),
-    "response.size": ("response_size", layout.NO_SIZE, LENGTH),
+    "request.size": ("request_size", layout.NO_SIZE, layout.LENGTH),
+    "response.size": ("response_size", layout.NO_SIZE, layout.LENGTH),
     "size": (SIZE, layout.NO_SIZE, 0),
     "records": ("records", layout.NO_RECORDS, 0),
     "correlation": ("correlation", 0, 0),

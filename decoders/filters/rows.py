@@ -136,7 +136,7 @@ class Row(Protocol):
 
     @property
     def error_codes(self) -> Sequence[int]:
-        """The response's non-zero error codes, each once, in order of appearance."""
+        """The response's non-zero error codes, each once, in order of appearance; as far as it can be read."""
         ...
 
     @property
@@ -357,8 +357,13 @@ class ExchangeRow:
         if self._codes is None:
             from decoders.frames import codes
 
-            decoded = self._side("response")
-            self._codes = () if decoded is None else codes(decoded, self.exchange, self._definitions)
+            decoded = self._try("response")
+            if isinstance(decoded, Unavailable):
+                raise decoded
+            found = () if decoded is None else codes(decoded, self.exchange, self._definitions)
+            if decoded is not None and decoded.body is None and not found:
+                raise Unavailable(Why.UNDECODABLE)
+            self._codes = found
         return self._codes
 
     @property
