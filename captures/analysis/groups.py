@@ -143,7 +143,7 @@ class Group:
             "rebalances": max(0, len(self.generations) - 1),
             "members": [one.line() for one in self.members.values()],
             "generations": [one.line() for one in self.generations],
-            "events": [one.line() for one in self.events],
+            "events": [one.line() for one in sorted(self.events, key=lambda one: (one.time, one.exchange))],
             "more_events": self.more_events,
             "commits": self.commits,
             "committed": {topic: dict(sorted(offsets.items())) for topic, offsets in sorted(self.offsets.items())},

@@ -120,7 +120,7 @@ def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             continue
         facts = [
             f"producer {one['producer_id']}/{one['producer_epoch']}",
-            f"{one['client_id']}@{one['host']}",
+            "producer not seen" if one["client_id"] is None else f"{one['client_id']}@{one['host']}",
             one["state"] + (f" after {one['duration_ms']:.1f} ms" if one["duration_ms"] is not None else ""),
             f"{_many(one['records'], 'record')} to {_many(len(one['partitions']), 'partition')}",
             "group " + ", ".join(one["groups"]) if one["groups"] else None,

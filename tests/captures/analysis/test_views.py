@@ -15,9 +15,10 @@ from captures.analysis.views import Views
 from captures.export.views import TEXTS, view_text
 from captures.reader import read
 from decoders.exchange import Exchange
+from tests.decoders.records.support import batch, record
 from tests.decoders.sasl.test_session import handshake, token
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST, judged
-from tests.support.scripts import Script, eyes, play
+from tests.support.scripts import Script, eyes, play, request, response
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -208,3 +209,58 @@ def test_who_authenticated_on_a_connection() -> None:
         2,
     )
     assert "alice by PLAIN, authenticated 2 times" in "\n".join(view_text("connections", [line]))
+
+
+TXN_PRODUCER, BROKER = "payments", "AddPartitionsManager-client-2"
+
+
+def transactional(
+    *steps: tuple[int, int, str, dict[str, Any], dict[str, Any]], order: list[int] | None = None
+) -> list[dict[str, Any]]:
+    """The transactions of exchanges (API key, version, client id, request, response), answered in `order`."""
+    script = Script()
+    for number, (key, version, client, asked, _) in enumerate(steps):
+        script.client(request(key, version, number, client, **asked))
+    for number in order or range(len(steps)):
+        key, version, _, _, answered = steps[number]
+        script.broker(response(key, version, number, **answered))
+    played = play(script.end())
+    views = Views(played.tape, eyes())
+    for exchange in played.exchanges:
+        views.add(exchange)
+    lines = list(views.transactions.lines())
+    assert all(line.isprintable() for line in view_text("transactions", lines))
+    return lines
+
+
+def added_by_broker() -> tuple[int, int, str, dict[str, Any], dict[str, Any]]:
+    topics = [{"name": "t", "partitions": [0]}]
+    asked = {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "verifyOnly": False, "topics": topics}
+    return 24, 5, BROKER, {"transactions": [asked]}, {}
+
+
+def produced() -> tuple[int, int, str, dict[str, Any], dict[str, Any]]:
+    records = batch(record(0, b"k", b"v"), 1, attributes=0x10, producer=7)
+    data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+    return 0, 11, TXN_PRODUCER, {"transactionalId": "pay", "acks": -1, "topicData": data}, {}
+
+
+INIT = (22, 4, TXN_PRODUCER, {"transactionalId": "pay", "transactionTimeoutMs": 900}, {"producerId": 7})
+END = (26, 3, TXN_PRODUCER, {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "committed": True}, {})
+
+
+@pytest.mark.parametrize("steps", [[INIT, produced(), added_by_broker(), END], [produced(), added_by_broker(), END]])
+def test_a_transaction_is_its_producer_s_though_a_broker_adds_its_partitions(steps: list[Any]) -> None:
+    """KIP-890: the leader asks the coordinator while the Produce waits, so that its answer comes first."""
+    at = len(steps) - 3
+    (line,) = transactional(*steps, order=[*range(at), at + 1, at, at + 2])
+    assert (line["client_id"], line["state"], line["records"]) == (TXN_PRODUCER, "committed", 1)
+    assert [step["step"] for step in line["steps"]] == ["first Produce", "1 partition added", "commit"]
+    assert (line["began"], line["first_exchange"]) == (line["steps"][0]["time"], line["steps"][0]["exchange"])
+
+
+def test_the_producer_of_a_transaction_may_be_known_from_its_id_or_not_at_all() -> None:
+    (known,) = transactional(INIT, added_by_broker())
+    assert known["client_id"] == TXN_PRODUCER
+    (unknown,) = transactional(added_by_broker())
+    assert (unknown["client_id"], unknown["host"]) == (None, None)
