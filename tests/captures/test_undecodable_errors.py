@@ -62,8 +62,8 @@ def test_it_is_shown_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("error", [0]), ("error == 27", [0]), ("error != 27", []), ("error.retriable == false", [0]), ("not error == 5", [0]),
-     ("status == undecodable", [0, 1])],
+    [("error", [0]), ("error == 27", [0]), ("error != 27", []), ("error.retriable == false", [0]),
+     ("not error == 5", [0]), ("status == undecodable", [0, 1])],
 )  # fmt: skip
 def test_filters_know_it(tmp_path: Path, text: str, expected: list[int]) -> None:
     """Where no code was read, one may have been further on: that a filter cannot tell."""

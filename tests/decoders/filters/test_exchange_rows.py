@@ -17,7 +17,7 @@ from decoders.exchange_json import exchange_json
 from decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
-FETCH, METADATA = 1, 3
+PRODUCE, FETCH, METADATA = 0, 1, 3
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +175,17 @@ def asked(text: str, reader: Reader) -> Matcher:
     expression = parse(text).expression
     assert expression is not None
     return Matcher(expression, reader.source, reader.definitions)
+
+
+@pytest.mark.parametrize("release", ["kafka-0.8.2.2", "kafka-1.1.1"])
+def test_records_are_counted_as_their_content_says(release: str) -> None:
+    """Those of compressed message sets too, whose headers do not tell."""
+    with closing(read([CAPTURES / f"{release}.pcap"])) as reader:
+        rows = [
+            ExchangeRow(item, reader.source, reader.definitions)
+            for item in reader
+            if isinstance(item, Exchange) and item.api_key in {PRODUCE, FETCH}
+        ]
+        counts = [(row.records or 0, len(list(row.record_offsets))) for row in rows]
+    assert max(told for told, _ in counts) > 5
+    assert all(told == there for told, there in counts)
