@@ -63,9 +63,9 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
 
     with closing(Exchanges(index, definitions)) as exchanges:
         exchange = exchanges.row(number + 1, row)
-        for path in PRODUCERS:
+        for path in filter(None, (read(name).path for name in PRODUCERS)):
             with suppress(Unavailable):
-                for found in exchange.at(read(path).path):
+                for found in exchange.at(path):
                     if isinstance(found, int) and found >= 0:
                         return found
     return None

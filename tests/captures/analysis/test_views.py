@@ -261,10 +261,14 @@ def test_who_authenticated_on_a_connection() -> None:
 TXN_PRODUCER, BROKER = "payments", "AddPartitionsManager-client-2"
 
 
+Exchanged = tuple[int, int, str, dict[str, Any], dict[str, Any]]
+"""API key, version, client id, request, response."""
+
+
 def transactional(
-    *steps: tuple[int, int, str, dict[str, Any], dict[str, Any]], order: list[int] | None = None
+    *steps: Exchanged, order: list[int] | None = None
 ) -> list[dict[str, Any]]:
-    """The transactions of exchanges (API key, version, client id, request, response), answered in `order`."""
+    """The transactions of exchanges that are answered in `order`."""
     script = Script()
     for number, (key, version, client, asked, _) in enumerate(steps):
         script.client(request(key, version, number, client, **asked))
@@ -280,20 +284,20 @@ def transactional(
     return lines
 
 
-def added_by_broker() -> tuple[int, int, str, dict[str, Any], dict[str, Any]]:
+def added_by_broker() -> Exchanged:
     topics = [{"name": "t", "partitions": [0]}]
     asked = {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "verifyOnly": False, "topics": topics}
     return 24, 5, BROKER, {"transactions": [asked]}, {}
 
 
-def produced() -> tuple[int, int, str, dict[str, Any], dict[str, Any]]:
+def produced() -> Exchanged:
     records = batch(record(0, b"k", b"v"), 1, attributes=0x10, producer=7)
     data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
     return 0, 11, TXN_PRODUCER, {"transactionalId": "pay", "acks": -1, "topicData": data}, {}
 
 
-INIT = (22, 4, TXN_PRODUCER, {"transactionalId": "pay", "transactionTimeoutMs": 900}, {"producerId": 7})
-END = (26, 3, TXN_PRODUCER, {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "committed": True}, {})
+INIT: Exchanged = (22, 4, TXN_PRODUCER, {"transactionalId": "pay", "transactionTimeoutMs": 900}, {"producerId": 7})
+END: Exchanged = (26, 3, TXN_PRODUCER, {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "committed": True}, {})
 
 
 @pytest.mark.parametrize("steps", [[INIT, produced(), added_by_broker(), END], [produced(), added_by_broker(), END]])
