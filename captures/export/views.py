@@ -152,11 +152,10 @@ def connections(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             _many(one["exchanges"], "exchange"),
             f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
             f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
+            f"{_many(one['errors'], 'error')} from #{one['first_error']} on" if one["errors"] else None,
             f"{one['unanswered']} unanswered" if one["unanswered"] else None,
         ]
         yield f"{one['connection']}  {one['client']} > {one['broker']}  {_joined(facts)}  #{one['first_exchange']}"
-        if one["errors"]:
-            yield f"  {_many(one['errors'], 'error')}  #{one['first_error']}"
 
 
 def _authentication(sasl: Mapping[str, Any] | None) -> str | None:
