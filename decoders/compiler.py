@@ -390,8 +390,10 @@ def decoder(message: Message, version: int) -> Decode:
             raise _unplaced(cause, min(reached, end)) or DecodeError(Code.BAD_UTF8, "text that is not UTF-8", start)
         try:
             error = first_error(message, version, buffer, start, end, found, limit=PLACING)
-        except TooLong:
+        except TooLong as late:
             error = _unplaced(cause, min(reached, end))
+            if error is not None:
+                error.error_codes = late.error_codes
             found = [Problem("", min(reached, end), "", "text before this byte is not UTF-8", Code.BAD_UTF8)]
         if error is not None:
             raise error from None

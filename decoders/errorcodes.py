@@ -19,12 +19,13 @@ def error_codes(values: Mapping[str, Any], message: Message, version: int) -> li
     return [] if gather is None else gather(values)
 
 
-def _is_code(slot: Slot) -> bool:
+def is_error_code(slot: Slot) -> bool:
+    """Whether a field holds an error code."""
     return slot.shape is Shape.FIXED and slot.type == "int16" and slot.name.endswith(SUFFIX)
 
 
 def _holds(layout: Layout) -> bool:
-    return any(_is_code(slot) or (slot.layout is not None and _holds(slot.layout)) for slot in layout.every())
+    return any(is_error_code(slot) or (slot.layout is not None and _holds(slot.layout)) for slot in layout.every())
 
 
 def _visit(layout: Layout, values: str, depth: int, lines: list[str]) -> None:
@@ -32,7 +33,7 @@ def _visit(layout: Layout, values: str, depth: int, lines: list[str]) -> None:
     inner = f"v{depth}"
     for slot in layout.every():
         value = f"{values}[{slot.name!r}]" if slot.tag is None else f"{values}.get({slot.name!r})"
-        if _is_code(slot):
+        if is_error_code(slot):
             lines.append(f"{indent}c = {value}\n{indent}if c: found[c] = None\n")
         elif slot.layout is not None and _holds(slot.layout):
             if slot.shape is Shape.ARRAY:

@@ -182,6 +182,8 @@ class _Frames:
         decoded = None if frame.missing or lost > 0 else self._decode(frame, data)
         if decoded is None or decoded.body is None or decoded.message is None:
             self.undecoded += decoded is not None
+            if decoded is not None and frame is exchange.response:
+                self._errors(decoded)
             shown["raw"] = self._secret(data) if self._may_hold_secrets(frame, data) else base64(data)
             return shown
         self._body(frame, data, decoded, shown)

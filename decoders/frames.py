@@ -40,10 +40,11 @@ def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: De
 
 
 def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> list[int]:
-    """The error codes of a response that was decoded, each once, in order of appearance."""
+    """The error codes of a response, each once, in order of appearance; as far as it could be read."""
     if decoded.body is None or decoded.message is None:
-        return []
-    found = error_codes(decoded.body, decoded.message, decoded.version)
+        found = list(decoded.codes_read)
+    else:
+        found = error_codes(decoded.body, decoded.message, decoded.version)
     dialect = None if exchange.protocol is None else definitions.dialects.get(exchange.protocol)
     first = None if dialect is None else dialect.response_header.get("error", decoded.header)
     return [first, *(code for code in found if code != first)] if first else found

@@ -26,6 +26,7 @@ from decoders.problems import Code, DecodeError, Problem, limited
 from decoders.records import nodes
 from decoders.records.places import Place
 from decoders.schema import irregular
+from decoders.schema.errors import all_errors
 from decoders.schema.lookup import Definitions
 from decoders.schema.model import Message, Versions
 from decoders.tree import Node, tree
@@ -59,7 +60,8 @@ class Decoded:
     `message` and `version` are the definition that gave `body` (None for an unknown API); `header` holds what could be
     read of the header. `body` is None where it could not be read; it is kept beside a trailing_bytes problem.
     `guessed_version` is the version whose layout was taken where it is a guess; `definitions` the older release whose
-    layout fitted where the newest did not. `body_start` counts from the frame's first byte.
+    layout fitted where the newest did not. `body_start` counts from the frame's first byte. `codes_read` are the error
+    codes, of those that Kafka has, that stand before the place where the reading of a body stopped.
     """
 
     message: Message | None
@@ -70,6 +72,7 @@ class Decoded:
     guessed_version: int | None = None
     definitions: str | None = None
     body_start: int = 0
+    codes_read: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +305,14 @@ def _settle(
         left = end - position
         trailing = Problem(where, position, "", f"{left} bytes after the body", Code.TRAILING_BYTES)
         return _decoded(attempt, header, body, [*problems, *_placed(text, where), trailing], start)
+    decoded = _decoded(plan.attempts[0], header, None, problems, start)
     if first_error is not None:
         problems.append(first_error.problem(where))
-    return _decoded(plan.attempts[0], header, None, problems, start)
+        if plan.problem is None:
+            # What was read by the layout of another version may be anything.
+            known = all_errors()
+            decoded.codes_read = [code for code in first_error.error_codes if code in known]
+    return decoded
 
 
 def _problems(plan: _Plan, found: list[Problem], where: str) -> list[Problem]:

@@ -77,10 +77,16 @@ def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
 
 
 class DecodeError(Exception):
-    """Bytes that do not fit their definition; `offset` counts from the frame's first byte."""
+    """Bytes that do not fit their definition; `offset` counts from the frame's first byte.
 
-    def __init__(self, code: Code, message: str, offset: int, path: str = "") -> None:
+    `error_codes` are the non-zero error codes that were read before that place, each once.
+    """
+
+    def __init__(
+        self, code: Code, message: str, offset: int, path: str = "", error_codes: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(f"{message} (byte {offset}{', ' + path if path else ''})")
+        self.error_codes = error_codes
         self.code = code
         self.message = message
         self.offset = offset

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from decoders import secrets
+from decoders.errorcodes import is_error_code
 from decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
 from decoders.layout import layout as layout_of
 from decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
@@ -163,6 +164,8 @@ class _Walk:
         self.ended: Node | None = None
         self.problems: list[Problem] = []
         self.error: Problem | None = None
+        self.error_codes: dict[int, None] = {}
+        """Non-zero error codes, in order of appearance."""
 
     def note(self, node: Node, code: Code, text_: str, offset: int) -> Problem:
         problem = Problem("", offset, node.path, text_, code)
@@ -237,6 +240,8 @@ class _Walk:
     def fill(self, node: Node, slot: Slot) -> None:
         if slot.shape is Shape.FIXED:
             node.value = self.number(node, slot.format, slot.type)
+            if node.value and is_error_code(slot):
+                self.error_codes[node.value] = None
         elif slot.shape is Shape.STRING:
             length = self.length(node, slot, "h")
             if length is not None:
@@ -371,7 +376,11 @@ def tree(message: Message, version: int, buffer: Buffer, position: int, end: int
 
 
 class TooLong(Exception):  # noqa: N818
-    """The slow walk was given up."""
+    """The slow walk was given up; `error_codes` are those that it had found."""
+
+    def __init__(self, error_codes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.error_codes = error_codes
 
 
 def first_error(
@@ -391,11 +400,12 @@ def first_error(
     walk = _Walk(message, buffer, position, end, keep=False, limit=limit)
     _run(message, version, walk)
     problems.extend(walk.problems)
+    found = tuple(walk.error_codes)
     if walk.ended is not None:
-        raise TooLong
+        raise TooLong(found)
     if walk.error is None:
         return None
-    return DecodeError(walk.error.code, walk.error.message, walk.error.offset, walk.error.path)
+    return DecodeError(walk.error.code, walk.error.message, walk.error.offset, walk.error.path, found)
 
 
 def values(node: Node, layout: Layout) -> dict[str, Any]:

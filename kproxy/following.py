@@ -127,8 +127,6 @@ class Follower:
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
         self._matcher = None if expression is None else Matcher(expression, self.reader.source, self.reader.definitions)
-        self.unknown = 0
-        """Exchanges that the filter could not tell."""
 
     def _printer(self, *, as_json: bool) -> Callable[[Any], str]:
         if as_json:
@@ -171,6 +169,13 @@ class Follower:
     def health(self) -> Health:
         return self.reader.health
 
+    @property
+    def left_out(self) -> str | None:
+        """A sentence about the exchanges that the filter could not tell; None where there are none."""
+        from decoders.filters import left_out
+
+        return None if self._matcher is None else left_out(self._matcher.unknown)
+
     def _print(self, items: list[Any]) -> None:
         for item in self._selected(items):
             if self._observe is not None and isinstance(item, Exchange):
@@ -183,7 +188,6 @@ class Follower:
         for item in items:
             if isinstance(item, Exchange) and self._matcher is not None:
                 selected = self._matcher.matches(item)
-                self.unknown += selected is None
                 if not selected:
                     learn(item, self.reader.source, self.reader.definitions, self._view.knowledge)
                     continue

@@ -137,19 +137,34 @@ One language for the terminal UI's filter bar, `-Y/--filter` and `--record`:
     class == group and error and not error.retriable
     broker == 2 and fetch.role == follower and time >= "12:01"
     response.body.responses[].partitions[].errorCode == OFFSET_OUT_OF_RANGE
-    all response.body.topics[].partitions[].isrNodes[] != 3
+    any response.body.topics[].partitions[].isrNodes[] != 3
     record.key == 42 or record.value contains refund
 
 A bare field, or one after `has`, asks whether the exchange has a value of it: `error`, `has response.body.errorCode`.
-A comparison with a value that an exchange does not have is false, `!=` included; `not` turns that round. An exchange
-that cannot tell (its bytes are gone, its body cannot be decoded, nothing named its topic's id) is left out and counted,
-unless the rest of the filter decides.
+A comparison with a value that an exchange does not have is false, with `!=`, `not in` and `not contains` too; `not` in
+front of a comparison turns it round: `not topic == orders` selects exchanges without a topic as well.
+
+Some exchanges cannot tell whether they match: their bytes are missing, their body cannot be decoded, a secret is
+withheld. They are left out, unless the rest of the filter decides. Commands say how many there are for each reason on
+standard error, the terminal UI in its status line:
+
+    warning: 12 exchanges left out, the filter cannot tell: TLS (8), secret withheld (4)
+
+An exchange without records, or with an empty list, can tell: it has no value of the field.
 
 `$slow` stands for the filter that is called so: in the table `[filters]` of the configuration, or saved in the terminal
 UI with `:filter save slow`. Saved filters name no others.
 
-Where an exchange has several values (several topics, errors, elements of a list), a comparison holds if one of them
-fits; `!=`, and any operator after `all`, if each of them does and there is one.
+Where an exchange has several values (several topics, errors, elements of a list), `any` asks for at least one that
+fits, `all` for each to fit (and there must be one). With neither, one must fit; for `!=`, `not in` and `not contains`
+each must, so that `topic != orders` says that no topic is orders:
+
+| filter | selects Metadata responses in which |
+| --- | --- |
+| `any response.body.topics[].partitions[].isrNodes[] != 3` | some in-sync replica is on another broker than 3 |
+| `all response.body.topics[].partitions[].isrNodes[] == 3` | every in-sync replica is on broker 3 |
+| `response.body.topics[].partitions[].isrNodes[] == 3` | broker 3 is an in-sync replica of some partition (as with `any`) |
+| `response.body.topics[].partitions[].isrNodes[] != 3` | broker 3 is an in-sync replica of no partition (as with `all`) |
 
 ## Fields
 
@@ -167,6 +182,7 @@ errors, `…Ms` durations (a bare number is milliseconds) or, with `Timestamp` i
 
 Records of up to 64 MiB a batch are opened for `record.` fields and for paths below `batches[].records[]`, and for no
 others. Control records are no records to `record.` fields. Bytes that are no UTF-8 compare with U+FFFD in their place.
+Of the records of `__cluster_metadata` offsets, timestamps, and values without a secret can be asked for.
 
 ## Operators
 
@@ -182,7 +198,10 @@ others. Control records are no records to `record.` fields. Bytes that are no UT
   it does not move with the traffic until the filter is applied again. Only the terminal UI knows the end: commands that
   read captures refuse such times, and of traffic that is printed as it passes they tell nothing
 - brokers: a number is the node id that Metadata gave the address; where none did, the exchange cannot tell
-- APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case
+- addresses: an IPv4 or IPv6 address or a host's name, with or without a port; for a part of one write
+  `client ~ "^10[.]0[.]"`
+- APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case; `~` and
+  `contains` search today's names
 - regular expressions are RE2's (no look-around, no references to groups) and match anywhere in the text; how long that
   takes grows with the text alone
 

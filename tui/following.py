@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from decoders.filters import parse
@@ -10,6 +11,8 @@ from decoders.filters.values import quote
 from tui.records import RecordLine
 
 if TYPE_CHECKING:
+    from captures.index.reader import IndexReader
+    from decoders.schema import Definitions
     from decoders.tree import Node
     from tui.clauses import Clause
 
@@ -42,13 +45,39 @@ PRODUCERS: Final = (
     "response.body.responses[].partitions[].records.batches[].producerId",
 )
 """Where messages name producer ids."""
+_WITH_PRODUCERS: Final = frozenset({0, 1, 22, 24, 25, 26, 27, 28})
+"""API keys of these messages."""
 MOST_AROUND: Final = 32
 """Fields beside one that are looked at."""
 _PARTITION_NAMES: Final = frozenset({"index", "partition", "partitionIndex"})
 
 
-def filters(clauses: Iterable[Clause], node: Node | None, record: RecordLine | None) -> dict[str, str]:
-    """Of each that can be followed here its filter: by the exchange's clauses, a field's node and a record."""
+def producer_of(index: IndexReader, number: int, definitions: Definitions) -> int | None:
+    """The first producer id that the exchange of an index row names, in its batches too; None where there is none."""
+    row = index.row(number)
+    if row.api_key not in _WITH_PRODUCERS or index.protocol(row) is not None:
+        return None
+    from captures.index.exchanges import Exchanges
+    from decoders.filters import Unavailable
+    from decoders.filters.bodies import read
+
+    with closing(Exchanges(index, definitions)) as exchanges:
+        exchange = exchanges.row(number + 1, row)
+        for path in filter(None, (read(name).path for name in PRODUCERS)):
+            with suppress(Unavailable):
+                for found in exchange.at(path):
+                    if isinstance(found, int) and found >= 0:
+                        return found
+    return None
+
+
+def filters(
+    clauses: Iterable[Clause], node: Node | None, record: RecordLine | None, producer_of: Callable[[], int | None]
+) -> dict[str, str]:
+    """Of each that can be followed here its filter: by the exchange's clauses, a field's node and a record.
+
+    Where neither field nor record name a producer id, `producer_of` gives that of the exchange, if any.
+    """
     found: dict[str, str] = {}
     topic = ""
     for clause in clauses:
@@ -68,6 +97,8 @@ def filters(clauses: Iterable[Clause], node: Node | None, record: RecordLine | N
     key = next((clause.text for clause in clauses if clause.text.startswith("record.key ==")), "")
     if key:
         found["key"] = f"{topic} and {key}" if topic else key
+    if producer is None:
+        producer = producer_of()
     if producer is not None:
         found["producer"] = _any(PRODUCERS, producer)
     return {name: found[name] for name in FOLLOWED if name in found and parse(found[name]).expression is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from captures.index.format import UNSETTLED
@@ -12,7 +13,7 @@ from decoders.schema import Definitions
 from tui.numbers import Numbers
 
 if TYPE_CHECKING:
-    from decoders.filters import Expression
+    from decoders.filters import Expression, Why
 
 SLICE_SECONDS = 0.01
 """What testing rows may take, about, before the screen gets its turn."""
@@ -25,8 +26,8 @@ ROWS_WITH_BODIES = 1024
 class View:
     """Which rows are shown: all, or those that a filter selects, found chunk by chunk while the index grows.
 
-    `scanned` rows have been tested; of them `unknown` could not be told by the filter (they are not shown). The rows
-    before `first` are gone.
+    `scanned` rows have been tested; `unknown` counts those of them that the filter could not tell, by reason (they are
+    not shown). The rows before `first` are gone.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class View:
         self.expression = expression
         self.text = text
         self.first = self.scanned = index.first
-        self.unknown = 0
+        self.unknown: Counter[Why] = Counter()
         self._growing = index.meta.get("state") == "indexing"
         self._bodies = FIRST_BODIES
         self._rows: Numbers | None = None
@@ -118,8 +119,9 @@ class View:
             at = bisect_left(self._rows, number)
             shown = at < len(self._rows) and self._rows[at] == number
             answer = self._filter.test(number)
-            self.unknown += answer is None
-            matches = bool(answer)
+            if not isinstance(answer, bool):
+                self.unknown[answer] += 1
+            matches = answer is True
             if matches and not shown:
                 self._rows.insert(at, number)
             elif shown and not matches:

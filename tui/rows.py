@@ -185,10 +185,10 @@ class RowText:
         return "-"
 
     def _request(self, _number: int, row: Row) -> str:
-        return "" if row.request_size == layout.NO_SIZE else size_text(row.request_size)
+        return "" if row.request_size == layout.NO_SIZE else size_text(row.request_size + layout.LENGTH)
 
     def _response(self, _number: int, row: Row) -> str:
-        return "" if row.response_size == layout.NO_SIZE else size_text(row.response_size)
+        return "" if row.response_size == layout.NO_SIZE else size_text(row.response_size + layout.LENGTH)
 
     def _records(self, _number: int, row: Row) -> str:
         return "" if row.records == layout.NO_RECORDS else size_text(row.records)

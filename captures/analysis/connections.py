@@ -76,6 +76,8 @@ class Link:
     tls: bool = False
     exchanges: int = 0
     errors: int = 0
+    first_error: int | None = None
+    """The first exchange that was answered with an error."""
     unanswered: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
@@ -99,6 +101,7 @@ class Link:
             "tls": self.tls,
             "exchanges": self.exchanges,
             "errors": self.errors,
+            "first_error": self.first_error,
             "unanswered": self.unanswered,
             "request_bytes": self.request_bytes,
             "response_bytes": self.response_bytes,
@@ -177,7 +180,9 @@ class Connections:
         link = self._links.get(seen.exchange.connection.number)
         if link is not None:
             link.software = seen.client.software or link.software
-            link.errors += bool(seen.errors)
+            if seen.errors:
+                link.errors += 1
+                link.first_error = link.first_error or seen.number
         if seen.key in LADDER:
             self._step(seen)
 

@@ -40,6 +40,8 @@ class Member:
     subscription: Any = None
     assignment: dict[str, list[int]] = field(default_factory=dict)
     left: int = 0
+    awaits_next: int = 0
+    """The epoch in which the coordinator let it join a group that others have, without a share in it yet."""
 
     def line(self) -> dict[str, Any]:
         beats = self.heartbeats - 1
@@ -122,6 +124,8 @@ class Group:
     commits: int = 0
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     errors: Counter[int] = field(default_factory=Counter)
+    error_exchanges: dict[int, int] = field(default_factory=dict)
+    """By error code the first exchange that was answered with it."""
     first: int = 0
     last: int = 0
     pending: list[str] = field(default_factory=list)
@@ -143,11 +147,12 @@ class Group:
             "rebalances": max(0, len(self.generations) - 1),
             "members": [one.line() for one in self.members.values()],
             "generations": [one.line() for one in self.generations],
-            "events": [one.line() for one in self.events],
+            "events": [one.line() for one in sorted(self.events, key=lambda one: (one.time, one.exchange))],
             "more_events": self.more_events,
             "commits": self.commits,
             "committed": {topic: dict(sorted(offsets.items())) for topic, offsets in sorted(self.offsets.items())},
             "errors": dict(sorted(self.errors.items())),
+            "error_exchanges": dict(sorted(self.error_exchanges.items())),
             "first_exchange": self.first,
             "last_exchange": self.last,
         }
@@ -177,6 +182,7 @@ class Groups:
         group.coordinator = seen.exchange.connection.broker
         if seen.error:
             group.errors[seen.error] += 1
+            group.error_exchanges.setdefault(seen.error, seen.number)
         take(group, seen)
 
     def result(self) -> list[Group]:
@@ -277,14 +283,19 @@ class Groups:
                 group.pending.append(f"{_name(member)} changed what it subscribes to")
             member.subscription = subscription
         member.left = 0
+        assignment = seen.response.get("assignment")
         reached = seen.response.get("memberEpoch")
         if isinstance(reached, int) and reached > 0:
             newest = group.generation
+            if epoch == 0 and newest is not None and reached == newest.number:
+                # A join makes the next epoch; until its assignment is made, the member is told the one before.
+                member.awaits_next = reached
             if newest is None or reached >= newest.number:
                 generation = self._generation(group, reached, seen)
                 generation.protocol = seen.request.get("serverAssignor") or generation.protocol
-                generation.members.add(member_id)
-        assignment = seen.response.get("assignment")
+                if reached != member.awaits_next or (assignment and assignment.get("topicPartitions")):
+                    generation.members.add(member_id)
+                    member.awaits_next = 0
         if assignment is not None:
             member.assignment = {
                 seen.topic(one): list(one["partitions"]) for one in assignment.get("topicPartitions") or ()

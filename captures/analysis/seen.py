@@ -73,7 +73,9 @@ class Seen:
 
     @property
     def error(self) -> int:
-        """The response's own error code, 0 where it has none."""
+        """The response's own error code, 0 where it has none; the first that was read of one that cannot be decoded."""
+        if not self.response:
+            return self.errors[0] if self.errors else 0
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0
 

@@ -58,8 +58,12 @@ def _equal(field: str, value: object) -> str:
 
 
 def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
+    """Of each user, and of each error code of it."""
     for user in users:
-        yield [*own, *([_equal("client.id", user["client_id"])] if user["client_id"] else [])]
+        found = [*own, *([_equal("client.id", user["client_id"])] if user["client_id"] else [])]
+        yield found
+        for code in user["errors"]:
+            yield [*found, _equal("error", code)]
 
 
 def _topic(line: Line) -> Iterator[list[str]]:

@@ -11,6 +11,7 @@ from captures.analysis.partitioner import Keys
 from captures.analysis.seen import Client, Seen, Values
 from captures.index.labels import id_text, topic_id
 from decoders.records.batches import Batch, parse
+from decoders.records.counting import record_count
 from decoders.records.opening import open_batch
 
 PRODUCE, FETCH, METADATA, SHARE_FETCH = 0, 1, 3, 78
@@ -33,6 +34,13 @@ class User:
     bytes: int = 0
     versions: set[int] = field(default_factory=set)
     errors: Counter[int] = field(default_factory=Counter)
+    error_exchanges: dict[int, int] = field(default_factory=dict)
+    """By error code the first exchange that was answered with it."""
+
+    def failed(self, code: int, exchange: int) -> None:
+        """Count an error of an exchange."""
+        self.errors[code] += 1
+        self.error_exchanges.setdefault(code, exchange)
 
     def line(self) -> dict[str, Any]:
         return {
@@ -44,6 +52,7 @@ class User:
             "bytes": self.bytes,
             "versions": sorted(self.versions),
             "errors": dict(sorted(self.errors.items())),
+            "error_exchanges": dict(sorted(self.error_exchanges.items())),
             "first_exchange": self.first,
             "last_exchange": self.last,
         }
@@ -165,7 +174,7 @@ class Topics:
                 index, records = partition["index"], partition.get("records")
                 topic.partitions.add(index)
                 if code := codes.get((topic.name, index)):
-                    producer.errors[code] += 1
+                    producer.failed(code, seen.number)
                 if records is not None:
                     _produced(producer, records, index)
 
@@ -185,11 +194,11 @@ class Topics:
                 seen.client.groups.add(seen.request["groupId"])
             for partition in answered.get(name, ()):
                 if code := partition.get("errorCode"):
-                    consumer.errors[code] += 1
+                    consumer.failed(code, seen.number)
                 if records := partition.get("records"):
                     for batch in parse(records, check=False).batches:
                         consumer.bytes += batch.end - batch.start
-                        consumer.records += 0 if batch.header.get("isControl") else _count(batch)
+                        consumer.records += 0 if batch.header.get("isControl") else _count(records, batch)
 
     def _topic(self, name: str) -> Topic:
         topic = self._topics.get(name)
@@ -217,18 +226,17 @@ def _produced(producer: Producer, records: Any, partition: int) -> None:
         producer.compression[batch.header["compression"]] += 1
         producer.magic.add(batch.header["magic"])
         producer.idempotent = producer.idempotent or batch.header.get("producerId", -1) >= 0
-        opened = None
-        if "recordCount" not in batch.header or not producer.keys.full:
-            opened = open_batch(records, batch, limit=TRIED).records
-            for _, _, key, _, _ in opened:
+        if not producer.keys.full:
+            for _, _, key, _, _ in open_batch(records, batch, limit=TRIED).records:
                 if key is not None:
                     producer.keys.add(key, partition)
-        producer.records += _count(batch) if "recordCount" in batch.header else len(opened or ())
+        producer.records += _count(records, batch)
 
 
-def _count(batch: Batch) -> int:
-    """Records of a batch as its header says; a compressed message set counts as one."""
-    return max(0, int(batch.header.get("recordCount", 1)))
+def _count(records: Any, batch: Batch) -> int:
+    """Records of a batch: as its header says, or as a compressed message set holds."""
+    told = batch.header.get("recordCount")
+    return record_count(records[batch.start : batch.end])[0] if told is None else max(0, int(told))
 
 
 def _codes(seen: Seen, partitions: str, index: str) -> dict[tuple[str, int], int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from captures.analysis.seen import Seen, Values
+from captures.analysis.seen import Client, Seen, Values
 from decoders.exchange_json import milliseconds, timestamp
 from decoders.records.batches import parse
 from decoders.schema import errors
@@ -20,6 +20,10 @@ READERS: Final = 1000
 """Exchanges that are kept of those that name one aborted transaction."""
 DEFAULT_TIMEOUT_MS: Final = 60_000
 """`transaction.timeout.ms` where the capture does not show InitProducerId."""
+
+
+Step = tuple[int, int, str]
+"""Time (ns since the epoch), number of the exchange, what happened."""
 
 
 class State(StrEnum):
@@ -56,36 +60,42 @@ class Aborted:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One transaction: times are nanoseconds since the epoch, `ended` None while it is open."""
+    """One transaction: times are nanoseconds since the epoch, `ended` None while it is open.
+
+    `client` is its producer; None where only brokers were seen that speak for it.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    client_id: str
-    host: str
+    client: Client | None
     began: int
     first: int
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     ended: int | None = None
     last: int = 0
-    latest: int = 0
     state: State = State.OPEN
     partitions: set[tuple[str, int]] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     batches: int = 0
     records: int = 0
     bytes: int = 0
-    steps: list[tuple[int, int, str]] = field(default_factory=list)
-    """(time, exchange, what happened): every step but Produce, of which the first counts for all."""
+    steps: list[Step] = field(default_factory=list)
+    """Every step but Produce, in the order in which they were answered."""
+    produced: Step | None = None
+    """The first Produce, by when it was sent."""
     failure: str | None = None
+    by_producer: bool = False
+    """Whether the producer itself was seen at it, so that `client` is certain."""
 
     def line(self) -> dict[str, Any]:
+        steps = sorted(self.steps if self.produced is None else [*self.steps, self.produced])
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
-            "client_id": self.client_id,
-            "host": self.host,
+            "client_id": None if self.client is None else self.client.client_id,
+            "host": None if self.client is None else self.client.host,
             "state": self.state.value,
             "began": timestamp(self.began, 9),
             "ended": None if self.ended is None else timestamp(self.ended, 9),
@@ -98,7 +108,7 @@ class Transaction:
             "bytes": self.bytes,
             "failure": self.failure,
             "steps": [
-                {"time": timestamp(time, 9), "exchange": exchange, "step": what} for time, exchange, what in self.steps
+                {"time": timestamp(time, 9), "exchange": exchange, "step": what} for time, exchange, what in steps
             ],
             "first_exchange": self.first,
             "last_exchange": self.last,
@@ -114,6 +124,8 @@ class Transactions:
         self._all: list[Transaction] = []
         self._open: dict[str, Transaction] = {}
         self._timeouts: dict[str, int] = {}
+        self._producers: dict[str, Client] = {}
+        """Who got a producer id for a transactional id last."""
         self._aborted: dict[tuple[str, int, int, int], Aborted] = {}
         self._now = 0
 
@@ -158,8 +170,9 @@ class Transactions:
         name = seen.request.get("transactionalId")
         if not name or seen.error:
             return
-        if len(self._timeouts) < MOST:
+        if name in self._timeouts or len(self._timeouts) < MOST:
             self._timeouts[name] = seen.request["transactionTimeoutMs"]
+            self._producers[name] = seen.client
         ended = self._open.pop(name, None)
         if ended is not None:
             ended.state, ended.ended, ended.last = State.ABORTED, seen.answered_at, seen.number
@@ -168,7 +181,9 @@ class Transactions:
 
     def _add_partitions(self, seen: Seen) -> None:
         body = seen.request
-        if body.get("v3AndBelowTransactionalId"):
+        # From v4 on it is a partition's leader that asks, on behalf of a producer (KIP-890).
+        by_producer = bool(body.get("v3AndBelowTransactionalId"))
+        if by_producer:
             added = [(
                 {
                     "transactionalId": body["v3AndBelowTransactionalId"],
@@ -181,7 +196,8 @@ class Transactions:
             added = [(one, one.get("topics")) for one in body.get("transactions") or () if not one.get("verifyOnly")]
         for who, topics in added:
             places = {(one["name"], number) for one in topics or () for number in one["partitions"]}
-            transaction = self._step(seen, who, f"{len(places)} partition{'' if len(places) == 1 else 's'} added")
+            what = f"{len(places)} partition{'' if len(places) == 1 else 's'} added"
+            transaction = self._step(seen, who, what, by_producer=by_producer)
             if transaction is not None:
                 transaction.partitions |= places
 
@@ -198,11 +214,10 @@ class Transactions:
                     header = batch.header
                     if not header.get("isTransactional"):
                         continue
-                    who = {"transactionalId": name, **header}
-                    open_one = self._open.get(name)
-                    first = open_one is None or not open_one.batches
-                    one = self._step(seen, who, "first Produce" if first else "")
+                    one = self._step(seen, {"transactionalId": name, **header})
                     if one is not None:
+                        step = (seen.time, seen.number, "first Produce" + _failed(seen))
+                        one.produced = step if one.produced is None else min(one.produced, step)
                         one.partitions.add((topic, partition["index"]))
                         one.batches += 1
                         one.records += max(0, header["recordCount"])
@@ -231,15 +246,18 @@ class Transactions:
             one.ended = seen.answered_at
             self._open.pop(one.transactional_id, None)
 
-    def _step(self, seen: Seen, who: Values, what: str) -> Transaction | None:
-        """Something that belongs to a transaction, which begins with it where none is open."""
+    def _step(self, seen: Seen, who: Values, what: str = "", *, by_producer: bool = True) -> Transaction | None:
+        """Something that belongs to a transaction, which begins with it where none is open.
+
+        It is a step of its own where it is said `what` happened.
+        """
         name = who.get("transactionalId")
         if not isinstance(name, str) or not name:
             return None
         one = self._open.get(name)
         if one is None:
             one = Transaction(
-                name, who.get("producerId", -1), who.get("producerEpoch", -1), seen.client.client_id, seen.client.host,
+                name, who.get("producerId", -1), who.get("producerEpoch", -1), self._producers.get(name),
                 seen.time, seen.number, self._timeouts.get(name, DEFAULT_TIMEOUT_MS),
             )  # fmt: skip
             if len(self._all) >= MOST:
@@ -247,14 +265,20 @@ class Transactions:
                 return None
             self._all.append(one)
             self._open[name] = one
+        if by_producer and not one.by_producer:
+            one.client, one.by_producer = seen.client, True
+        one.began, one.first = min((one.began, one.first), (seen.time, seen.number))
         one.last = max(one.last, seen.number)
         if group := who.get("groupId"):
             one.groups.add(group)
         if what:
-            failed = f": {', '.join(errors.name(code) for code in seen.errors)}" if seen.errors else ""
-            one.steps.append((seen.time, seen.number, what + failed))
+            one.steps.append((seen.time, seen.number, what + _failed(seen)))
         one.failure = errors.name(seen.errors[0]) if seen.errors else None
         if FENCED.intersection(seen.errors):
             one.state, one.ended = State.FENCED, seen.answered_at
             self._open.pop(name, None)
         return one
+
+
+def _failed(seen: Seen) -> str:
+    return f": {', '.join(errors.name(code) for code in seen.errors)}" if seen.errors else ""

@@ -51,10 +51,10 @@ def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
                 "transactional " + ", ".join(user["transactional_ids"]) if user["transactional_ids"] else None,
                 "idempotent" if user["idempotent"] and not user["transactional_ids"] else None,
                 f"keys fit {user['partitioner']}" if user["partitioner"] else None,
-                _errors(user["errors"]),
                 _exchanges(user),
             ]
             yield "  producer  " + _joined(facts)
+            yield from _errors(user)
         for user in one["consumers"]:
             role = user["role"] if user["replica_id"] is None else f"follower {user['replica_id']}"
             facts = [
@@ -63,10 +63,10 @@ def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
                 f"{_many(user['records'], 'record')} {size_text(user['bytes'])}B",
                 f"in {_many(user['requests'], 'Fetch', 'es')}",
                 "read_committed" if "read_committed" in user["isolation"] else None,
-                _errors(user["errors"]),
                 _exchanges(user),
             ]
             yield f"  {role.ljust(9)} " + _joined(facts)
+            yield from _errors(user)
 
 
 def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
@@ -79,9 +79,9 @@ def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             _many(one["rebalances"], "rebalance"),
             f"coordinator {one['coordinator']}",
             _many(one["commits"], "commit"),
-            _errors(one["errors"]),
         ]  # fmt: skip
         yield f"{one['group']}  {_joined(facts)}"
+        yield from _errors(one)
         for generation in one["generations"]:
             leader = f", led by {generation['leader']}" if generation["leader"] else ""
             members = _many(len(generation["members"]), "member")
@@ -120,7 +120,7 @@ def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             continue
         facts = [
             f"producer {one['producer_id']}/{one['producer_epoch']}",
-            f"{one['client_id']}@{one['host']}",
+            "producer not seen" if one["client_id"] is None else f"{one['client_id']}@{one['host']}",
             one["state"] + (f" after {one['duration_ms']:.1f} ms" if one["duration_ms"] is not None else ""),
             f"{_many(one['records'], 'record')} to {_many(len(one['partitions']), 'partition')}",
             "group " + ", ".join(one["groups"]) if one["groups"] else None,
@@ -152,7 +152,7 @@ def connections(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             _many(one["exchanges"], "exchange"),
             f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
             f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
-            _many(one["errors"], "error") if one["errors"] else None,
+            f"{_many(one['errors'], 'error')} from #{one['first_error']} on" if one["errors"] else None,
             f"{one['unanswered']} unanswered" if one["unanswered"] else None,
         ]
         yield f"{one['connection']}  {one['client']} > {one['broker']}  {_joined(facts)}  #{one['first_exchange']}"
@@ -213,10 +213,10 @@ def _user(user: Line) -> str:
     )
 
 
-def _errors(codes: Mapping[int, int]) -> str | None:
-    if not codes:
-        return None
-    return ", ".join(f"{count} {errors.name(code)}" for code, count in codes.items())
+def _errors(one: Line) -> Iterator[str]:
+    """A line for each error code, with the first exchange that was answered with it."""
+    for code, count in one["errors"].items():
+        yield f"    {count} {errors.name(code)}  #{one['error_exchanges'][code]}"
 
 
 def _exchanges(user: Line) -> str:

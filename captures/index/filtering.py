@@ -11,14 +11,14 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from captures.index import format as layout
 from captures.index.exchanges import Exchanges
 from captures.index.format import UNSETTLED, Flag, Row, State
 from captures.index.reader import IndexReader
-from decoders.filters import Expression, Unavailable
+from decoders.filters import Expression, Unavailable, Why
 from decoders.filters.expression import And, Compare, Not, Or, Present, meant_errors
 from decoders.filters.fields import BY_NAME, Field, Type
 from decoders.filters.rows import KAFKA, api_class, retriable, topics_of
@@ -43,7 +43,7 @@ NEARLY: Final = 1_024
 NUMBER: Final = "number"
 """The column of the exchanges' numbers, which no row holds."""
 SIZE: Final = "size"
-"""The column of both sizes added up, NO_SIZE where no side was seen."""
+"""The column of the bytes of both frames added up, NO_SIZE where no side was seen."""
 
 
 class Columns:
@@ -67,7 +67,7 @@ class Columns:
         if name == SIZE:
             none = layout.NO_SIZE
             return [
-                (0 if asked == none else asked) + (0 if answered == none else answered)
+                (0 if asked == none else asked + layout.LENGTH) + (0 if answered == none else answered + layout.LENGTH)
                 if asked != none or answered != none
                 else none
                 for asked, answered in zip(self["request_size"], self["response_size"], strict=True)
@@ -89,6 +89,11 @@ class Columns:
 
 def _or_none(absent: int, value: int) -> int | None:
     return None if value == absent else value
+
+
+def _frame_size(size: int) -> int | None:
+    """Bytes of a whole frame whose length field says `size`."""
+    return None if size == layout.NO_SIZE else size + layout.LENGTH
 
 
 class RowValues:
@@ -131,8 +136,8 @@ class RowValues:
             "time": lambda row: row.time,
             "latency": lambda row: _or_none(layout.NO_LATENCY, row.latency),
             "throttle": self._throttle,
-            "request_size": lambda row: _or_none(layout.NO_SIZE, row.request_size),
-            "response_size": lambda row: _or_none(layout.NO_SIZE, row.response_size),
+            "request_size": lambda row: _frame_size(row.request_size),
+            "response_size": lambda row: _frame_size(row.response_size),
             "records": _records,
             "problem": lambda row: bool(row.flags & Flag.PROBLEMS),
             "partial": lambda row: bool(row.flags & Flag.PARTIAL),
@@ -145,18 +150,18 @@ class RowValues:
     def _node(self, row: Row) -> int:
         node = self._index.connection(row.connection).node
         if node == layout.NO_NODE:
-            raise Unavailable("no Metadata names the broker's node id")
+            raise Unavailable(Why.NODE)
         return node
 
     def _client_id(self, row: Row) -> str | None:
         text = self._index.string(row.client) if row.client else None
         if text is not None and text.endswith("…") and len(text.encode()) > layout.STRING_LIMIT - 8:
-            raise Unavailable("the index holds the client id's beginning alone")
+            raise Unavailable(Why.NOT_INDEXED)
         return text
 
     def _subject(self, row: Row) -> Subject:
         if not row.subject:
-            raise Unavailable("the index does not hold what the exchange names")
+            raise Unavailable(Why.NOT_INDEXED)
         found = self._subjects.get(row.subject)
         if found is None:
             if len(self._subjects) >= CHUNK:
@@ -165,10 +170,12 @@ class RowValues:
         return found
 
     def _errors(self, row: Row) -> Sequence[int]:
-        _response_read(row)
         if row.more_errors:
             return self._index.detail(row).errors
-        return (row.error,) if row.error else ()
+        if row.error:
+            return (row.error,)
+        _response_read(row)
+        return ()
 
     def _retriable(self, row: Row) -> bool | None:
         codes = self._errors(row)
@@ -186,7 +193,7 @@ def _status(row: Row) -> str:
 def _response_read(row: Row) -> None:
     """Raises Unavailable for a row that does not say what its response holds."""
     if row.state in HALF_READ or row.flags & Flag.PARTIAL:
-        raise Unavailable("a body was not decoded")
+        raise Unavailable(Why.UNDECODABLE)
 
 
 def _records(row: Row) -> int | None:
@@ -201,12 +208,12 @@ _RECORD_ATTRIBUTES: Final = ("record_keys", "record_values", "record_headers", "
 
 def _no_records(row: Row) -> Sequence[Any]:
     if row.api_key == layout.NO_NUMBER or (row.api_key in PLACES and not row.protocol):
-        raise Unavailable("records are in the bodies")
+        raise Unavailable(Why.NOT_INDEXED)
     return ()
 
 
 def _in_bodies(_row: Row) -> Any:
-    raise Unavailable("it is in the bodies")
+    raise Unavailable(Why.NOT_INDEXED)
 
 
 _SUBJECT: Final = ("topic", "group", "txn", "acks", "fetch.role")
@@ -227,17 +234,19 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The columns that a field's value follows from, beside what `_of_row` says of single rows."""
 
-NUMBERS: Final[Mapping[str, tuple[str, int]]] = {
-    "latency": ("latency", layout.NO_LATENCY),
-    "time": ("time", -(2**63)),
-    "request.size": ("request_size", layout.NO_SIZE),
-    "response.size": ("response_size", layout.NO_SIZE),
-    "size": (SIZE, layout.NO_SIZE),
-    "records": ("records", layout.NO_RECORDS),
-    "correlation": ("correlation", 0),
-    "exchange": (NUMBER, 0),
+NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
+    "latency": ("latency", layout.NO_LATENCY, 0),
+    "time": ("time", -(2**63), 0),
+    "request.size": ("request_size", layout.NO_SIZE, layout.LENGTH),
+    "response.size": ("response_size", layout.NO_SIZE, layout.LENGTH),
+    "size": (SIZE, layout.NO_SIZE, 0),
+    "records": ("records", layout.NO_RECORDS, 0),
+    "correlation": ("correlation", 0, 0),
+    "exchange": (NUMBER, 0, 0),
 }
-"""Fields whose values differ from row to row: the column, and the number of which the row's tail tells what it is."""
+"""Fields whose values differ from row to row: the column, the number of which the row's tail tells what it is, and by
+how much a value exceeds its number.
+"""
 
 
 def _of_row(field: Field, row: Row) -> bool:
@@ -247,6 +256,14 @@ def _of_row(field: Field, row: Row) -> bool:
     return field.name == "throttle" and bool(row.flags & Flag.THROTTLED)
 
 
+def _number_fits(test: Compare) -> Callable[[int], bool]:
+    """Whether the value fits that a number of the field's column stands for."""
+    more = NUMBERS[test.field.name][2]
+    if not more:
+        return test.fits()
+    return replace(test, values=tuple(int(value) - more for value in test.values)).fits()
+
+
 class _Test:
     """One comparison over columns; remembers what it said of values."""
 
@@ -254,7 +271,7 @@ class _Test:
         self._field = test.field
         self._values = values
         self._asks = test.compile(values.getter)
-        self._fits = test.fits() if isinstance(test, Compare) and test.field.name in NUMBERS else None
+        self._fits = _number_fits(test) if isinstance(test, Compare) and test.field.name in NUMBERS else None
         self._known: dict[Hashable, int] = {}
 
     def codes(self, columns: Columns) -> bytes:
@@ -300,7 +317,7 @@ class _Test:
             return _UNTOLD
 
     def _numbers(self, columns: Columns, fits: Callable[[int], bool]) -> bytes:
-        column, absent = NUMBERS[self._field.name]
+        column, absent, _ = NUMBERS[self._field.name]
         numbers = columns[column]
         codes = bytearray([_YES if fits(number) else _NO for number in numbers])
         if absent in numbers:
@@ -353,13 +370,13 @@ def newest(index: IndexReader) -> int:
 @dataclass(frozen=True, slots=True)
 class Scan:
     """What a scan found in the rows up to `stop`: numbers of rows that match, numbers of those that are not over, and
-    how many of the others cannot tell. A row that is not over may match as it is.
+    how many of the others cannot tell, by reason. A row that is not over may match as it is.
     """
 
     stop: int
     matched: list[int]
     unsettled: list[int]
-    unknown: int
+    unknown: Counter[Why]
 
 
 class IndexFilter:
@@ -387,7 +404,8 @@ class IndexFilter:
             if State.EMPTY in states or State.WAITING in states
             else []
         )
-        unknown = opened = 0
+        unknown: Counter[Why] = Counter()
+        opened = 0
         for at, code in enumerate(codes):
             if not code or states[at] == State.EMPTY:
                 continue
@@ -399,26 +417,27 @@ class IndexFilter:
                 return Scan(end, matched, [number for number in unsettled if number < end], unknown)
             opened += 1
             answer = self._test(start + at, columns.row(at))
-            unknown += answer is None and states[at] not in UNSETTLED
-            if answer:
+            if answer is True:
                 matched.append(start + at)
+            elif isinstance(answer, Why) and states[at] not in UNSETTLED:
+                unknown[answer] += 1
         return Scan(start + columns.count, matched, unsettled, unknown)
 
-    def test(self, number: int) -> bool | None:
-        """Whether a row matches now; None where it cannot tell."""
+    def test(self, number: int) -> bool | Why:
+        """Whether a row matches now, or why it cannot tell."""
         return self._test(number, self._index.row(number))
 
     def close(self) -> None:
         self._exchanges.close()
 
-    def _test(self, number: int, row: Row) -> bool | None:
+    def _test(self, number: int, row: Row) -> bool | Why:
         if row.state == State.EMPTY:
             return False
         self._values.number = number + 1
         try:
             return self._asks(row)
-        except Unavailable:
-            return None
+        except Unavailable as unavailable:
+            return unavailable.why
 
     def _getter(self, name: str) -> Callable[[Row], Any]:
         """An attribute from the row, or from the bodies where the row does not tell."""

@@ -75,6 +75,8 @@ MOST_PROTOCOLS = 255
 """Dialects that are told apart."""
 NO_SIZE = 0xFFFFFFFF
 """Size of a side that was not seen."""
+LENGTH = 4
+"""Bytes of a frame's length field, which a row's sizes do not count."""
 NO_LATENCY = -(2**63)
 NO_NUMBER = -(2**15)
 """API key or version of an exchange that has none (orphan response, bare token)."""

@@ -79,10 +79,11 @@ class Summariser:
         answered = response.body if response else None
         if exchange.protocol is None:
             learn_both(request, response, self.knowledge)
-        if answered is not None and response is not None:
+        if response is not None:
+            summary.errors = codes(response, exchange, self._definitions)
+        if answered is not None:
             if exchange.protocol is None:
                 self.nodes.learn(exchange.api_key, answered)
-            summary.errors = codes(response, exchange, self._definitions)
             throttle = answered.get("throttleTimeMs")
             if isinstance(throttle, int) and throttle > 0:
                 summary.throttle_ms = throttle

@@ -160,7 +160,9 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
     if event is None or asked is None or "groupId" not in asked:
         return
     error = answered.get("errorCode")
-    if event == "commit" and answered:
+    if bodies.response is not None and bodies.response.codes_read:
+        error = bodies.response.codes_read[0]
+    elif event == "commit" and answered:
         listed = (part["errorCode"] for topic in answered["topics"] for part in topic["partitions"])
         error = next((code for code in listed if code), 0)
     both = (asked, answered)
@@ -213,7 +215,7 @@ class Draft:
     exchange: list[Any]
     """Its row of the table exchanges; null where a column waits for `close`."""
     codes: list[int] | None
-    """Error codes of the response, where it could be decoded."""
+    """Error codes of the response, where they could be read."""
     parts: list[Part]
     groups: list[Row]
     problems: list[Row]
@@ -264,8 +266,10 @@ class Sketcher:
         bodies = Bodies(item, self.source, self._definitions)
         self._health.undecoded += bodies.undecoded
         found = None
-        if bodies.response is not None and bodies.response.body is not None:
+        if bodies.response is not None:
             found = codes(bodies.response, item, self._definitions)
+            if bodies.response.body is None and not found:
+                found = None  # there may be some where it could not be read
         row = self._exchange(item, bodies, found)
         of = _key(row)
         known = item.protocol is None

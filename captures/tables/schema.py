@@ -235,7 +235,7 @@ GROUP_EVENTS: Final = Table(
         ("generation", "int", "or member epoch; as answered, where the answer gives one; of a description the group's"),
         ("state", "string", "of the group, as its coordinator describes it: members are told nothing of it"),
         ("assignor", "string", "protocol or server-side assignor"),
-        ("error_code", "int", "null without a decoded response"),
+        ("error_code", "int", "null where the response could not be read so far"),
     ),
     _HANGING,
 )  # fmt: skip

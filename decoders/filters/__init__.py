@@ -15,7 +15,7 @@ from decoders.filters.completion import Candidate, Completion, Seen, complete
 from decoders.filters.expression import Expression, Predicate
 from decoders.filters.matcher import Matcher, learns
 from decoders.filters.parser import Expected, Result, Status, parse
-from decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable
+from decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable, Why, left_out, reasons
 
 __all__ = [
     "Candidate",
@@ -31,7 +31,10 @@ __all__ = [
     "Seen",
     "Status",
     "Unavailable",
+    "Why",
     "complete",
     "learns",
+    "left_out",
     "parse",
+    "reasons",
 ]

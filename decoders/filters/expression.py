@@ -1,8 +1,10 @@
 """A parsed filter: a tree that prints as text which parses to the same tree, and compiles to one closure.
 
 Truth: a comparison with a value that the exchange does not have is false, whatever the operator. Of several values one
-must fit, with `!=` and `all` each. What a row cannot tell (`Unavailable`) decides nothing where the rest of the
-expression decides (false and unknown is false, true or unknown is true); otherwise the compiled filter raises it.
+must fit after `any`, each after `all`; with neither, one, but each for the operators of NEGATIVE (`!=`, `not in`, `not
+contains`), so that `topic != a` says that no topic is a. What a row cannot tell (`Unavailable`) decides nothing where
+the rest of the expression decides (false and unknown is false, true or unknown is true); otherwise the compiled filter
+raises it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from decoders.filters.fields import Cost, Field, Type
-from decoders.filters.rows import DECODED_STATUSES, Unavailable
-from decoders.filters.values import LITERALS, Value, api_keys, before_end, choices, error_meanings, of_day, quote
+from decoders.filters.fields import ALL, LISTS, NEGATIVE, SEARCHES, Cost, Field, Type
+from decoders.filters.rows import DECODED_STATUSES, Unavailable, Why
+from decoders.filters.values import LITERALS, Value, api_keys, before_end, error_meanings, of_day, quote, todays_names
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
@@ -84,12 +86,15 @@ class Present(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Compare(Expression):
-    """field operator value; `values` holds more than one for `in` alone. `each` asks all of several values to fit."""
+    """field operator value; `values` holds more than one for `in` and `not in` alone.
+
+    `quantifier` is ANY, ALL, or "" where the operator says how many of several values must fit.
+    """
 
     field: Field
     operator: str
     values: tuple[Value, ...]
-    each: bool = False
+    quantifier: str = ""
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
         field = self.field
@@ -105,9 +110,14 @@ class Compare(Expression):
             value = _scalars(value, field.scale)
         if not _several(field):
             return lambda row: (found := value(row)) is not None and fits(found)
-        if self.each or self.operator == "!=":
+        if self.each:
             return lambda row: _each(value(row), fits)
         return lambda row: any(fits(found) for found in value(row))
+
+    @property
+    def each(self) -> bool:
+        """Whether each of several values must fit, not just one."""
+        return self.quantifier == ALL or (not self.quantifier and self.operator in NEGATIVE)
 
     def anchored(self, end: int) -> Expression:
         if self.field.type is not Type.TIME:
@@ -132,7 +142,7 @@ class Compare(Expression):
     @property
     def _named(self) -> bool:
         """Whether the values are meant as they are, not searched for."""
-        return self.operator not in {"~", "contains"}
+        return self.operator not in SEARCHES
 
     @property
     def _nodes(self) -> bool:
@@ -140,10 +150,10 @@ class Compare(Expression):
         return self._named and any(isinstance(value, int) for value in self.values)
 
     def __str__(self) -> str:
-        write = quote_any if self.operator in {"~", "contains"} else LITERALS[self.field.type].write
-        name = f"all {self.field.name}" if self.each else self.field.name
-        if self.operator == "in":
-            return f"{name} in ({', '.join(write(value) for value in self.values)})"
+        write = quote_any if self.operator in SEARCHES else LITERALS[self.field.type].write
+        name = f"{self.quantifier} {self.field.name}".lstrip()
+        if self.operator in LISTS:
+            return f"{name} {self.operator} ({', '.join(write(value) for value in self.values)})"
         return f"{name} {self.operator} {write(self.values[0])}"
 
 
@@ -309,17 +319,25 @@ def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[An
             elif isinstance(found, str | int | float):
                 yield found
         if withheld:
-            raise Unavailable("a secret is withheld")
+            raise Unavailable(Why.SECRET)
 
     return scalars
 
 
 def _fits(test: Compare) -> Fits:
+    """Whether one value of the test's field fits; the opposite of it for the operators of NEGATIVE."""
+    positive = NEGATIVE.get(test.operator)
+    if positive is not None:
+        fits = _fits(replace(test, operator=positive))
+        return lambda value: not fits(value)
     kind, operator = test.field.type, test.operator
-    if operator in {"~", "contains"}:
+    if operator in SEARCHES:
         return _matching(kind, test)
     if kind is Type.ADDRESS:
-        return _address_fits(test)
+        wanted = frozenset(test.values)
+        return lambda value: not wanted.isdisjoint(_address_names(value))
+    if kind is Type.ERROR:
+        return frozenset(test.values).__contains__
     if kind is Type.ANY:
         return _scalar_fits(test)
     if kind is Type.TIME and test.relative:
@@ -328,7 +346,7 @@ def _fits(test: Compare) -> Fits:
         return _clock_fits(test)
     if kind is Type.API:
         keys = frozenset(key for one in test.values for key in api_keys(one))
-        return (lambda value: value not in keys) if operator == "!=" else (lambda value: value in keys)
+        return keys.__contains__
     return _ordered(operator, test.values)
 
 
@@ -336,7 +354,6 @@ def _ordered(operator: str, values: Sequence[Value]) -> Fits:
     wanted: Any = values[0]
     table: dict[str, Fits] = {
         "==": lambda value: bool(value == wanted),
-        "!=": lambda value: bool(value != wanted),
         "<": lambda value: bool(value < wanted),
         "<=": lambda value: bool(value <= wanted),
         ">": lambda value: bool(value > wanted),
@@ -347,7 +364,7 @@ def _ordered(operator: str, values: Sequence[Value]) -> Fits:
 
 
 def _end_not_known(_: Any) -> bool:
-    raise Unavailable("where the capture ends is not known")
+    raise Unavailable(Why.END)
 
 
 _DAY = 86_400_000_000_000
@@ -394,23 +411,16 @@ def _text_of(test: Compare) -> Fits:
 
 
 def _matching(kind: Type, test: Compare) -> Fits:
-    """Whether a value, or one of the names of a value that has some, satisfies `~` or `contains`."""
+    """Whether a value satisfies `~` or `contains`: by its name of today where it has one."""
     fits = _text_of(test)
     if kind not in {Type.API, Type.ERROR}:
         return lambda value: bool(fits(value if isinstance(value, str) else str(value)))
     names: dict[Value, list[str]] = {}
-    for name, value in choices(kind).items():
+    for name, value in todays_names(kind).items():
         for meant in api_keys(value) if kind is Type.API else (value,):
             names.setdefault(meant, []).append(name)
     fitting = frozenset(value for value, spelled in names.items() if any(fits(name) for name in spelled))
     return lambda value: value in fitting if value in names else bool(fits(str(value)))
-
-
-def _address_fits(test: Compare) -> Fits:
-    wanted = frozenset(test.values)
-    if test.operator == "!=":
-        return lambda value: wanted.isdisjoint(_address_names(value))
-    return lambda value: not wanted.isdisjoint(_address_names(value))
 
 
 def _address_names(address: str) -> tuple[str, ...]:
@@ -423,13 +433,13 @@ def _address_names(address: str) -> tuple[str, ...]:
 
 def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> Predicate:
     """By address where the row's address is among the values, else by node id, which the row may not know."""
-    if test.operator in {"~", "contains"}:
+    other = test.operator in NEGATIVE
+    if test.operator in SEARCHES:
         fits = _text_of(test)
-        return lambda row: bool(fits(address(row)))
+        return lambda row: bool(fits(address(row))) is not other
     nodes = frozenset(value for value in test.values if isinstance(value, int))
     addresses = frozenset(value for value in test.values if isinstance(value, str))
     node = get("node")
-    other = test.operator == "!="
 
     def among(row: Any) -> bool:
         return not addresses.isdisjoint(_address_names(address(row))) or (bool(nodes) and node(row) in nodes)
@@ -458,13 +468,9 @@ def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], An
 
 
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    """No error at all is the error NONE, except to `!=`, `~` and `contains`, which ask for one that is there."""
-    if test.operator in {"~", "contains"}:
-        fits = _matching(Type.ERROR, test)
-    else:
-        wanted = frozenset(test.values)
-        fits = (lambda code: code not in wanted) if test.operator == "!=" else wanted.__contains__
+    """No error at all is the error NONE to `==` and `in`; the other operators ask for an error that is there."""
+    fits = _fits(test)
     none = test.operator in {"==", "in"} and 0 in test.values
-    if test.each or test.operator == "!=":
+    if test.each:
         return lambda row: _each(codes, fits) if (codes := value(row)) else none
     return lambda row: any(fits(code) for code in codes) if (codes := value(row)) else none

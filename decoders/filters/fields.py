@@ -42,8 +42,8 @@ class Cost(StrEnum):
 class Field:
     """One name of the language; `attributes` are those of the row, added up where there are several.
 
-    `many` says that an exchange may have several values: a comparison holds where one of them fits, `!=` and `all`
-    where each does. `path` is the way into a body, and `scale` what a value there is multiplied with.
+    `many` says that an exchange may have several values (see `decoders.filters.expression`). `path` is the way into a
+    body, and `scale` what a value there is multiplied with.
     """
 
     name: str
@@ -82,8 +82,17 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(">=", "is at least", ORDERED),
     Operator("~", "matches the regular expression, anywhere", NAMED),
     Operator("contains", "contains the text", NAMED),
+    Operator("not contains", "is there and does not contain the text", NAMED),
     Operator("in", "is one of (…, …)", EVERY - {Type.FLAG}),
+    Operator("not in", "is there and is none of (…, …)", EVERY - {Type.FLAG}),
 )
+
+SEARCHES = frozenset({"~", "contains", "not contains"})
+"""Operators whose values are searched for in text."""
+LISTS = frozenset({"in", "not in"})
+"""Operators that take several values."""
+NEGATIVE = {"!=": "==", "not in": "in", "not contains": "contains"}
+"""Operators that say what a value is not, to those that say the opposite."""
 
 _DECODE = Cost.DECODE
 
@@ -108,9 +117,12 @@ FIELDS: tuple[Field, ...] = (
     Field("status", Type.STATUS, "what became of the exchange", ("status",)),
     Field("latency", Type.DURATION, "time from the request's last byte to the response's", ("latency",)),
     Field("throttle", Type.DURATION, "how long the broker asked the client to wait, where it did", ("throttle",)),
-    Field("size", Type.SIZE, "bytes of request and response together", ("request_size", "response_size")),
-    Field("request.size", Type.SIZE, "bytes of the request", ("request_size",)),
-    Field("response.size", Type.SIZE, "bytes of the response", ("response_size",)),
+    Field("size", Type.SIZE, "bytes of request and response together",
+          ("request_size", "response_size")),
+    Field("request.size", Type.SIZE, "bytes of the request with its length field",
+          ("request_size",)),
+    Field("response.size", Type.SIZE, "bytes of the response with its length field",
+          ("response_size",)),
     Field("records", Type.NUMBER, "number of records that a Produce, Fetch or ShareFetch carries", ("records",)),
     Field("time", Type.TIME, "when the request passed; a time of day is of any day, -60s counts back from the end of "
           "the capture", ("time",)),
@@ -151,7 +163,7 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "contains"})
 PREFIXES: dict[str, str] = {
     HAS: "the exchange has a value of the field that follows",
     ALL: "each value of the field that follows fits, and there is one",
-    ANY: "a value of the field that follows fits (as without it)",
+    ANY: "at least one value of the field that follows fits",
 }
 """Words that may stand before a test."""
 
@@ -161,7 +173,7 @@ term       = factor { ("and" | "&&") factor }
 factor     = ("not" | "!") factor | "(" expression ")" | test
            | "$" name                                 a saved filter
 test       = ["has"] field                            the field is there; a flag is true
-           | ["any" | "all"] field operator value     == != < <= > >= ~ contains
+           | ["any" | "all"] field operator value     == != < <= > >= ~ contains, not contains
            | ["any" | "all"] field ["not"] "in" "(" value { "," value } ")"
 field      = name | ("request" | "response") ".body." step { "." step }
 step       = name | name "[]" | name "[" number "]"   "[]" stands for every element of a list

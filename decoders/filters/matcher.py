@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from decoders.filters.expression import Expression
-from decoders.filters.rows import ExchangeRow, Learnt, Unavailable
+from decoders.filters.rows import ExchangeRow, Learnt, Unavailable, Why
 
 if TYPE_CHECKING:
     from decoders.conversation.stream import Source
@@ -25,7 +26,7 @@ class Matcher:
     """Asks a filter of exchanges, in the order of a reading.
 
     What one of them tells of the others (names of topic ids, brokers' node ids) is kept for those that follow, where
-    the filter needs it: `learns` says so.
+    the filter needs it: `learns` says so. `unknown` counts the exchanges that could not be told, by reason.
     """
 
     def __init__(self, expression: Expression, source: Source, definitions: Definitions) -> None:
@@ -34,13 +35,15 @@ class Matcher:
         self._definitions = definitions
         self._learnt = Learnt()
         self.learns = learns(expression)
+        self.unknown: Counter[Why] = Counter()
 
     def matches(self, exchange: Exchange) -> bool | None:
         """Whether the exchange matches; None where it cannot tell. Never raises on bad bytes."""
         self.learn(exchange)
         try:
             return self._matches(ExchangeRow(exchange, self._source, self._definitions, self._learnt))
-        except Unavailable:
+        except Unavailable as unavailable:
+            self.unknown[unavailable.why] += 1
             return None
 
     def learn(self, exchange: Exchange) -> None:

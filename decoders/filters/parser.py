@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,10 +20,12 @@ from decoders.filters.fields import (
     FIELDS,
     HAS,
     KEYWORDS,
+    LISTS,
     NOT,
     OR,
     PREFIXES,
     SAVED,
+    SEARCHES,
     Field,
     Type,
 )
@@ -71,6 +74,35 @@ class Result:
     expected: tuple[Expected, ...]
     expression: Expression | None
     word: int
+
+    def pointer(self, text: str) -> tuple[str, ...]:
+        """Two lines for a terminal: the part of the filter's `text` around the place that `message` is about, and
+        carets under that place. None for an empty filter.
+        """
+        if not text.strip():
+            return ()
+        start, end = self.span
+        first = max(0, start - _AROUND)
+        last = min(len(text), max(end, start + 1) + _AROUND)
+        before, shown = ("…" if first else ""), _one_line(text[first:last])
+        indent = _width(before + shown[: start - first])
+        carets = max(1, _width(shown[start - first : end - first]))
+        return f"  {before}{shown}{'…' if last < len(text) else ''}", f"  {' ' * indent}{'^' * carets}"
+
+
+_AROUND = 60
+"""Characters of a filter that are shown on each side of the place that is wrong."""
+
+
+def _one_line(text: str) -> str:
+    """The text with a space for each character that would move a terminal's cursor."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _width(text: str) -> int:
+    """Cells that a text takes: wide characters two, combining ones none."""
+    wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 def parse(text: str, saved: Mapping[str, str] | None = None) -> Result:
@@ -273,25 +305,20 @@ class _Parser:
         if self._is(HAS):
             self._take()
             return Present(self._field())
-        each = self._prefix()
-        field = self._field(each=each)
-        if self._is("not"):
-            self._take()
-            if not self._is("in", "contains"):
-                raise self._unexpected([Expected("operator", "in"), Expected("operator", "contains")])
-            return Not(self._comparison(field, each=each is not None and each.value == ALL))
+        prefix = self._prefix()
+        field = self._field(prefix)
         token = self._token
-        if each is None and (token.kind is Kind.END or self._is(*AND, *OR, ")")):
+        if prefix is None and (token.kind is Kind.END or self._is(*AND, *OR, ")")):
             return Present(field)
-        if not self._is(*BY_SYMBOL):
-            raise self._unexpected([*_operators(field), *([] if each else self._joins())])
-        return self._comparison(field, each=each is not None and each.value == ALL)
+        if not self._is("not", *BY_SYMBOL):
+            raise self._unexpected([*_operators(field), *([] if prefix else self._joins())])
+        return self._comparison(field, "" if prefix is None else prefix.value)
 
     def _prefix(self) -> Token | None:
         """The word `all` or `any` before a field."""
         return self._take() if self._is(ALL, ANY) else None
 
-    def _field(self, *, each: Token | None = None) -> Field:
+    def _field(self, prefix: Token | None = None) -> Field:
         token = self._token
         if token.kind is not Kind.WORD or token.value in KEYWORDS or token.value in PREFIXES:
             raise self._unexpected(_operands(self._saved), "a field")
@@ -302,17 +329,17 @@ class _Parser:
             field = self._path(token)
             others = _longer(token.value, field)
         if field is not None:
-            if each is not None and not field.many:
+            if prefix is not None and not field.many:
                 several = ", ".join(one.name for one in FIELDS if one.many)
                 raise _Stop(
                     Status.ERROR,
-                    (each.start, token.end),
-                    f"{field.name} has one value; {each.value} is for fields with several: {several}, paths with []",
+                    (prefix.start, token.end),
+                    f"{field.name} has one value; {prefix.value} is for fields with several: {several}, paths with []",
                     (),
-                    each.start,
+                    prefix.start,
                 )
             self._last = (token, others)
-            self._after = [*_operators(field), *([] if each else self._joins())]
+            self._after = [*_operators(field), *([] if prefix else self._joins())]
             return field
         if others and token.end == self._length:
             comparison = habits.comparison_with(token.value)
@@ -341,8 +368,18 @@ class _Parser:
                 token.start,
             ) from bad
 
-    def _comparison(self, field: Field, *, each: bool = False) -> Expression:
-        before, operator = self._tokens[self._next - 1], self._take()
+    def _operator(self) -> Token:
+        """The operator that follows, `not in` and `not contains` as one token."""
+        token = self._take()
+        if token.value != "not" or token.kind is not Kind.WORD:
+            return token
+        if not self._is("in", "contains"):
+            raise self._unexpected([Expected("operator", "in"), Expected("operator", "contains")])
+        second = self._take()
+        return Token(Kind.WORD, f"not {second.value}", token.start, second.end)
+
+    def _comparison(self, field: Field, quantifier: str) -> Expression:
+        before, operator = self._tokens[self._next - 1], self._operator()
         if field.type is Type.STRUCT:
             text = f"{field.name} holds further fields and has no value of its own"
             shown = [path for path, kind in bodies.members(field.name) if kind is not Type.STRUCT]
@@ -361,8 +398,8 @@ class _Parser:
                 _operators(field),
                 operator.start,
             )
-        if operator.value != "in":
-            return Compare(field, operator.value, (self._value(field, operator.value),), each)
+        if operator.value not in LISTS:
+            return Compare(field, operator.value, (self._value(field, operator.value),), quantifier)
         if not self._is("("):
             raise self._unexpected([Expected("keyword", "(")])
         opening = self._take()
@@ -381,7 +418,7 @@ class _Parser:
         self._take()
         self._last = None
         self._after = self._joins()
-        return Compare(field, "in", tuple(values), each)
+        return Compare(field, operator.value, tuple(values), quantifier)
 
     def _value(self, field: Field, operator: str) -> Value:
         token = self._token
@@ -403,7 +440,7 @@ class _Parser:
             if operator == "~":
                 value: Value = pattern(token.value)
             else:
-                value = token.value if operator == "contains" else LITERALS[field.type].read(token.value)
+                value = token.value if operator in SEARCHES else LITERALS[field.type].read(token.value)
         except BadLiteral as bad:
             partial = bad.partial and typing
             status = Status.UNFINISHED if partial else Status.ERROR

@@ -8,7 +8,8 @@ come one after the other, and `Unavailable` may come after those that can be tol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from decoders.exchange import Status
@@ -27,15 +28,51 @@ if TYPE_CHECKING:
 
 KAFKA = "kafka"
 """What `protocol` is where no dialect is spoken."""
+LENGTH = 4
+"""Bytes of the field in front of a frame that gives its length, which it does not count."""
 _MILLISECOND = 1_000_000
 
 
+class Why(StrEnum):
+    """Why a row cannot tell whether it matches, in words that a count follows."""
+
+    ORPHAN = "request not captured"
+    TLS = "TLS"
+    MISSING = "bytes missing from the capture"
+    GONE = "bytes no longer held"
+    UNDECODABLE = "body not decodable"
+    RECORDS = "records not readable"
+    SECRET = "secret withheld"  # noqa: S105  # no password
+    TOPIC_ID = "topic id without name"
+    NODE = "node id not known"
+    END = "end of the capture not known"
+    NOT_INDEXED = "not in the index"
+
+
 class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of the filter)
-    """The row cannot tell whether it matches."""
+    """The row cannot tell whether it matches; `why` says what prevents it."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why.value)
+        self.why = why
+
+
+def left_out(counts: Mapping[Why, int]) -> str | None:
+    """A sentence about the exchanges that a filter could not tell, and why; None where there are none."""
+    total = sum(counts.values())
+    if not total:
+        return None
+    return f"{total:,} exchange{'s' if total > 1 else ''} left out, the filter cannot tell: {reasons(counts)}"
+
+
+def reasons(counts: Mapping[Why, int]) -> str:
+    """How many rows could not tell for each reason, the most frequent first: "TLS (4), secret withheld (2)"."""
+    found = sorted(((count, why) for why, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
+    return ", ".join(f"{why} ({count:,})" for count, why in found)
 
 
 class Row(Protocol):
-    """One exchange as the filter sees it; times and durations are nanoseconds, sizes a frame's length field."""
+    """One exchange as the filter sees it; times and durations are nanoseconds, sizes bytes of a whole frame."""
 
     @property
     def number(self) -> int: ...
@@ -99,7 +136,7 @@ class Row(Protocol):
 
     @property
     def error_codes(self) -> Sequence[int]:
-        """The response's non-zero error codes, each once, in order of appearance."""
+        """The response's non-zero error codes, each once, in order of appearance; as far as it can be read."""
         ...
 
     @property
@@ -199,7 +236,7 @@ def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
         elif name not in subject.topics:
             yield name
     if unknown:
-        raise Unavailable("nothing names the topic of an id")
+        raise Unavailable(Why.TOPIC_ID)
 
 
 class ExchangeRow:
@@ -240,7 +277,7 @@ class ExchangeRow:
     def node(self) -> int:
         node = self._learnt.nodes.of(self.exchange.connection.broker)
         if node is None:
-            raise Unavailable("no Metadata names the broker's node id")
+            raise Unavailable(Why.NODE)
         return node
 
     @property
@@ -282,11 +319,11 @@ class ExchangeRow:
 
     @property
     def request_size(self) -> int | None:
-        return None if self.exchange.request is None else self.exchange.request.size
+        return None if self.exchange.request is None else self.exchange.request.size + LENGTH
 
     @property
     def response_size(self) -> int | None:
-        return None if self.exchange.response is None else self.exchange.response.size
+        return None if self.exchange.response is None else self.exchange.response.size + LENGTH
 
     @property
     def partial(self) -> bool:
@@ -320,8 +357,13 @@ class ExchangeRow:
         if self._codes is None:
             from decoders.frames import codes
 
-            decoded = self._side("response")
-            self._codes = () if decoded is None else codes(decoded, self.exchange, self._definitions)
+            decoded = self._try("response")
+            if isinstance(decoded, Unavailable):
+                raise decoded
+            found = () if decoded is None else codes(decoded, self.exchange, self._definitions)
+            if decoded is not None and decoded.body is None and not found:
+                raise Unavailable(Why.UNDECODABLE)
+            self._codes = found
         return self._codes
 
     @property
@@ -393,23 +435,25 @@ class ExchangeRow:
 
     @property
     def record_keys(self) -> Iterator[str]:
-        return (text(record[2]) for record in self._records() if record[2] is not None)
+        return self._texts("key", lambda record: () if record[2] is None else (text(record[2]),))
 
     @property
     def record_values(self) -> Iterator[str]:
-        return (text(record[3]) for record in self._records() if record[3] is not None)
+        return self._texts("value", lambda record: () if record[3] is None else (text(record[3]),))
 
     @property
     def record_headers(self) -> Iterator[str]:
-        return (f"{text(name)}: {text(value or b'')}" for record in self._records() for name, value in record[4])
+        return self._texts(
+            "header", lambda record: [f"{text(name)}: {text(value or b'')}" for name, value in record[4]]
+        )
 
     @property
     def record_offsets(self) -> Iterator[int]:
-        return (record[0] for record in self._records())
+        return (record[0] for record, _ in self._records())
 
     @property
     def record_timestamps(self) -> Iterator[int]:
-        return (at * _MILLISECOND for record in self._records() if (at := record[1]) is not None and at >= 0)
+        return (at * _MILLISECOND for record, _ in self._records() if (at := record[1]) is not None and at >= 0)
 
     def at(self, path: Path) -> Iterator[Any]:
         where: Where = "request" if path.root == "request" else "response"
@@ -424,12 +468,12 @@ class ExchangeRow:
         return [frame for frame in (self.exchange.request, self.exchange.response) if frame is not None]
 
     def _gone(self, frame: Frame) -> bool:
-        return len(frame.data(self._source)) < frame.size + 4
+        return len(frame.data(self._source)) < frame.size + LENGTH
 
     def _known(self) -> None:
         """Raises Unavailable for an exchange of which nothing tells what it asks."""
         if self.exchange.api_key is None and not self.exchange.token:
-            raise Unavailable("nothing tells what was asked")
+            raise Unavailable(Why.ORPHAN)
 
     def _try(self, where: Where) -> Decoded | Unavailable | None:
         """A side decoded, None where it is not there; what prevents that as a value."""
@@ -445,7 +489,7 @@ class ExchangeRow:
 
         exchange = self.exchange
         if exchange.status is Status.TLS:
-            raise Unavailable("TLS hides what it is")
+            raise Unavailable(Why.TLS)
         frame = exchange.request if where == "request" else exchange.response
         if exchange.token:
             return None
@@ -453,13 +497,13 @@ class ExchangeRow:
             self._known()
             return None
         if frame.missing:
-            raise Unavailable(f"the capture does not hold the whole {where}")
+            raise Unavailable(Why.MISSING)
         data = frame.data(self._source)
-        if len(data) < frame.size + 4:
-            raise Unavailable(f"bytes of the {where} are no longer held")
+        if len(data) < frame.size + LENGTH:
+            raise Unavailable(Why.GONE)
         decoded = decode_frame(data, where, exchange, self._definitions)
         if decoded is None:
-            raise Unavailable("nothing tells what was asked")
+            raise Unavailable(Why.ORPHAN)
         return decoded
 
     def _side(self, where: Where) -> Decoded | None:
@@ -468,7 +512,7 @@ class ExchangeRow:
         if isinstance(found, Unavailable):
             raise found
         if found is not None and found.body is None:
-            raise Unavailable(f"the {where} cannot be decoded")
+            raise Unavailable(Why.UNDECODABLE)
         return found
 
     def _body(self, where: Where) -> Any:
@@ -512,8 +556,26 @@ class ExchangeRow:
             return Subject()
         return subject(self.exchange.api_key, self._side("request"))
 
-    def _records(self) -> Iterator[Record]:
-        """Its records, control records left out. Raises Unavailable at the end where some are shut."""
+    def _texts(self, part: str, of: Callable[[Record], Sequence[str]]) -> Iterator[str]:
+        """A part ("key", "value", "header") of each record that has it. Raises Unavailable at the end where one is
+        withheld.
+        """
+        from decoders.records.internal import content_withheld
+
+        withheld = False
+        for record, topic in self._records():
+            found = of(record)
+            if found and content_withheld(topic, part, record):
+                withheld = True
+            else:
+                yield from found
+        if withheld:
+            raise Unavailable(Why.SECRET)
+
+    def _records(self) -> Iterator[tuple[Record, str | None]]:
+        """Its records with their topic, control records left out. Raises Unavailable at the end where some cannot be
+        read.
+        """
         from decoders.records.content import contents
         from decoders.records.places import PLACES
 
@@ -525,13 +587,13 @@ class ExchangeRow:
         asked = self._body("request") if place.in_request else None
         answered = None if place.in_request else self._body("response")
         shut = False
-        for record in contents(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
-            if record is None:
+        for found in contents(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
+            if found is None:
                 shut = True
             else:
-                yield record
+                yield found
         if shut:
-            raise Unavailable("some records cannot be read")
+            raise Unavailable(Why.RECORDS)
 
 
 def text(data: bytes | str) -> str:

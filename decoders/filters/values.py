@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from ipaddress import IPv4Address, IPv6Address
 
 from decoders.exchange import Status
 from decoders.filters.fields import KEYWORDS, Type
@@ -161,6 +162,17 @@ def choices(kind: Type) -> Mapping[str, Value]:
         Type.FLAG: flag_names,
     }
     return tables[kind]() if kind in tables else {}
+
+
+def todays_names(kind: Type) -> Mapping[str, Value]:
+    """The same without the older names of APIs, which only ask for an API by its whole name."""
+    names = choices(kind)
+    if kind is not Type.API:
+        return names
+    from decoders.schema.apis import all_apis
+
+    apis = all_apis()
+    return {name: key for name, key in names.items() if key not in apis or apis[key].name == name}
 
 
 def meaning(kind: Type, name: str) -> str:
@@ -359,9 +371,50 @@ def _text(value: str) -> str:
     return value
 
 
+_HOST = re.compile(r"[\w.%-]+")
+_PORT = re.compile(r"\d{1,5}", re.ASCII)
+_ADDRESS_EXAMPLE = "an address such as 10.0.0.1, 10.0.0.1:9092, [::1]:9092 or :9092"
+
+
+def address(text: str) -> str:
+    """An address as filters compare it: "host", "host:port" or ":port"; IPv6 in its short form. Raises BadLiteral."""
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise BadLiteral(f"{text!r} is not {_ADDRESS_EXAMPLE}", partial=not closed)
+        return f"[{_ipv6(host, text)}]{_port(rest, text)}"
+    if text.count(":") > 1:
+        return _ipv6(text, text)
+    host, colon, port = text.partition(":")
+    if host and re.fullmatch(r"[\d.]+", host, re.ASCII):
+        try:
+            host = str(IPv4Address(host))
+        except ValueError:
+            begun = not colon and host.count(".") <= 3 and all(int(part or 0) < 256 for part in host.split("."))
+            raise BadLiteral(f"{text!r} is not {_ADDRESS_EXAMPLE}", partial=begun) from None
+    elif not (_HOST.fullmatch(host) if host else colon):
+        raise BadLiteral(f"{text!r} is not {_ADDRESS_EXAMPLE}")
+    return host + _port(colon + port, text)
+
+
+def _ipv6(host: str, text: str) -> str:
+    try:
+        return str(IPv6Address(host))
+    except ValueError:
+        begun = re.fullmatch(r"[\da-fA-F:.]+", text, re.ASCII)
+        raise BadLiteral(f"{text!r} is not {_ADDRESS_EXAMPLE}", partial=begun is not None) from None
+
+
+def _port(text: str, whole: str) -> str:
+    """The port with its colon, as it is; "" of nothing."""
+    if text and not (_PORT.fullmatch(text[1:]) and int(text[1:]) <= 65_535):
+        raise BadLiteral(f"{whole!r} has no port from 0 to 65535 after the colon", partial=text == ":")
+    return text
+
+
 def _broker(text: str) -> Value:
-    """A node id as a number, an address as it is."""
-    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
+    """A node id as a number, or an address."""
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else address(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +447,7 @@ LITERALS: dict[Type, Literal] = {
     Type.NUMBER: Literal(_int, str, "17"),
     Type.TEXT: Literal(_text, _quoted, "shop"),
     Type.ANY: Literal(_text, _quoted, "shop"),
-    Type.ADDRESS: Literal(_text, _quoted, "10.0.0.1:9092"),
+    Type.ADDRESS: Literal(address, _quoted, "10.0.0.1:9092"),
     Type.BROKER: Literal(_broker, _quoted, "2"),
     Type.DURATION: Literal(duration, lambda value: _scaled(int(value), DURATIONS, 1_000_000), "50ms"),
     Type.SIZE: Literal(size, lambda value: _scaled(int(value), SIZES), "64KiB"),

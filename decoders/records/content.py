@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from decoders import secrets
 from decoders.knowledge import Knowledge
 from decoders.problems import Code
 from decoders.records.batches import parse, parse_unaligned
@@ -21,18 +20,15 @@ HARMLESS = frozenset({Code.CRC_MISMATCH})
 
 def contents(
     api_key: int | None, asked: Any, answered: Any, definitions: Definitions, knowledge: Knowledge, view: View = PLAIN
-) -> Iterator[Record | None]:
+) -> Iterator[tuple[Record, str | None] | None]:
     """The records in the bodies of an exchange (None for a half that is not there), control records left out.
 
-    None stands for records that cannot be read, are beyond the view's limit, or are withheld. Batches are opened one
-    by one, as far as somebody asks.
+    Each comes with the name of its topic, None where that is not known. None stands for records that cannot be read or
+    are beyond the view's limit. Batches are opened one by one, as far as somebody asks.
     """
     found = places(api_key, asked, answered, knowledge, definitions)
     allowance = Allowance(view, sum(len(place.records) for place in found))
     for place in found:
-        if place.topic in secrets.TOPICS and not view.show_secrets:
-            yield None
-            continue
         start, parsed = (0, parse(place.records)) if place.aligned else parse_unaligned(place.records)
         records = place.records[start:] if start else place.records
         if any(trouble.code not in HARMLESS for trouble in parsed.troubles):
@@ -43,4 +39,5 @@ def contents(
             for opened in allowance.open(records, batch):
                 if opened.uncompressed_size is None or any(one.code not in HARMLESS for one in opened.troubles):
                     yield None
-                yield from opened.records
+                for record in opened.records:
+                    yield record, place.topic

@@ -1,8 +1,9 @@
-"""How many records a message carries, told from batch headers alone."""
+"""How many records a message carries: batch headers tell, but for compressed message sets (magic 0 and 1)."""
 
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any, Final
 
 from decoders.records.places import PLACES, UNALIGNED
@@ -10,6 +11,10 @@ from decoders.records.places import PLACES, UNALIGNED
 _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xB")
 _RECORD_COUNT: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
+_ATTRIBUTES_AT: Final = 17
+_CODEC: Final = 7
+INFLATED: Final = 1 << 20
+"""Bytes that the message sets of a field may come to decompressed, beside 16 times the field's size."""
 
 
 def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None, bool]:
@@ -35,20 +40,38 @@ def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None,
 
 
 def record_count(records: Any) -> tuple[int, bool]:
-    """Records in a `records` field as its batch headers say, and whether it ends within a batch, which counts not.
+    """Records in a `records` field, and whether it ends within a batch, which counts not.
 
-    No batch is opened: a compressed message set of magic 0 or 1 counts as its outer messages.
+    Batches of magic 2 are not opened. Compressed messages of magic 0 and 1 are, because their headers do not tell; one
+    counts as one record where it cannot be read, or where the field would come to more than INFLATED allows.
     """
     size = len(records)
     position = count = 0
+    left = 16 * size + INFLATED
     while position + 17 <= size:
         length, magic = _LENGTH_AND_MAGIC.unpack_from(records, position)
         end = position + 12 + length
         if length < 14 or end > size:
             break
         if magic < 2:
-            count += 1
+            if end - position > _ATTRIBUTES_AT and records[position + _ATTRIBUTES_AT] & _CODEC:
+                inside, left = _inside(bytes(records[position:end]), left)
+                count += inside or 1
+            else:
+                count += 1
         elif position + _COUNT_AT + 4 <= end:
             count += max(0, _RECORD_COUNT.unpack_from(records, position + _COUNT_AT)[0])
         position = end
     return count, position < size
+
+
+def _inside(message: bytes, left: int) -> tuple[int, int]:
+    """Records in a compressed message of magic 0 or 1, and how much of `left` bytes to decompress remains."""
+    from decoders.records.legacy import Inside, read_message
+    from decoders.records.record import RecordsError
+
+    found: list[Any] = []
+    inside = Inside(left, left)
+    with suppress(RecordsError):
+        read_message(message, 0, len(message), found, inside)
+    return len(found), inside.left

@@ -17,11 +17,11 @@ from decoders.embedded import Scope
 from decoders.primitives import Buffer, read_unsigned_varint
 from decoders.problems import Code, DecodeError, Problem
 from decoders.records.control import ToJson
-from decoders.records.record import RecordsError
+from decoders.records.record import Record, RecordsError
 from decoders.schema import definitions
 from decoders.schema.model import Kind, Message
 from decoders.tree import tree
-from decoders.view import View
+from decoders.view import PLAIN, View
 
 COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA: Final = frozenset({"__cluster_metadata", "__remote_log_metadata"})
@@ -120,6 +120,22 @@ def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view:
     if body is None or values is None:
         return topic in secrets.TOPICS
     return secrets.in_record(body.message, values)
+
+
+def content_withheld(topic: str | None, part: str, record: Record) -> bool:
+    """Whether a record's "key", "value" or "header" is withheld: of topics with secrets all but the values that can be
+    read to their end and hold none.
+    """
+    if topic not in secrets.TOPICS:
+        return False
+    key, value = record[2], record[3]
+    if part != "value" or value is None:
+        return True
+    try:
+        body = value_body(topic, key, value)
+        return body is None or withheld(topic, body, read(body, value, part)[0], PLAIN)
+    except RecordsError:
+        return True
 
 
 def fits(topic: str, key: Buffer | None, value: Buffer | None) -> bool:

@@ -82,8 +82,8 @@ def _print(
             run, sys.stdout, as_json=as_json, expression=expression, release=release, given=given, view=view
         )
         follower.run(stopping.event)
-    if follower.unknown:
-        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    if follower.left_out:
+        cli.warn(follower.left_out)
 
 
 def _show(

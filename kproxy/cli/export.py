@@ -513,11 +513,18 @@ class _Export:
 
     @property
     def counts(self) -> list[int]:
-        return [self.reader.health.undecoded, self.selection.unknown, self.selection.taken, self.lines.problems]
+        from decoders.filters import Why
+
+        unknown = [self.selection.unknown[why] for why in Why]
+        return [self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown]
 
     @counts.setter
     def counts(self, counts: list[int]) -> None:
-        self.reader.health.undecoded, self.selection.unknown, self.selection.taken, self.lines.problems = counts
+        from decoders.filters import Why
+
+        self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown = counts
+        for why, count in zip(Why, unknown, strict=True):
+            self.selection.unknown[why] = count
 
 
 def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:

@@ -151,10 +151,10 @@ def _show(error: click.ClickException, code: int) -> None:
 
         click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
         return
-    hint = ""
+    message, hint = error.format_message(), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        hint = f" ({error.ctx.command_path} --help tells more)"
-    click.echo(f"kproxy: {error.format_message()}{hint}", err=True)
+        hint = f"{chr(10) if chr(10) in message else ' '}({error.ctx.command_path} --help tells more)"
+    click.echo(f"kproxy: {message}{hint}", err=True)
 
 
 def _os_error(error: OSError) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from captures.ports import Ports
     from decoders.conversation.stream import Source
     from decoders.exchange import Exchange
-    from decoders.filters import Expression, Matcher
+    from decoders.filters import Expression, Matcher, Why
     from decoders.knowledge import Knowledge
     from decoders.payloads.choose import Chooser, Rule
     from decoders.schema import Definitions
@@ -39,8 +40,7 @@ class FilterType(click.ParamType["Expression"]):
 
         result = parse(value, self._saved(value))
         if result.expression is None:
-            message = result.message or "an empty filter"
-            self.fail(f"{message} (column {result.span[0] + 1} of {value!r})", param, ctx)
+            self.fail("\n".join((result.message or "an empty filter", *result.pointer(value))), param, ctx)
         return result.expression
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -434,8 +434,8 @@ class Selection:
     until: int | None = None
     number: int | None = None
     """The one exchange that is wanted."""
-    unknown: int = 0
-    """Exchanges that the filter could not tell."""
+    unknown: Counter[Why] = field(default_factory=Counter)
+    """Exchanges that the filter could not tell, by reason."""
     taken: int = 0
     """Exchanges that were selected so far."""
     _matcher: Matcher | None = None
@@ -474,7 +474,6 @@ class Selection:
             selected: bool | None = self.in_time(item) and self.number in {None, item.number}
             if matcher is not None and selected:
                 selected = matcher.matches(item)
-                self.unknown += selected is None
             elif matcher is not None:
                 matcher.learn(item)
             if not selected:
@@ -500,6 +499,7 @@ class Selection:
             from decoders.filters import Matcher
 
             self._matcher = Matcher(self.expression, source, definitions)
+            self._matcher.unknown = self.unknown
         return self._matcher
 
     def in_time(self, exchange: Exchange) -> bool:
@@ -527,6 +527,6 @@ class Selection:
     @property
     def note(self) -> str | None:
         """What to say on standard error about exchanges that the filter could not tell."""
-        if not self.unknown:
-            return None
-        return f"{self.unknown} exchange{'s' if self.unknown > 1 else ''} left out: the filter cannot tell"
+        from decoders.filters import left_out
+
+        return left_out(self.unknown)

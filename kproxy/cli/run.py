@@ -322,8 +322,8 @@ def _follow(
         view=view,
     )
     follower.run(stopping.event)
-    if follower.unknown:
-        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    if follower.left_out:
+        cli.warn(follower.left_out)
     _ended(relay, stopping.event)
 
 

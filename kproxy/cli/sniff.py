@@ -163,8 +163,8 @@ def _print(
         ports=ports,
     )
     follower.run(stopping.event)
-    if follower.unknown:
-        cli.warn(f"{follower.unknown} exchanges left out: the filter cannot tell")
+    if follower.left_out:
+        cli.warn(follower.left_out)
     note = health_note(follower.health)
     if note and not as_json:
         cli.warn(note)

@@ -130,7 +130,7 @@ def test_what_is_selected_is_the_same(options: list[str], tmp_path: Path) -> Non
         ([], ""),
         (["--format", "json"], ""),
         (["--format", "records"], "problems in messages with records"),
-        (["-Y", "error", "--format", "csv"], "left out: the filter cannot tell"),
+        (["-Y", "error", "--format", "csv"], " exchanges left out, the filter cannot tell: "),
     ],
 )
 def test_damage_is_told_and_counted_the_same(options: list[str], told: str, tmp_path: Path) -> None:

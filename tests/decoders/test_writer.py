@@ -69,6 +69,12 @@ def test_values_that_do_not_fit_name_their_field(field: Field, value: Any) -> No
     assert caught.value.path.startswith("a")
 
 
+@pytest.mark.parametrize("text", ["x" * 32_767, "\u00e9" * 16_383 + "x"])
+def test_the_longest_text_is_written(text: str) -> None:
+    """Its length is an int16, in bytes of UTF-8."""
+    assert write(message(Field("a", "string")), 0, {"a": text}) == b"\x7f\xff" + text.encode()
+
+
 def test_a_name_that_the_version_does_not_have_is_refused() -> None:
     with pytest.raises(WriteError, match="no field strange"):
         write(message(Field("a", "int8")), 0, {"a": 1, "strange": 2})

@@ -31,12 +31,12 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield reader
 
 
-def selects(index: IndexReader, clause: Clause, number: int) -> bool | None:
+def selects(index: IndexReader, clause: Clause, number: int) -> bool:
     expression = parse(clause.text).expression
     assert expression is not None, clause
     asked = IndexFilter(index, expression, schema.definitions())
     try:
-        return asked.test(number)
+        return asked.test(number) is True
     finally:
         asked.close()
 

@@ -8,7 +8,7 @@ import pytest
 from captures.index.reader import IndexReader
 from decoders import schema
 from decoders.exchange import Status
-from decoders.filters import parse
+from decoders.filters import Why, parse
 from tests.support.indexes import IndexBuilder, heartbeat
 from tui import matching
 from tui.matching import View
@@ -62,7 +62,7 @@ def test_what_waited_is_asked_again(tmp_path: Path) -> None:
         errors, fine = view(index, "error"), view(index, "not error")
         for one in (errors, fine):
             assert not one.scan(index.count)
-            assert one.unknown == 0
+            assert not one.unknown
         late.status = broken.status = Status.OK
         builder.put(late)
         builder.put(broken)
@@ -71,6 +71,6 @@ def test_what_waited_is_asked_again(tmp_path: Path) -> None:
         errors.settle()
         fine.settle()
         assert (shown(errors), shown(fine)) == ([0], [])
-        assert errors.unknown == fine.unknown == 1
+        assert errors.unknown == fine.unknown == {Why.UNDECODABLE: 1}
         errors.close()
         fine.close()

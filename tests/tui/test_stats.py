@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 from rich.cells import cell_len
 from textual.pilot import Pilot
@@ -180,6 +181,14 @@ def test_a_plot_fits(lows: list[int | None], highs: list[int | None], width: int
         plot = percentile_plot(lows, highs, width, height, cells)
         assert len(plot) in {0, height}
         assert all(cell_len(line) <= width for line in plot)
+
+
+@pytest.mark.parametrize("height", [2, 5])
+def test_a_plot_of_one_value_lies_on_the_ground(height: int) -> None:
+    plot = percentile_plot([10**6, 10**6], [10**6, None], 30, height, CELLS)
+    assert [line.partition("│")[0].strip() for line in plot] == [""] * (height - 1) + ["1.0"]
+    assert [line.partition("│")[2] for line in plot[:-1]] == [""] * (height - 1)
+    assert plot[-1].partition("│")[2] == "▬" * 11 + "─" * 11
 
 
 def test_a_plot_shows_what_is_high_above_what_is_low() -> None:

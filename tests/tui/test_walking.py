@@ -198,9 +198,12 @@ async def test_following_shows_what_belongs_and_goes_back(captured: Path) -> Non
         main = app.main
         await pilot.press("G")
         before, count = main.pane.selected, main.pane.count
-        await pilot.press("t", "i")  # no producer id is known here: nothing happens
-        await pilot.pause()
-        await pilot.press("c")
+        await pilot.press("t", "i")  # the list shows no producer id, but the Produce's batch has one
+        await until(lambda: main.bar.applied.startswith("request.body.producerId == "), pilot)
+        await pilot.press("q")
+        await until(lambda: main.bar.applied == "api == Produce" and main.pane.count == count, pilot)
+        await until(lambda: main.pane.selected == before, pilot)
+        await pilot.press("t", "c")
         await until(lambda: main.bar.applied.startswith("connection =="), pilot)
         assert main.pane.selected == before
         await pilot.press("t", "l")
@@ -217,6 +220,16 @@ async def test_following_shows_what_belongs_and_goes_back(captured: Path) -> Non
         await until(lambda: "followed" in said(app), pilot)
         await pilot.press("ctrl+x")
         await until(lambda: main.bar.applied == "" and "followed" not in said(app), pilot)
+
+
+async def test_what_an_exchange_does_not_name_cannot_be_followed(captured: Path) -> None:
+    app = KproxyApp(captured, filter_text="api == Metadata", ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(app, pilot)
+        await pilot.press("t", "i")  # nothing happens
+        await pilot.pause()
+        await pilot.press("c")
+        await until(lambda: app.main.bar.applied.startswith("connection =="), pilot)
 
 
 async def test_following_a_producer(captured: Path) -> None:

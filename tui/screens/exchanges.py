@@ -351,6 +351,10 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
                 percent = 100 * pane.view.scanned // self._index.count
                 parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
+            if pane.view.unknown:
+                from decoders.filters import reasons
+
+                parts.append((f"  cannot tell: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
             # where the line is too short it is this that is cut: the bar at the top shows it too
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
         right: list[Part] = []
@@ -376,7 +380,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         total = self._index.count - self._index.first if self._index else 0
         if not view.filtered:
             return f"{total:,}"
-        unknown = f" (+{view.unknown:,} not decodable)" if view.unknown else ""
+        untold = sum(view.unknown.values())
+        unknown = f" (+{untold:,} cannot tell)" if untold else ""
         more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 

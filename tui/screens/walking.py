@@ -161,9 +161,15 @@ class WalkingScreen(FilteringScreen):
         in_records = self.focused in detail.records.panes
         line = detail.records.table.line if in_records else None
         node = detail.fields.node if detail.side is not None else None
-        from tui.following import filters
+        from tui.following import filters, producer_of
 
-        found = filters(self._clauses(), node, line if isinstance(line, RecordLine) else None)
+        def of_exchange() -> int | None:
+            number = self.pane.selected
+            if number is None or self._index is None:
+                return None
+            return producer_of(self._index, number, self._definitions)
+
+        found = filters(self._clauses(), node, line if isinstance(line, RecordLine) else None, of_exchange)
         self.app.push_screen(FollowScreen(self._cells, found), self._follow)
 
     def _follow(self, text: str | None) -> None:

@@ -99,6 +99,7 @@ def test_figures_are_those_of_the_command_line() -> None:
 
 @pytest.mark.parametrize("by", BY)
 def test_the_filter_of_a_line_finds_it(by: str) -> None:
-    for name in ("Produce", "Key 31000", "(tls)", "(unmatched)") if by == "api" else ('a "b" \\', "10.0.0.1", "(none)"):
+    names = {"api": ("Produce", "Key 31000", "(tls)", "(unmatched)"), "broker": ("10.0.0.1:9092", "[::1]:9092")}
+    for name in names.get(by, ('a "b" \\', "10.0.0.1", "(none)")):
         for test in filters(by, name):
             assert parse(test).expression is not None, test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from contextlib import closing
 from functools import lru_cache
@@ -15,9 +16,11 @@ from captures.analysis.views import Views
 from captures.export.views import TEXTS, view_text
 from captures.reader import read
 from decoders.exchange import Exchange
+from decoders.exchange_json import exchange_json
+from tests.decoders.records.support import batch, record
 from tests.decoders.sasl.test_session import handshake, token
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST, judged
-from tests.support.scripts import Script, eyes, play
+from tests.support.scripts import Script, eyes, play, request, response
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -118,6 +121,51 @@ def test_groups_whose_members_only_send_heartbeats() -> None:
     assert [one["generation"] for one in group["generations"]] == sorted(epochs)
     reasons = [why for one in group["generations"] for why in one["why"]]
     assert [why.rpartition(" ")[2] for why in reasons] == ["joined", "joined", "left"]
+    # The second member joins in epoch 2, which was made without it: it is told of epoch 3 when that has its share.
+    first, second = (member["member_id"] for member in group["members"])
+    members = [one["members"] for one in group["generations"]]
+    assert members == [[first], sorted([first, second]), [second]]
+
+
+def heartbeats(*beats: tuple[str, int, int, list[int] | None]) -> dict[str, Any]:
+    """The group of ConsumerGroupHeartbeats: (member, epoch asked, epoch answered, partitions)."""
+    script = Script()
+    for number, (member, asked, answered, partitions) in enumerate(beats):
+        script.client(request(68, 0, number, member, groupId="g", memberId=member, memberEpoch=asked))
+        given = None if partitions is None else [{"topicId": bytes(15) + b"\7", "partitions": partitions}]
+        assignment = None if given is None else {"topicPartitions": given if partitions else []}
+        told = response(68, 0, number, memberId=member, memberEpoch=answered, assignment=assignment)
+        script.broker(told)
+    played = play(script.end())
+    views = Views(played.tape, eyes())
+    for exchange in played.exchanges:
+        views.add(exchange)
+    (group,) = views.groups.lines()
+    return group
+
+
+@pytest.mark.parametrize(
+    ("beats", "expected"),
+    [
+        # told the epoch before its own, then its own
+        ([("a", 0, 2, [0]), ("b", 0, 2, []), ("b", 2, 2, None), ("a", 2, 3, None), ("b", 2, 3, [1])],
+         {2: ["a"], 3: ["a", "b"]}),
+        # an epoch that was made for both
+        ([("a", 0, 2, [0]), ("b", 0, 2, [1])], {2: ["a", "b"]}),
+        ([("a", 0, 2, [0]), ("b", 0, 2, []), ("b", 2, 2, [1])], {2: ["a", "b"]}),
+        # the first to be told of its epoch
+        ([("a", 0, 2, [0]), ("b", 0, 3, [])], {2: ["a"], 3: ["a", "b"]}),
+    ],
+)  # fmt: skip
+def test_a_member_is_of_the_epoch_in_which_it_has_its_share(beats: list[Any], expected: dict[int, list[str]]) -> None:
+    generations = heartbeats(*beats)["generations"]
+    assert {one["generation"]: one["members"] for one in generations} == expected
+
+
+def test_the_interval_of_heartbeats_is_between_them() -> None:
+    """Three heartbeats 2 ms apart (each millisecond of the script is a packet) span two intervals."""
+    (member,) = heartbeats(*[("a", 2, 2, None)] * 3)["members"]
+    assert (member["heartbeats"], member["heartbeat_interval_ms"]) == (3, 2.0)
 
 
 def test_transactions() -> None:
@@ -208,3 +256,91 @@ def test_who_authenticated_on_a_connection() -> None:
         2,
     )
     assert "alice by PLAIN, authenticated 2 times" in "\n".join(view_text("connections", [line]))
+
+
+TXN_PRODUCER, BROKER = "payments", "AddPartitionsManager-client-2"
+
+
+Exchanged = tuple[int, int, str, dict[str, Any], dict[str, Any]]
+"""API key, version, client id, request, response."""
+
+
+def transactional(*steps: Exchanged, order: list[int] | None = None) -> list[dict[str, Any]]:
+    """The transactions of exchanges that are answered in `order`."""
+    script = Script()
+    for number, (key, version, client, asked, _) in enumerate(steps):
+        script.client(request(key, version, number, client, **asked))
+    for number in order or range(len(steps)):
+        key, version, _, _, answered = steps[number]
+        script.broker(response(key, version, number, **answered))
+    played = play(script.end())
+    views = Views(played.tape, eyes())
+    for exchange in played.exchanges:
+        views.add(exchange)
+    lines = list(views.transactions.lines())
+    assert all(line.isprintable() for line in view_text("transactions", lines))
+    return lines
+
+
+def added_by_broker() -> Exchanged:
+    topics = [{"name": "t", "partitions": [0]}]
+    asked = {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "verifyOnly": False, "topics": topics}
+    return 24, 5, BROKER, {"transactions": [asked]}, {}
+
+
+def produced() -> Exchanged:
+    records = batch(record(0, b"k", b"v"), 1, attributes=0x10, producer=7)
+    data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+    return 0, 11, TXN_PRODUCER, {"transactionalId": "pay", "acks": -1, "topicData": data}, {}
+
+
+INIT: Exchanged = (22, 4, TXN_PRODUCER, {"transactionalId": "pay", "transactionTimeoutMs": 900}, {"producerId": 7})
+END: Exchanged = (
+    26,
+    3,
+    TXN_PRODUCER,
+    {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1, "committed": True},
+    {},
+)
+
+
+@pytest.mark.parametrize("steps", [[INIT, produced(), added_by_broker(), END], [produced(), added_by_broker(), END]])
+def test_a_transaction_is_its_producer_s_though_a_broker_adds_its_partitions(steps: list[Any]) -> None:
+    """KIP-890: the leader asks the coordinator while the Produce waits, so that its answer comes first."""
+    at = len(steps) - 3
+    (line,) = transactional(*steps, order=[*range(at), at + 1, at, at + 2])
+    assert (line["client_id"], line["state"], line["records"]) == (TXN_PRODUCER, "committed", 1)
+    assert [step["step"] for step in line["steps"]] == ["first Produce", "1 partition added", "commit"]
+    assert (line["began"], line["first_exchange"]) == (line["steps"][0]["time"], line["steps"][0]["exchange"])
+
+
+def test_the_producer_of_a_transaction_may_be_known_from_its_id_or_not_at_all() -> None:
+    (known,) = transactional(INIT, added_by_broker())
+    assert known["client_id"] == TXN_PRODUCER
+    (unknown,) = transactional(added_by_broker())
+    assert (unknown["client_id"], unknown["host"]) == (None, None)
+
+
+@pytest.mark.parametrize("name", [OLDEST, OLD, NEW, "golden-4.4.0"])
+def test_errors_stand_beside_an_exchange_that_was_answered_so(name: str) -> None:
+    """Each line that names an error leads to such an exchange, not to the first of the topic, group or connection."""
+    path = CAPTURES / f"{name}.pcap"
+    with closing(read([path if path.exists() else DATA / "golden" / f"{name}.pcap"])) as reader:
+        found = [item for item in reader if isinstance(item, Exchange)]
+        failed = {one.number: exchange_json(one, reader.source, reader.definitions)["error_codes"] for one in found}
+    compared = 0
+    for view in ("topics", "groups", "connections"):
+        for line in view_text(view, lines_of(name, view)):
+            named = re.fullmatch(r" +\d+ (\w+)  #(\d+)", line) or re.search(r"\d+ (errors?) from #(\d+) on", line)
+            if named is not None:
+                codes = failed[int(named[2])]
+                assert named[1] in codes if named[1].isupper() else codes, line
+                compared += 1
+    assert compared
+
+
+def test_a_compressed_message_set_counts_as_its_messages() -> None:
+    topics = {line["topic"]: line for line in lines_of(OLDEST, "topics")}
+    for name in ("j-gzip", "j-snappy"):
+        copies = [user["records"] for user in topics[name]["consumers"] if user["role"] == "follower"]
+        assert sum(copies) == topics[name]["records_in"] == 60

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from captures.analysis.stats import Stats
 from captures.index import filtering
 from captures.index.exchanges import Exchanges
 from captures.index.filtering import HALF_READ, IndexFilter, SeenValues
@@ -19,9 +23,12 @@ from captures.index.reader import IndexReader
 from captures.reader import Reader, read
 from decoders import schema
 from decoders.exchange import Exchange, Status
-from decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, parse
+from decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, Why, parse
 from decoders.filters.expression import Not
-from decoders.filters.fields import FIELDS, Cost
+from decoders.filters.fields import FIELDS, LISTS, Cost
+from decoders.filters.values import LITERALS
+from tests.decoders.records.support import batch, record
+from tests.decoders.records.test_internal import CLUSTER, PASSWORD, metadata
 from tests.support.indexes import IndexBuilder, heartbeat, sample
 
 DATA = Path(__file__).parents[2] / "data"
@@ -53,7 +60,20 @@ EXPRESSIONS = [
     "request.body.protocols[].metadata.decoded.topics[] ~ .", "not has request.body.acks",
     "api == Fetch and not has response.body.sessionId or error",
     "topic ~ o and latency > 100us or not error and group",
+    "any topic != a", "any error != 5", "any response.body.topics[].partitions[].isrNodes[] != 3",
+    "all response.body.topics[].partitions[].isrNodes[] != 3", "response.body.topics[].partitions[].isrNodes[] != 3",
+    "request.body.topicData[].partitionData[].index not in (1, 7)", "any record.key not contains 1",
 ]  # fmt: skip
+
+
+def every_test() -> Iterator[str]:
+    """Every field with every operator, and `any` and `all` where it may have several values."""
+    for field in FIELDS:
+        value = f'"{LITERALS[field.type].example}"'
+        for symbol in field.operators:
+            shown = f"({value}, {value})" if symbol in LISTS else value
+            for quantifier in ("", "any ", "all ") if field.many else ("",):
+                yield f"{quantifier}{field.name} {symbol} {shown}"
 
 
 @dataclass
@@ -65,10 +85,11 @@ class Both:
     exchanges: list[Exchange]
     learnt: Learnt
 
-    def by_index(self, expression: Expression, most_bodies: int | None = None) -> tuple[list[int], int]:
-        """Numbers from 1 of what matches, and how many cannot tell."""
+    def by_index(self, expression: Expression, most_bodies: int | None = None) -> tuple[list[int], Counter[Why]]:
+        """Numbers from 1 of what matches, and how many cannot tell for which reason."""
         found: list[int] = []
-        unknown = at = 0
+        unknown: Counter[Why] = Counter()
+        at = 0
         with closing(IndexFilter(self.index, expression, self.reader.definitions)) as wanted:
             while at < self.index.count:
                 scan = wanted.scan(at, self.index.count, most_bodies=most_bodies)
@@ -78,17 +99,22 @@ class Both:
                 at = scan.stop
         return [number + 1 for number in found], unknown
 
-    def by_bodies(self, expression: Expression) -> tuple[list[int], int]:
+    def by_bodies(self, expression: Expression) -> tuple[list[int], Counter[Why]]:
         matches = expression.compile()
-        found, unknown = [], 0
-        for exchange in self.exchanges:
-            row = ExchangeRow(exchange, self.reader.source, self.reader.definitions, self.learnt)
+        found: list[int] = []
+        unknown: Counter[Why] = Counter()
+        for row in self.rows:
             try:
                 if matches(row):
-                    found.append(exchange.number)
-            except Unavailable:
-                unknown += 1
+                    found.append(row.number)
+            except Unavailable as unavailable:
+                unknown[unavailable.why] += 1
         return sorted(found), unknown
+
+    @cached_property
+    def rows(self) -> list[ExchangeRow]:
+        reader = self.reader
+        return [ExchangeRow(one, reader.source, reader.definitions, self.learnt) for one in self.exchanges]
 
 
 def opened(capture: Path, directory: Path) -> Iterator[Both]:
@@ -121,6 +147,27 @@ def test_the_index_says_what_the_bodies_say(both: Both) -> None:
     assert both.index.count == len(both.exchanges)
     for text in EXPRESSIONS:
         assert both.by_index(expression(text)) == both.by_bodies(expression(text)), text
+
+
+def test_every_operator_of_every_field_says_the_same(newest: Both) -> None:
+    for text in every_test():
+        assert newest.by_index(expression(text)) == newest.by_bodies(expression(text)), text
+
+
+@pytest.mark.parametrize("field", ["size", "request.size", "response.size"])
+def test_sizes_are_those_of_stats(newest: Both, field: str) -> None:
+    """Whole frames, the length field included: what `stats` adds up."""
+    exchange = next(one for one in newest.exchanges if one.request is not None and one.response is not None)
+    assert exchange.request is not None
+    assert exchange.response is not None
+    stats = Stats(newest.reader.definitions)
+    stats.add(exchange, newest.reader.source)
+    (line,) = stats.lines()
+    size = {"request.size": line.request_bytes, "response.size": line.response_bytes}
+    size["size"] = sum(size.values())
+    for text in (f"{field} == {size[field]}", f"{field} in (1, {size[field]})", f"not {field} != {size[field]}"):
+        assert exchange.number in newest.by_index(expression(text))[0], text
+        assert exchange.number in newest.by_bodies(expression(text))[0], text
 
 
 def test_the_expressions_ask_for_every_field() -> None:
@@ -158,8 +205,8 @@ def test_the_same_where_bytes_are_missing(name: str, tmp_path: Path) -> None:
             assert (found, unknown) == both.by_bodies(expression(text)), text
             opposite, as_unknown = both.by_index(Not(expression(text)))
             assert unknown == as_unknown
-            assert len(found) + len(opposite) + unknown == both.index.count
-            total_unknown += unknown
+            assert len(found) + len(opposite) + unknown.total() == both.index.count
+            total_unknown += unknown.total()
         assert total_unknown > 100
         assert both.by_index(expression("partial"))[0]
 
@@ -258,7 +305,7 @@ def test_captures_that_are_gone_tell_nothing(tmp_path: Path) -> None:
         wanted = IndexFilter(index, expression("has request.body.groupId"), schema.definitions())
         scan = wanted.scan(0, index.count)
         assert scan.matched == []
-        assert scan.unknown + len(scan.unsettled) == index.count
+        assert scan.unknown[Why.GONE] + len(scan.unsettled) == index.count
         wanted.close()
 
 
@@ -270,7 +317,7 @@ def test_secrets_answer_no_filter(tmp_path: Path) -> None:
     builder.exchange("AlterConfigs", 1, change, {"throttleTimeMs": 0, "responses": []})
     builder.finish()
     with IndexReader(builder.path) as index:
-        for value, matched, unknown in (("hunter2", [], 1), ("d", [0], 0)):
+        for value, matched, unknown in (("hunter2", [], {Why.SECRET: 1}), ("d", [0], {})):
             text = f"request.body.resources[].configs[].value == {value}"
             with closing(IndexFilter(index, expression(text), builder.definitions)) as wanted:
                 scan = wanted.scan(0, index.count)
@@ -307,3 +354,41 @@ def test_all_of_what_is_read_into_an_empty_index_is_after_its_end(tmp_path: Path
         builder.flush()
         index.refresh()
         assert wanted.scan(0, index.count).matched == [0]
+
+
+def fetched(*values: bytes | None) -> dict[str, Any]:
+    """A Fetch answer with a batch of `__cluster_metadata` for all values that there are, else with empty records."""
+    there = [value for value in values if value is not None]
+    data = b"".join(record(delta, None, value) for delta, value in enumerate(there))
+    records = batch(data, len(there), offset=40) if there else b""
+    return {"responses": [{"topic": CLUSTER, "partitions": [{"partitionIndex": 0, "records": records}]}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "matched", "unknown"),
+    [
+        ("record.offset >= 0", [1, 2, 3], {}),
+        ("record.offset == 41", [2], {}),
+        ("record.timestamp > 1970-01-01", [1, 2, 3], {}),
+        ("record.key", [], {}),
+        ("record.value contains orders", [1, 2], {Why.SECRET: 1}),
+        ("record.value contains hunter2", [], {Why.SECRET: 2}),
+        ("not record.value", [0], {Why.SECRET: 1}),
+        ("has response.body.responses[].partitions[].records.batches[].records[].value", [1, 2, 3], {}),
+    ],
+)
+def test_records_of_the_cluster_s_metadata(
+    tmp_path: Path, text: str, matched: list[int], unknown: dict[Why, int]
+) -> None:
+    """Empty records are an answer, offsets and times are no secret, and only values that may be secret are withheld."""
+    topic = metadata(2, 0, "TopicRecord", name="orders", topicId=bytes(15) + b"\7")
+    builder = IndexBuilder(tmp_path)
+    for answer in (fetched(), fetched(topic), fetched(PASSWORD, topic), fetched(b"\1\x04\0garbage hunter2")):
+        builder.exchange("Fetch", 12, {}, answer)
+    builder.finish()
+    with (
+        IndexReader(builder.path) as index,
+        closing(IndexFilter(index, expression(text), builder.definitions)) as wanted,
+    ):
+        scan = wanted.scan(0, index.count)
+        assert (scan.matched, scan.unknown) == (matched, unknown)

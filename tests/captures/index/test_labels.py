@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from captures.index.labels import label
 from decoders.knowledge import Knowledge
 from decoders.records.counting import record_count
+from tests.decoders.records.support import message
 
 TOPIC_ID = bytes(range(1, 17))
 
@@ -64,3 +66,23 @@ def test_records_are_counted_without_opening_batches() -> None:
     message = bytes(8) + (20).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(15)
     assert record_count(message * 3) == (3, False)
     assert record_count(b"\xff" * 100) == (0, True)
+
+
+def compressed(count: int, size: int = 5) -> bytes:
+    """A message of magic 0 that holds others, gzipped."""
+    inner = b"".join(message(0, number, None, bytes(size)) for number in range(count))
+    return message(0, count - 1, None, gzip.compress(inner), attributes=1)
+
+
+def test_compressed_messages_count_as_those_inside() -> None:
+    assert record_count(compressed(70) + message(1, 70, None, b"x") + compressed(3)) == (74, False)
+    damaged = bytearray(compressed(70))
+    damaged[-20:] = bytes(20)
+    assert record_count(bytes(damaged)) == (1, False)
+
+
+def test_what_is_decompressed_for_a_count_is_bounded() -> None:
+    """A field of many sets that come to 64 MB each: after the allowance each counts as one."""
+    bomb = compressed(60, 1 << 20)
+    assert len(bomb) < 1 << 17
+    assert record_count(bomb * 20) == (20, False)

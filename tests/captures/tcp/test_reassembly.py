@@ -148,6 +148,16 @@ def test_an_acknowledged_hole_is_lost_after_many_segments() -> None:
     assert len(client) > found + 2
 
 
+@pytest.mark.parametrize(("beyond", "lost"), [(32, []), (33, [(3, 9)])])
+def test_an_acknowledged_hole_can_be_filled_until_33_segments_lie_beyond_it(
+    beyond: int, lost: list[tuple[int, int]]
+) -> None:
+    rest = in_order(CLIENT, 1010, [b"x"] * beyond, ack=9001)
+    filled = Segment(CLIENT, 1004, b"defghi")
+    client, _ = one([*opening(), Segment(CLIENT, 1001, b"abc"), Segment(BROKER, 9001, ack=1013), *rest, filled])
+    assert gaps(client) == lost
+
+
 def test_a_hole_that_nobody_acknowledged_waits() -> None:
     rest = in_order(CLIENT, 1010, [b"x"] * 400)
     client, _ = one([*opening(), *rest, Segment(CLIENT, 1001, b"abcdefghi")])

@@ -15,7 +15,9 @@ from decoders.conversation.limits import Limits
 from decoders.conversation.numbering import Numbering
 from decoders.conversation.stream import Side
 from decoders.dialects.conversation import DialectConversation
-from decoders.exchange import Exchange, Health, StreamProblem
+from decoders.dialects.memory import Memory
+from decoders.dialects.punctuality import Punctuality
+from decoders.exchange import Connection, Exchange, Frame, Health, StreamProblem
 from decoders.exchange_json import exchange_json
 from decoders.schema.lookup import Definitions
 from decoders.tree import Node
@@ -186,6 +188,28 @@ def test_late_by_numbers_of_the_file() -> None:
     assert found[1] == {"code": "late", "message": "no Ask within 500 ms of HelloRequest"}
     assert found[2]["status"] == "ok"
     assert messages(found[2]) == ["no answer within 100 ms"]
+
+
+@pytest.mark.parametrize(("wait", "late"), [(499, False), (500, True)])
+def test_what_comes_when_its_time_is_over_is_not_late(wait: int, late: bool) -> None:
+    """Each packet is a millisecond after the one before: Ask after 500 or 501 of the 500 that it may take."""
+    script = Script().client(hello(wide=False, patience=100)).wait(wait).broker(ask(1, 0)).client(answer(1))
+    assert [one["code"] for one in played(script.end()) if "code" in one] == ["late"] * late
+
+
+@pytest.mark.parametrize(("wait", "late"), [(99, False), (100, True)])
+def test_an_answer_when_its_time_is_over_is_not_late(wait: int, late: bool) -> None:
+    script = Script().client(hello(wide=False, patience=100)).broker(ask(1, 0)).wait(wait).client(answer(1))
+    found = played(script.end())
+    assert messages(found[-1]) == ["no answer within 100 ms"] * late
+    exchange = Exchange(
+        1, Connection(1, "c:1", "b:7000", 0), 1, 1, 1, None, request=Frame(Side.BROKER, 0, 1, 0, 0, 0, [])
+    )
+    dialect = eyes().dialects["toy"]
+    memory = Memory(dialect)
+    memory.learn("HelloRequest", {"patienceMs": 100})
+    punctuality = Punctuality(dialect, exchange.connection, memory)
+    assert punctuality.overdue(exchange, (wait + 1) * 1_000_000) is late
 
 
 def test_a_condition_on_the_body_itself_is_kept() -> None:

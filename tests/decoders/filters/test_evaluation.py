@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from decoders.filters import Row, Unavailable, parse
-from decoders.filters.fields import BY_NAME, FIELDS, REQUEST, REQUEST_ATTRIBUTES
+from decoders.filters import Row, Unavailable, Why, parse
+from decoders.filters.fields import BY_NAME, FIELDS, REQUEST, REQUEST_ATTRIBUTES, Field
 from decoders.filters.path import Path
+from decoders.filters.values import LITERALS
 
 
 @dataclass
@@ -81,7 +82,10 @@ def matches(text: str, row: Row) -> bool:
 
 
 TRUE = [
-    "api == Produce", "api != Fetch", "api in (Fetch, Produce)", "api ~ ^Prod", "api ~ Send", "api contains rod",
+    "api == Produce", "api != Fetch", "api in (Fetch, Produce)", "api ~ ^Prod", "api == Send", "api contains rod",
+    "api not in (Fetch, 3)", "topic not in (x, y)", "client.id not contains x", "any topic != orders", "any error != 6",
+    "any topic not in (orders, x)", "any topic not contains dlq", "any response.body.topics[].errorCode != 3",
+    "error not in (7, 8)", "error != NONE", "broker not in (1, 3)", "broker not contains 9093", "version not in (1, 2)",
     "version == 11", "version >= 11 and version < 12", "client.id == orders-svc", 'client.id ~ "orders-(svc|x)"',
     "client == 10.0.0.7", "client == :51544", "client == 10.0.0.7:51544", "client != 10.0.0.8", "client contains 0.7:5",
     "broker == ::1", "broker == [::1]", "broker == [::1]:9092", "broker in (::2, ::1)", "connection == 12",
@@ -107,7 +111,10 @@ TRUE = [
     "api == Fetch or error", "not (api == Fetch or not error)", "api", "latency", "not api == Fetch and error",
 ]  # fmt: skip
 FALSE = [
-    "api == Fetch", "api != Produce", "api ~ fetch", "version > 11", "client.id == orders", "client == 10.0.0",
+    "api == Fetch", "api != Produce", "api ~ fetch", "version > 11", "client.id == orders", "client == 10.0.0.70",
+    "api ~ Send", "api not in (Fetch, Produce)", "topic not in (x, orders)", "client.id not contains svc",
+    "any topic == x", "any error not in (6, 20)", "error not in (6, 7)", "all topic not contains dlq",
+    "broker not in (1, 2)", "broker not contains ::1", "any request.body.topicData[].name != orders",
     "broker == :19092", "not error", "error == NONE", "error != NOT_LEADER_OR_FOLLOWER", "error == STALE_LEADER_EPOCH",
     "class == group", "class != core", "broker == 3", "topic == order", "all topic == orders", "topic != orders",
     "topic in (x, y)", "group", "group != x", "all group == x", "acks == 1", "fetch.role == follower",
@@ -135,10 +142,33 @@ def test_false(text: str) -> None:
     "text", ["api == 0", "api != 0", "api ~ a", "version < 5", "version >= 0", "latency > 0", "latency <= 1h", "error",
              "client.id != x", "client.id ~ x", "class != core", "topic != x", "all topic == x", "txn ~ .", "acks != 5",
              "records >= 0", "error.retriable", "error.retriable == false", "record.key != x",
-             "api", "latency", "request.size", "error != 6", "api in (0, 1)"]
+             "api", "latency", "request.size", "error != 6", "api in (0, 1)", "api not in (0, 1)",
+             "topic not in (x, y)", "any topic != x", "any error != 6", "client.id not in (x, y)",
+             "client.id not contains x", "error not in (6, 7)", "latency not in (1ms, 2ms)",
+             "record.key not contains x", "any response.body.topics[].partitions[].replicaNodes[] != 3"]
 )  # fmt: skip
 def test_a_comparison_with_what_is_not_there_is_false(text: str) -> None:
     assert not matches(text, ORPHAN)
+
+
+@pytest.mark.parametrize("field", [field for field in FIELDS if "not in" in field.operators], ids=lambda one: one.name)
+@pytest.mark.parametrize("row", [Exchange(), ORPHAN], ids=["whole", "orphan"])
+def test_not_in_is_the_same_as_is_not(field: Field, row: Exchange) -> None:
+    """Of every field, whether the exchange has it or not; `any` and `all` where it may have several values."""
+    example = f'"{LITERALS[field.type].example}"'
+    for quantifier in ("", "any ", "all ") if field.many else ("",):
+        other = f"{quantifier}{field.name} != {example}"
+        assert matches(other, row) is matches(f"{quantifier}{field.name} not in ({example})", row), other
+
+
+def test_every_api_is_searched_by_its_name_of_today() -> None:
+    """FindCoordinator was GroupCoordinator once: found by that whole name alone."""
+    coordinator = Exchange(api_key=10)
+    assert matches("api == GroupCoordinator", coordinator)
+    assert matches("api contains Find", coordinator)
+    assert not matches("api contains Group", coordinator)
+    assert not matches("api ~ ^Group", coordinator)
+    assert matches("api contains Group", Exchange(api_key=15))
 
 
 def test_no_error_is_error_none() -> None:
@@ -161,7 +191,7 @@ def test_a_code_that_meant_something_else() -> None:
 class Gone(Exchange):
     @property
     def error_codes(self) -> Sequence[int]:
-        raise Unavailable("bytes are gone")
+        raise Unavailable(Why.GONE)
 
     @error_codes.setter
     def error_codes(self, value: Sequence[int]) -> None:
@@ -171,7 +201,7 @@ class Gone(Exchange):
     def topics(self) -> Iterable[str]:
         """What is known comes first."""
         yield "orders"
-        raise Unavailable("an id has no name")
+        raise Unavailable(Why.TOPIC_ID)
 
     @topics.setter
     def topics(self, value: Iterable[str]) -> None:

@@ -14,9 +14,10 @@ import pytest
 from captures.reader import Reader, read
 from decoders.exchange import Exchange
 from decoders.exchange_json import exchange_json
-from decoders.filters import ExchangeRow, Unavailable, parse
+from decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+PRODUCE, FETCH, METADATA = 0, 1, 3
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +137,55 @@ def test_what_a_row_offers_agrees_with_its_exchange(reading: tuple[Reader, list[
         "version": exchange.api_version,
         "correlation": exchange.correlation_id,
         "status": exchange.status.value,
-        "request.size": exchange.request.size,
+        "request.size": exchange.request.size + 4,
     }
     text = " and ".join(f"{name} == {value}" for name, value in facts.items())
     assert selected(reading, text) == [exchange]
     assert exchange in selected(
         reading, f"latency == {exchange.latency_ns}ns and time == {exchange.request.time / 1e9:.6f}"
     )
+
+
+@pytest.mark.parametrize(("node", "port"), [(1, 23001), (2, 23002)])
+def test_a_broker_is_asked_by_its_node_id_once_metadata_told_it(
+    reading: tuple[Reader, list[Exchange]], node: int, port: int
+) -> None:
+    reader, exchanges = reading
+    matcher = asked(f"broker == {node}", reader)
+    answers = [matcher.matches(exchange) for exchange in exchanges]
+    first = next(at for at, exchange in enumerate(exchanges) if exchange.api_key == METADATA)
+    assert answers[:first] == [None] * first
+    assert matcher.unknown == {Why.NODE: first}
+    assert answers[first:] == [exchange.connection.broker.endswith(f":{port}") for exchange in exchanges[first:]]
+
+
+def test_a_topic_is_asked_by_its_name_where_messages_have_its_id() -> None:
+    with closing(read([CAPTURES / "kafka-4.4.0-librdkafka.pcap"])) as reader:
+        exchanges = [item for item in reader if isinstance(item, Exchange)]
+        matcher = asked("topic ~ .", reader)
+        fetches = [exchange for exchange in exchanges if matcher.matches(exchange) and exchange.api_key == FETCH]
+        assert not matcher.unknown
+        alone = ExchangeRow(fetches[-1], reader.source, reader.definitions)
+        with pytest.raises(Unavailable) as unavailable:
+            list(alone.topics)
+        assert unavailable.value.why is Why.TOPIC_ID
+
+
+def asked(text: str, reader: Reader) -> Matcher:
+    expression = parse(text).expression
+    assert expression is not None
+    return Matcher(expression, reader.source, reader.definitions)
+
+
+@pytest.mark.parametrize("release", ["kafka-0.8.2.2", "kafka-1.1.1"])
+def test_records_are_counted_as_their_content_says(release: str) -> None:
+    """Those of compressed message sets too, whose headers do not tell."""
+    with closing(read([CAPTURES / f"{release}.pcap"])) as reader:
+        rows = [
+            ExchangeRow(item, reader.source, reader.definitions)
+            for item in reader
+            if isinstance(item, Exchange) and item.api_key in {PRODUCE, FETCH}
+        ]
+        counts = [(row.records or 0, len(list(row.record_offsets))) for row in rows]
+    assert max(told for told, _ in counts) > 5
+    assert all(told == there for told, there in counts)

@@ -7,13 +7,35 @@ from hypothesis import strategies as st
 from decoders.exchange import Status as ExchangeStatus
 from decoders.filters import Status, bodies, complete, habits, parse
 from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import BY_NAME, FIELDS, KEYWORDS, OPERATORS, PREFIXES, Field, Type
+from decoders.filters.fields import (
+    ALL,
+    ANY,
+    BY_NAME,
+    FIELDS,
+    KEYWORDS,
+    LISTS,
+    OPERATORS,
+    PREFIXES,
+    SEARCHES,
+    Field,
+    Type,
+)
 from decoders.filters.values import BadLiteral, Value, before_end, choices, duration, moment, size, time
 
 TEXTS = st.text(max_size=12)
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
 TIMES = st.integers(min_value=0, max_value=250_000_000_000 * 10**9)
 CLOCKS = st.times().map(lambda clock: str(moment(clock.isoformat())))
+HOSTS = st.one_of(
+    st.ip_addresses(v=4).map(str),
+    st.ip_addresses(v=6).map("[{}]".format),
+    st.from_regex(r"[a-z][a-z0-9.-]*", fullmatch=True),
+)
+ADDRESSES = st.one_of(
+    HOSTS,
+    st.ip_addresses(v=6).map(str),
+    st.builds("{}:{}".format, st.one_of(HOSTS, st.just("")), st.integers(0, 65_535)),
+)
 BACKS = NUMBERS.map(lambda nanoseconds: str(moment(f"-{nanoseconds}ns")))
 PATHS = [
     "request.body", "request.body.acks", "response.body.throttleTimeMs", "response.body.topics[].errorCode",
@@ -34,8 +56,8 @@ def values(kind: Type) -> st.SearchStrategy[Value]:
         Type.NUMBER: st.integers(-(2**31), 2**63 - 1),
         Type.TEXT: TEXTS,
         Type.ANY: TEXTS,
-        Type.ADDRESS: TEXTS,
-        Type.BROKER: st.one_of(st.integers(0, 10**9 - 1), TEXTS.filter(lambda text: not text.isdigit())),
+        Type.ADDRESS: ADDRESSES,
+        Type.BROKER: st.one_of(st.integers(0, 10**9 - 1), ADDRESSES),
         Type.DURATION: st.one_of(NUMBERS, st.integers(1, 2**31).map(lambda ms: -1_000_000 * ms)),
         Type.SIZE: st.one_of(NUMBERS, st.integers(-(2**31), 0)),
         Type.TIME: st.one_of(TIMES, CLOCKS, BACKS),
@@ -49,17 +71,18 @@ def comparisons(field: Field) -> st.SearchStrategy[Expression]:
     found: list[st.SearchStrategy[Expression]] = [st.just(Present(field))]
     if field.type is Type.STRUCT:
         return found[0]
-    plain = [symbol for symbol in field.operators if symbol not in {"~", "contains", "in"}]
-    each = st.booleans() if field.many else st.just(False)
-    found.append(st.builds(Compare, st.just(field), st.sampled_from(plain), st.tuples(values(field.type)), each))
+    plain = [symbol for symbol in field.operators if symbol not in SEARCHES | LISTS]
+    quantifier = st.sampled_from(["", ANY, ALL]) if field.many else st.just("")
+    found.append(st.builds(Compare, st.just(field), st.sampled_from(plain), st.tuples(values(field.type)), quantifier))
     if "in" in field.operators:
         some = st.lists(values(field.type), min_size=1, max_size=4).map(tuple)
-        found.append(st.builds(Compare, st.just(field), st.just("in"), some, each))
+        found.append(st.builds(Compare, st.just(field), st.sampled_from(sorted(LISTS)), some, quantifier))
     if "~" in field.operators:
         patterns = st.sampled_from(["a|b", "", r"\d+ [\"']", "x*"])
+        contains = st.sampled_from(["contains", "not contains"])
         found += [
-            st.builds(Compare, st.just(field), st.just("contains"), st.tuples(TEXTS), each),
-            st.builds(Compare, st.just(field), st.just("~"), st.tuples(patterns), each),
+            st.builds(Compare, st.just(field), contains, st.tuples(TEXTS), quantifier),
+            st.builds(Compare, st.just(field), st.just("~"), st.tuples(patterns), quantifier),
         ]
     return st.one_of(found)
 
@@ -137,7 +160,19 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ('client.id == "sh', Status.UNFINISHED, "this quote is not closed", '"sh'),
         ("api = Fetch", Status.ERROR, "'=' is no operator; write ==", "="),
         ("api & error", Status.ERROR, "'&' is no operator; write and, or &&", "&"),
-        ("version ~ 3", Status.ERROR, "version takes == != < <= > >= in, not ~", "~"),
+        ("version ~ 3", Status.ERROR, "version takes == != < <= > >= in not in, not ~", "~"),
+        ("client == [::1", Status.UNFINISHED, "'[::1' is not an address such as 10.0.0.1", "[::1"),
+        ("client == [::1 or api", Status.ERROR, "'[::1' is not an address such as 10.0.0.1", "[::1"),
+        ("client == [::1]x or api", Status.ERROR, "'[::1]x' is not an address", "[::1]x"),
+        ("client == [::g]:1", Status.ERROR, "'[::g]:1' is not an address", "[::g]:1"),
+        ("client == ::g", Status.ERROR, "'::g' is not an address", "::g"),
+        ("broker == 1.2.3.4.5", Status.ERROR, "'1.2.3.4.5' is not an address such as 10.0.0.1", "1.2.3.4.5"),
+        ("broker == 1.2.3", Status.UNFINISHED, "'1.2.3' is not an address", "1.2.3"),
+        ("broker == 1.2.3:9092", Status.ERROR, "'1.2.3:9092' is not an address", "1.2.3:9092"),
+        ("broker in (1, 1.2.3.400) or api", Status.ERROR, "'1.2.3.400' is not an address", "1.2.3.400"),
+        ("client == a:70000", Status.ERROR, "'a:70000' has no port from 0 to 65535 after the colon", "a:70000"),
+        ("client == a:b", Status.ERROR, "'a:b' has no port from 0 to 65535 after the colon", "a:b"),
+        ('client == ""', Status.ERROR, "'' is not an address", '""'),
         ("latency > fast", Status.ERROR, "'fast' is not a duration such as 50ms, 1.5s or 2m", "fast"),
         ("latency > 5parsec", Status.ERROR, "unknown unit 'parsec'", "5parsec"),
         ('client.id ~ "a(b"', Status.ERROR, "is not a regular expression", '"a(b"'),
@@ -160,7 +195,7 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ("has latency > 3", Status.ERROR, "has asks whether latency is there; leave it out to compare", ">"),
         ("has", Status.UNFINISHED, "expected a field", ""),
         ("all api == Fetch", Status.ERROR, "api has one value; all is for fields with several: topic", "all api"),
-        ("all topic", Status.UNFINISHED, "expected an operator (== != ~ contains in)", ""),
+        ("all topic", Status.UNFINISHED, "expected an operator (== != ~ contains not contains in not in)", ""),
         ("topic not == x", Status.ERROR, "expected an operator (in contains), found '=='", "=="),
         ("request.body.topicz == 3", Status.ERROR, "no message has 'topicz' in request.body; did you mean topics?",
          "topicz"),
@@ -241,14 +276,14 @@ def test_what_fields_are_called_elsewhere_is_no_field_and_what_is_said_is_one() 
         ("(api == Fetch or error) and version < 3", "(api == Fetch or error) and version < 3"),
         ("not (error)", "not error"),
         ("not (error or api)", "not (error or api)"),
-        ("api not in (Fetch,Produce)", "not api in (Fetch, Produce)"),
-        ("client.id not contains 'a b'", 'not client.id contains "a b"'),
+        ("api not in (Fetch,Produce)", "api not in (Fetch, Produce)"),
+        ("client.id not contains 'a b'", 'client.id not contains "a b"'),
         ("broker == [::1]:9092", "broker == [::1]:9092"),
         ('broker == "2"', "broker == 2"),
         ("has partial", "partial"),
         ("partial == false", "partial == false"),
-        ("any topic == x", "topic == x"),
-        ("all topic not in (x, y)", "not all topic in (x, y)"),
+        ("any topic == x", "any topic == x"),
+        ("all topic not in (x, y)", "all topic not in (x, y)"),
         ("response.body.throttleTimeMs", "has response.body.throttleTimeMs"),
         ("response.body.throttleTimeMs > 1.5s", "response.body.throttleTimeMs > 1500ms"),
         ("request.body.timeoutMs == -1", "request.body.timeoutMs == -1"),
@@ -437,3 +472,22 @@ def test_an_anchored_expression_is_relative_no_more(expression: Expression, end:
     assert not anchored.relative
     assert anchored.anchored(end + 1) == anchored
     assert (anchored == expression) == (not expression.relative)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("brokr == 1", "  brokr == 1\n  ^^^^^"),
+        ("api ==", "  api ==\n        ^"),
+        ("api == Fetch and topic ~ \u65e5\u672c zz", "  api == Fetch and topic ~ \u65e5\u672c zz\n" + " " * 32 + "^^"),
+        ("api ==\n\x1b[31m\tFetchh or api", "  api ==  [31m Fetchh or api\n         ^^^^^"),
+        ("", ""),
+        (f"{'x' * 80} == 1", f"  {'x' * 80} == 1\n  {'^' * 80}"),
+        (
+            f"{'api and ' * 20}zz{' and api' * 20}",
+            f"  …{('api and ' * 8)[4:]}zz{(' and api' * 8)[:60]}…\n  {' ' * 61}^^",
+        ),
+    ],
+)
+def test_the_place_of_an_error_is_pointed_at(text: str, shown: str) -> None:
+    assert "\n".join(parse(text).pointer(text)) == shown

@@ -52,6 +52,13 @@ def test_what_confluent_reads_as_framed_is_framed_here(data: bytes) -> None:
         assert ours.kind is IdKind.GLOBAL_ID
 
 
+def test_an_id_with_nothing_behind_it() -> None:
+    """Five bytes are all that a framing takes: an empty Protobuf or Avro value."""
+    data = b"\0" + (7).to_bytes(4, "big")
+    assert framing(Payload("t", "value", data)) == Framing(IdKind.ID, 7, b"")
+    assert framing(Payload("t", "value", data[:-1])) is None
+
+
 @pytest.mark.parametrize("kind", [IdKind.GLOBAL_ID, IdKind.CONTENT_ID])
 def test_apicurio_s_numbers(kind: IdKind) -> None:
     headers = [(f"apicurio.value.{kind}".encode(), (7).to_bytes(8, "big"))]

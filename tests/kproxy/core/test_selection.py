@@ -258,3 +258,15 @@ def test_a_frame_that_never_comes_is_recorded_as_far_as_it_came(
     held = (tmp_path / "r").read_bytes()
     assert b"\0WX" in held
     assert b"\0YZ" in held
+
+
+@pytest.mark.parametrize(("recorded", "copied"), [(64, True), (600, False)])
+def test_a_small_piece_of_what_was_read_is_a_copy(recorded: int, copied: bool) -> None:
+    """A view keeps all that was read in memory; a large piece is none, so that it is not copied."""
+    data = memoryview(request(METADATA, 3, 1, bytes(1000 - len(request(METADATA, 3, 1)))))
+    ((piece, beyond),) = Selection(choice(recorded), CLIENT, BROKER).feed(0, data)
+    assert (len(piece), beyond) == (recorded, 1000 - recorded)
+    assert isinstance(piece, bytes) is copied
+    if not copied:
+        assert isinstance(piece, memoryview)
+        assert piece.obj is data.obj
