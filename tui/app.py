@@ -92,8 +92,9 @@ class KproxyApp(KeysInTurn):
             plain=preferences.plain,
         )
         self.hung_up = False
-        self.failure: Exception | None = None
         """Whether the terminal has gone."""
+        self.failure: Exception | None = None
+        """What has ended the interface."""
         self._opener = opener
         self._shows = partial(
             Showing,
