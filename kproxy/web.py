@@ -13,6 +13,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -28,9 +29,15 @@ SHUTDOWN_SECONDS: Final = 3.0
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_HEADERS: Final = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_PAGES: Final = Path(__file__).parent / "pages"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -38,13 +45,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class GuardedServer(Server):
     """Serves what `command` paints to who has `token`: in the URL once, in a cookie from then on.
 
-    The cookie bears the port in its name, because browsers give cookies to every port of a host. The page's own
-    addresses follow the Host that the browser asked, so that tunnels work.
+    The cookie bears the port in its name, because browsers give cookies to every port of a host. The page finds its
+    own address in the browser, so that tunnels work and nothing of a request's Host header is answered.
     """
 
     def __init__(self, command: Sequence[str], title: str, token: str, port: int) -> None:
         # without `exec` a shell would stay between us and the command, and be what is ended
-        super().__init__(f"exec {shlex.join(command)}", port=port, title=title)
+        super().__init__(f"exec {shlex.join(command)}", port=port, title=title, templates_path=_PAGES)
         self._token = token.encode()
         self._cookie = f"kproxy-{port}"
 
@@ -62,9 +69,7 @@ class GuardedServer(Server):
         size = request.query.get("fontsize", "")
         return {
             "font_size": int(size) if size.isascii() and size.isdigit() else _FONT_SIZE,
-            "app_websocket_url": f"ws://{request.host}/ws",
-            "config": {"static": {"url": "/static/"}},
-            "application": {"name": self.title},
+            "title": self.title,
         }
 
     @web.middleware
@@ -90,10 +95,9 @@ def _same_origin(request: web.Request) -> bool:
     return urlsplit(request.headers.get("Origin", "")).netloc.lower() == request.host.lower()
 
 
-async def _confine(request: web.Request, response: web.StreamResponse) -> None:
+async def _confine(_request: web.Request, response: web.StreamResponse) -> None:
     """Nothing is loaded from elsewhere, kept, framed, or told to others."""
-    policy = f"{_POLICY}; connect-src 'self' ws://{request.host}"
-    response.headers.update({"Content-Security-Policy": policy, **_HEADERS})
+    response.headers.update(_HEADERS)
 
 
 def serve(command: Sequence[str], title: str, token: str, sockets: Sequence[socket.socket]) -> None:

@@ -61,7 +61,8 @@ def run(
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
     text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
     `preferences` are what the user has set up; without an `exporter` there is no export, without an `opener`
-    no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so.
+    no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so,
+    and whatever error has ended the interface.
     """
     with few_collections():
         from tui.app import KproxyApp
@@ -92,6 +93,8 @@ def run(
                 signal.signal(number, handler)
     if app.hung_up:
         raise HungUpError
+    if app.failure is not None:
+        raise app.failure
     return answer is True
 
 

@@ -39,6 +39,7 @@ CONTEXTS = {
     "export-file": "Name of the export",
     "filtering": "Filtering",
     "walking": "Going",
+    "finding": "Finding",
     "exchanges": "Exchanges",
     "copying": "Copying",
     "exporting": "Exporting",
@@ -496,7 +497,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "stats": ("app",),
 }
 """Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
-SCREEN_CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying", "exporting")
+SCREEN_CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
 """Contexts that hold in all panes of the exchanges screen."""
 
 

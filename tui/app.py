@@ -93,6 +93,8 @@ class KproxyApp(KeysInTurn):
         )
         self.hung_up = False
         """Whether the terminal has gone."""
+        self.failure: Exception | None = None
+        """What has ended the interface."""
         self._opener = opener
         self._shows = partial(
             Showing,
@@ -176,6 +178,19 @@ class KproxyApp(KeysInTurn):
     def suspends(self) -> bool:
         """Whether what is painted on can be given back for a while."""
         return self._driver is not None and self._driver.can_suspend
+
+    def fail(self, error: Exception) -> None:
+        """End the interface because of an error, which `failure` holds from then on."""
+        self._handle_exception(error)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Textual calls this for what a handler raised. Unlike its own it prints nothing: locals may be secrets."""
+        self.failure = self.failure or error
+        self._return_code = 1
+        if self._exception is None:  # what `run_test` raises
+            self._exception = error
+            self._exception_event.set()
+        self._close_messages_no_wait()
 
     def hang_up(self) -> None:
         """The terminal is gone, and nobody is left to look; may be called by a signal handler."""

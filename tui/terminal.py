@@ -19,8 +19,13 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 
+from tui import terminal_input
+
 if TYPE_CHECKING:
     from tui.app import KproxyApp
+
+
+terminal_input.install()
 
 STUCK_SECONDS = 0.5
 """What is to end waits so long for a terminal that takes no output."""
@@ -69,9 +74,10 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: KproxyApp, **options: Any) -> None:
         super().__init__(app, **options)
-        err = sys.__stderr__
-        assert err is not None  # noqa: S101 (the base class has it)
-        self._file: Any = Output(err.fileno(), err.encoding, self._gone)
+        out = sys.__stdout__
+        assert out is not None  # noqa: S101 (the base class has it)
+        # the base class writes to standard error, which may be redirected to a log
+        self._file: Any = Output(out.fileno(), out.encoding, self._gone)
         self._ending = False
         Thread(target=self._watch, name="hang-up", daemon=True).start()
 
@@ -91,6 +97,8 @@ class TerminalDriver(LinuxDriver):
             super().run_input_thread()
         except OSError:
             self._gone()
+        except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
+            self._app.call_later(self._app.fail, error)
 
     # a terminal that takes no output holds up who paints
 
@@ -136,9 +144,13 @@ class BrowserDriver(WebDriver):
             self._loop.call_soon_threadsafe(self._app.hang_up)
 
     def run_input_thread(self) -> None:
-        super().run_input_thread()
-        if not self.exit_event.is_set():
-            self._gone()
+        try:
+            super().run_input_thread()
+        except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
+            self._app.call_later(self._app.fail, error)
+        else:
+            if not self.exit_event.is_set():
+                self._gone()
 
     def end(self) -> None:
         """Nothing holds up a browser's interface."""

@@ -27,9 +27,9 @@ WALKING: tuple[Action, ...] = (
     Action("walking.find", "Find",
            "Find a text, a /regular expression/ or bytes in hex (0x00ff) in the focused pane; hex in the list looks at "
            "the bytes of exchanges.",
-           ("ctrl+f",), "walking", "ask_what", bar=True),
-    Action("walking.next-found", "Next", "The next place with what was found.", ("n",), "walking", "found(1)"),
-    Action("walking.previous-found", "Previous", "The place before with what was found.", ("N",), "walking",
+           ("ctrl+f",), "finding", "ask_what", bar=True),
+    Action("walking.next-found", "Next", "The next place with what was found.", ("n",), "finding", "found(1)"),
+    Action("walking.previous-found", "Previous", "The place before with what was found.", ("N",), "finding",
            "found(-1)"),
     Action("walking.times", "Times",
            "Show times as a clock, since the start, since the line above, since the one before on the connection, "

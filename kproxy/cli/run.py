@@ -231,8 +231,10 @@ def command(
                     given=given,
                     show_secrets=show_secrets,
                 )
-        except OSError as error:
-            goes_on = error.errno == errno.EIO and not chosen.attached  # the terminal is gone
+        except Exception as error:
+            gone = isinstance(error, OSError) and error.errno == errno.EIO  # the terminal
+            # what kills the interface must not end the traffic of clients
+            goes_on = (gone or viewers is not None) and not chosen.attached
             raise
         finally:
             if goes_on:
@@ -357,7 +359,6 @@ def _show(
 ) -> bool:
     """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
     import tui
-    from kproxy.following import Stopping
     from kproxy.launcher import wait_until
 
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
@@ -384,13 +385,5 @@ def _show(
             exporter=exporter(release=release, given=given, viewing=viewing),
             opener=opener(release=release, given=given, viewing=viewing, warn=messages.warn),
         )
-    except tui.HungUpError:
-        raise
-    except Exception as error:  # noqa: BLE001 (whatever it is, traffic goes on)
-        messages.release()
-        cli.warn(f"the terminal UI has failed ({type(error).__name__}: {error}); traffic goes on until ctrl+c")
-        with Stopping(_twice()) as stopping:
-            _wait(relay, stopping)
-        return False
     finally:
         indexer.stop()

@@ -15,7 +15,7 @@ from kproxy.cli.exits import Exit, Failure
 
 
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
-    """Tell whether the terminal UI may open: it paints on standard error and takes its keys from standard input.
+    """Tell whether the terminal UI may open: it paints on standard output and takes its keys from standard input.
 
     Behind the pipes of `kproxy web`, which names what paints there, is a browser. A dumb terminal places no cursor.
     """
@@ -23,7 +23,7 @@ def can_paint(*, keys_from_stdin: bool = True) -> bool:
         return True
     if os.environ.get("TERM") == "dumb":
         return False
-    streams = [sys.stdout, sys.stderr, *([sys.stdin] if keys_from_stdin else [])]
+    streams = [sys.stdout, *([sys.stdin] if keys_from_stdin else [])]
     return all(stream is not None and stream.isatty() for stream in streams)
 
 

@@ -39,7 +39,7 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
     """  # noqa: D301 (\b keeps click from joining the lines)
     if importlib.util.find_spec("textual_serve") is None:
         raise Failure("kproxy web needs textual-serve: pip install 'kafka-kproxy[web]'", Exit.USAGE)
-    shown = _replay(ctx, arguments) if attach is None else _attach(ctx, attach, arguments)
+    shown, name = _replay(ctx, arguments) if attach is None else _attach(ctx, attach, arguments)
     import secrets
 
     from kproxy import ports
@@ -52,15 +52,15 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
     token = secrets.token_urlsafe(TOKEN_BYTES)
     if host != LOCAL:
         settings.warn(f"{host} may be reached from other machines, over HTTP in the clear")
-    name = LOCAL if host in ALL else f"[{host.strip('[]')}]" if ":" in host else host
-    click.echo(f"http://{name}:{sockets[0].getsockname()[1]}/?token={token}")
+    shown_host = LOCAL if host in ALL else f"[{host.strip('[]')}]" if ":" in host else host
+    click.echo(f"http://{shown_host}:{sockets[0].getsockname()[1]}/?token={token}")
     sys.stdout.flush()
     kproxy = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()"]
-    serve([*kproxy, *shown], "kproxy", token, sockets)
+    serve([*kproxy, *shown], f"kproxy {name}", token, sockets)
 
 
-def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> list[str]:
-    """The command line that shows captures. Raises what would keep it from starting, before a browser would see it."""
+def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], str]:
+    """The command line that shows captures, and their name. Raises what would keep it from starting, before a browser would see it."""
     from captures.source import check
 
     shown = ["replay", *arguments]
@@ -68,11 +68,12 @@ def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> list[str]:
     if any(str(path) == "-" for path in captures):
         raise Failure("every browser reads captures anew, and standard input can be read once", Exit.USAGE)
     check(captures)
-    return shown
+    more = f" +{len(captures) - 1}" if len(captures) > 1 else ""
+    return shown, captures[0].name + more
 
 
-def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> list[str]:
-    """The command line that shows a proxy that is running. Raises Failure where there is none, or nothing to see."""
+def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tuple[list[str], str]:
+    """The command line that shows a proxy that is running, and its name. Raises Failure where there is none, or nothing to see."""
     from kproxy.runs import NoRunError, find
 
     try:
@@ -83,7 +84,7 @@ def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> list
         raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
     shown = ["attach", str(run.pid), *arguments]
     _parsed(ctx, shown)
-    return shown
+    return shown, wanted or str(run.pid)
 
 
 def _parsed(ctx: click.Context, line: list[str]) -> dict[str, Any]:

@@ -17,10 +17,12 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("piped", ["stdin", "stdout", "stderr"])
-def test_it_takes_a_terminal_on_every_stream(piped: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stdin", "stdout", "stderr"):
+@pytest.mark.parametrize("stderr", [Terminal(), io.StringIO(), None])
+@pytest.mark.parametrize("piped", ["stdin", "stdout"])
+def test_it_takes_a_terminal_for_input_and_output(piped: str, stderr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout"):
         monkeypatch.setattr(sys, name, Terminal())
+    monkeypatch.setattr(sys, "stderr", stderr)
     assert can_paint()
     monkeypatch.setattr(sys, piped, io.StringIO())
     assert not can_paint()
@@ -28,9 +30,8 @@ def test_it_takes_a_terminal_on_every_stream(piped: str, monkeypatch: pytest.Mon
 
 
 def test_a_closed_stream_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stdin", "stdout"):
-        monkeypatch.setattr(sys, name, Terminal())
-    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stdout", None)
     assert not can_paint()
 
 

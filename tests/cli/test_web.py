@@ -86,7 +86,7 @@ async def test_with_the_token_the_list_is_painted_and_obeys_keys(
         assert page.url.query_string == ""
         text = await page.text()
         assert served.url.query["token"] not in text
-        assert f"ws://127.0.0.1:{served.url.port}/ws" in text
+        assert "<title>kproxy kafka-4.4.0-librdkafka.pcap</title>" in text
         assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         assert page.headers["Referrer-Policy"] == "no-referrer"
     async with browser.get(served.bare / "static/js/textual.js") as script:
@@ -103,6 +103,25 @@ async def test_with_the_token_the_list_is_painted_and_obeys_keys(
     assert gone
     assert not alive
     assert not os.listdir(tmp_path / "kproxy" / "spool")  # noqa: PTH208 (pathlib is refused in coroutines)
+
+
+async def test_the_page_asks_nobody_else_and_repeats_no_host_header(
+    served: Served, browser: aiohttp.ClientSession
+) -> None:
+    async with browser.get(served.url):
+        pass
+    cookie = browser.cookie_jar.filter_cookies(served.bare)
+    sent = "; ".join(f"{name}={one.value}" for name, one in cookie.items())
+    async with browser.get(served.bare, headers={"Host": "evil.example; script-src *", "Cookie": sent}) as page:
+        text = await page.text()
+        assert page.status == 200
+        assert "evil" not in text + str(page.headers)
+    assert "//" not in text.replace("${scheme}//", "").replace("// by", "")
+    asked = re.findall(r"""(?:href|src)="(/[^"]+)"|url\("([^"]+)"\)""", text)
+    assert len(asked) == 4
+    for address in map("".join, asked):
+        async with browser.get(served.bare.with_path(address)) as answer:
+            assert answer.status == 200, address
 
 
 async def test_what_is_exported_and_copied_comes_to_the_browser(

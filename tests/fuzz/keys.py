@@ -30,6 +30,7 @@ from tui.live import RunInfo
 from tui.outside import Exporter, OtherCapture, UnopenedError
 from tui.preferences import Preferences
 from tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
+from tui.terminal_input import Parser, decoder
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 STEPS = 200
@@ -58,6 +59,14 @@ TEXTS = (
     "a.csv",
     "open /1",
 )
+
+FRAGMENTS = (
+    b"\x1b", b"\x1b[", b"\x1b[<", b"\x1b[<0;1;1M", b"\x1b[<65535;99999;0m", b"\x1b[<-1;x;1M", b"\x1b[200~",
+    b"\x1b[201~", b"\x1b[999999999999~", b"\x1b[1;1;1R", b"\x1b[48;0;0;0;0t", b"\x1b[?2026;2$y", b"\x1bO", b"\x1b[I",
+    b"\x1b[O", b"\x1b[27;5;9~", b"\x1b[1114112u", b"\x1b[57441u", b"\x1b]52;c;", b"\x07", b"\x00", b"\xff", b"\xc3",
+    b"\xe6\x97",
+)  # fmt: skip
+"""Pieces of what terminals send: escapes cut short, numbers out of range, bytes that are not UTF-8."""
 
 Step = events.Event | tuple[int, int]
 """What a terminal sends: a key, a text, the mouse, or its new size."""
@@ -96,6 +105,17 @@ def a_size(random: Random) -> Sequence[Step]:
     return [(random.randint(least[0], MOST[0]), random.randint(least[1], MOST[1]))]
 
 
+def some_bytes(random: Random) -> Sequence[Step]:
+    """What the toolkit's decoder and parser make of bytes that a terminal may send, and of some that none does."""
+    data = b"".join(
+        random.choice(FRAGMENTS) if random.random() < 0.5 else random.randbytes(random.randint(1, 6))
+        for _ in range(random.randint(1, 6))
+    )
+    parser = Parser()
+    text = decoder("utf-8")().decode(data)
+    return [message for message in (*parser.feed(text), *parser.tick()) if isinstance(message, events.Event)]
+
+
 KINDS: tuple[tuple[int, Callable[[Random], Sequence[Step]]], ...] = (
     (50, lambda random: [key(random.choice(KEYS))]),
     (20, lambda random: [key(random.choice(MOVES))]),
@@ -104,6 +124,7 @@ KINDS: tuple[tuple[int, Callable[[Random], Sequence[Step]]], ...] = (
     (7, a_click),
     (6, a_wheel),
     (4, a_size),
+    (5, some_bytes),
 )
 """What a step may be, and how often it is."""
 

@@ -74,10 +74,10 @@ class Painted:
             assert self.read() or text in self.text, f"it ended: {self.text[-2000:]}"
             assert time.monotonic() < deadline, self.text[-3000:]
 
-    def press(self, keys: str) -> None:
-        """Give keys as one burst."""
+    def press(self, keys: str | bytes) -> None:
+        """Give keys, or any bytes, as one burst."""
         self.seen = b""
-        os.write(self._master, keys.encode())
+        os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
 
     def hang_up(self) -> None:
         if self._master >= 0:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import string
-import threading
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from textual.keys import _character_to_key
 
 from kproxy.demo import start_cluster
 from tests.support.brokers import free_ports
+from tests.support.checksummed import Traffic
 from tests.support.proxy import KPROXY, environment, export
 from tests.support.screens import Painted
 from tui import actions
@@ -29,8 +25,6 @@ RESIZED_AFTER = 20
 BETWEEN_SECONDS = 0.03
 ESCAPE_SECONDS = 0.5
 """After which an escape is a key of its own, whatever comes next."""
-DELIVERY_SECONDS = 120.0
-TOPIC = "keys"
 NAMED = {
     "enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f", "delete": "\x1b[3~", "shift+tab": "\x1b[Z",
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
@@ -61,50 +55,6 @@ def some_keys(dice: random.Random) -> str:
             return f"\x1b[<{dice.choice((64, 65))};{place}M"
 
 
-class Traffic:
-    """Produces and consumes until it is to end; counts the digests of what was sent, delivered and read."""
-
-    def __init__(self, bootstrap: str) -> None:
-        common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 5, "compression.type": "lz4"})
-        self._consumer = Consumer({**common, "group.id": "keys", "fetch.wait.max.ms": 50})
-        self._sizes = random.Random(1)
-        self.sent: Counter[str] = Counter()
-        self.delivered: Counter[str] = Counter()
-        self.read: Counter[str] = Counter()
-        self.failures: list[str] = []
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self._run)
-
-    def _told(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failures.append(str(error))
-        else:
-            self.delivered[digest(message.value())] += 1
-
-    def _run(self) -> None:
-        self._consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
-        deadline = 0.0
-        while not deadline or (self.read.total() < self.sent.total() and time.monotonic() < deadline):
-            if self.ending.is_set() and not deadline:
-                self._producer.flush(DELIVERY_SECONDS)
-                deadline = time.monotonic() + DELIVERY_SECONDS
-            for _ in range(0 if deadline else 20):
-                value = self._sizes.randbytes(self._sizes.randint(1, 4000))
-                self.sent[digest(value)] += 1
-                self._producer.produce(TOPIC, value, partition=0, on_delivery=self._told)
-            self._producer.poll(0)
-            for message in self._consumer.consume(200, 0.05):
-                if message.error() is None:
-                    self.read[digest(message.value())] += 1
-        self._consumer.close()
-
-
-def digest(value: str | bytes | None) -> str:
-    assert isinstance(value, bytes)
-    return hashlib.sha256(value).hexdigest()
-
-
 def rest(screen: Painted, seconds: float) -> None:
     """Press nothing for a while."""
     deadline = time.monotonic() + seconds
@@ -124,9 +74,7 @@ def test_no_key_touches_what_passes(seed: int, tmp_path: Path) -> None:
     command = ["env", "-C", str(tmp_path), str(KPROXY), "run", "--upstream", upstream, "--listen", listen]
     with Painted([*command, "-w", str(recording)], surroundings) as screen:
         screen.wait_for("No client has sent anything yet")
-        traffic = Traffic(listen)
-        traffic.thread.start()
-        try:
+        with Traffic(listen) as traffic:
             screen.wait_for("Produce")
             for number in range(KEYS):
                 if number % RESIZED_AFTER == 0:
@@ -134,12 +82,8 @@ def test_no_key_touches_what_passes(seed: int, tmp_path: Path) -> None:
                 screen.press(some_keys(dice))
                 rest(screen, BETWEEN_SECONDS)
             before = traffic.read.total()
-        finally:
-            traffic.ending.set()
-            traffic.thread.join()
-        assert not traffic.failures
         assert before, "nothing passed meanwhile"
-        assert traffic.sent == traffic.delivered == traffic.read
+        traffic.check()
         # back to the list, and painted whole in a size of its own
         for _ in range(10):
             screen.press("\x1b")

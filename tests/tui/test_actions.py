@@ -47,6 +47,7 @@ HANDLERS = {
     "forms": FilterMenu,
     "filtering": FilteringScreen,
     "walking": WalkingScreen,
+    "finding": WalkingScreen,
     "follow": FollowScreen,
     "exchanges": ExchangesScreen,
     "copying": ExchangesScreen,

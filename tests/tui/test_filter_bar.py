@@ -72,6 +72,23 @@ async def test_down_goes_into_the_suggestions_and_enter_takes_one(index: Path) -
         assert app.focused is bar(app).input
 
 
+async def test_enter_takes_the_highlighted_suggestion_of_an_unfinished_filter(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "ap")
+        await pilot.press("enter")
+        assert bar(app).input.value == "api"
+        await type_in(pilot, " == ")
+        await pilot.press(*"Met", "enter")  # at once: the list is still of what stood there before
+        await pilot.pause()
+        assert bar(app).input.value == "api == Metadata"
+        assert app.main.pane.count == 60
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.main.pane.count == 2
+
+
 async def test_history_outlives_the_process(index: Path, tmp_path: Path) -> None:
     preferences = Preferences(state=tmp_path / "state")
     app = KproxyApp(index, ascii_only=False, preferences=preferences)

@@ -16,6 +16,7 @@ from tests.tui.test_views import captured, until
 from tui import many_records
 from tui.app import KproxyApp
 from tui.records import RecordLine
+from tui.screens.menu import ChoiceMenu
 from tui.screens.records import RecordsScreen
 
 __all__ = ["captured"]
@@ -163,3 +164,39 @@ async def test_nothing_in_a_record_drives_the_terminal(tmp_path: Path) -> None:
         text = "\n".join(grid(app))
         assert not any(ord(character) < 0x20 and character != "\n" for character in text)
         assert screen.pane.count
+
+
+async def test_records_are_copied_and_searched_in_both_panes(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setattr(KproxyApp, "copy_to_clipboard", lambda _app, text: texts.append(text))
+    app = KproxyApp(captured, filter_text="api == Produce", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await go(app, pilot)
+        await pilot.press("ctrl+f", *"tombstone", "enter")
+        await pilot.pause()
+        assert "tombstone" in screen.pane.line_text(screen.pane.cursor)
+        assert app.focused is screen.pane
+        await pilot.press("enter", "ctrl+f", *"crc", "enter")
+        await pilot.pause()
+        record_pane = screen.tab.record
+        assert app.focused is record_pane
+        assert "crc" in record_pane.line_text(record_pane.cursor)
+        await pilot.press("c")
+        await pilot.pause()
+        assert isinstance(app.screen, ChoiceMenu)
+        assert "kcat line" in "\n".join(grid(app))
+        await pilot.press("escape", "y")
+        await until(lambda: bool(texts), pilot)
+        line = screen.pane.line
+        assert isinstance(line, RecordLine)
+        assert line.record[3] is None  # a tombstone: its key is the first that there is
+        assert texts == [bytes(line.record[2] or b"").decode()]
+
+
+async def test_what_is_withheld_cannot_be_copied(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = KproxyApp(captured, filter_text="api == Produce", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await go(app, pilot)
+        monkeypatch.setattr(type(screen.tab), "withholds", lambda _tab, _line: True)
+        assert screen._copies() == []

@@ -49,6 +49,19 @@ async def test_the_screen_is_named(captured: Path) -> None:
         assert "Stats" in " ".join(styled(app, "reverse"))
 
 
+@pytest.mark.parametrize("columns", [60, 67, 72, 79, 80, 86, 88, 100, 160])
+async def test_no_figure_is_cut_at_any_width(captured: Path, columns: int) -> None:
+    """A figure whose last digits are painted over is another one: 36.2 as 36."""
+    app = KproxyApp(captured, ascii_only=False)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        pane = (await go(app, pilot)).pane
+        width = columns - 1
+        for index in range(pane.count):
+            assert sum(segment.cell_length for segment in pane.segments(index, width)) <= width
+        assert sum(size for _, size in pane._figures(width)) + sum(pane._room(width)) == width
+        assert "p99" in grid(app)[pane.region.y + 1]
+
+
 async def test_ascii(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -80,6 +80,21 @@ def test_sigterm_leaves_and_gives_the_terminal_back(replay: Painted, tmp_path: P
     assert not left(tmp_path)
 
 
+NOT_TEXT = (b"\xff", b"\xc3\x28", b"\xe6\x97", b"\x80\x80\x80", b"\xf0\x28\x8c\xbc", b"\x1b[200~\xff\xfe\x1b[201~")
+
+
+@pytest.mark.parametrize("data", NOT_TEXT)
+def test_input_that_is_not_text_changes_nothing(replay: Painted, data: bytes) -> None:
+    replay.press(data)
+    replay.press("5")
+    replay.wait_for("Stats")
+    replay.press("1f" + "x")
+    replay.press(data + b"y")
+    replay.wait_for("\ufffd")  # typed into the filter
+    replay.process.send_signal(signal.SIGTERM)
+    assert replay.end() == 0
+
+
 def test_sighup_leaves_nothing_behind(replay: Painted, tmp_path: Path) -> None:
     replay.process.send_signal(signal.SIGHUP)
     assert replay.end() == Exit.PIPE

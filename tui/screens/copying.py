@@ -1,4 +1,4 @@
-"""Copying from the exchanges screen."""
+"""Copying: the menu that screens share, and what can be copied from the exchanges screen."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from decoders.conversation.stream import Side
 from tui import actions
 from tui.copying import Copy, byte_copies, frame_copies, json_copy, record_copies
 from tui.records import RecordLine
+from tui.screens.base import KproxyScreen
 from tui.screens.filtering import FilteringScreen
 from tui.widgets.overview import Overview
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from tui.opened import Opener
 
 
-class CopyingScreen(FilteringScreen):
-    """Knows what the panes show, and so what of it can be copied."""
+class CopyMenu(KproxyScreen):
+    """A screen of which something can be copied; a subclass says what."""
 
     BINDINGS: ClassVar = actions.bindings("copying")
 
-    _show_secrets: bool
-    _opener: Opener | None
+    def _copies(self) -> list[Copy]:
+        """What can be copied now, the first of which `y` takes."""
+        raise NotImplementedError
 
     def action_copy_menu(self) -> None:
         from tui.screens.menu import Choice, ChoiceMenu
@@ -55,6 +57,13 @@ class CopyingScreen(FilteringScreen):
         except CaptureError as error:
             self.app.call_from_thread(self.notify, f"the capture cannot be read: {error}", severity="error", timeout=4)
 
+
+class CopyingScreen(CopyMenu, FilteringScreen):
+    """Knows what the panes show, and so what of it can be copied."""
+
+    _show_secrets: bool
+    _opener: Opener | None
+
     def _copies(self) -> list[Copy]:
         """The focused pane's first, then those of the exchange."""
         found = list(self._copies_of(self.focused))
@@ -71,6 +80,13 @@ class CopyingScreen(FilteringScreen):
         found.append(Copy("filter", f"exchange == {row_number + 1}", lambda: f"exchange == {row_number + 1}"))
         return found
 
+    def broker_of(self, row: int) -> str:
+        """Address of the broker that index row `row` went to; "" where it is not known."""
+        index = self._index
+        if index is None or not index.first <= row < index.count:
+            return ""
+        return index.string(index.connection(index.row(row).connection).broker)
+
     def _copies_of(self, pane: Widget | None) -> list[Copy]:
         detail = self.detail
         if pane is detail.fields or pane is detail.hex:
@@ -79,11 +95,7 @@ class CopyingScreen(FilteringScreen):
             if detail.records.withholds(line):
                 return []
             row = self.pane.selected
-            broker = ""
-            if self._index is not None and row is not None:
-                index = self._index
-                broker = index.string(index.connection(index.row(row).connection).broker)
-            return list(record_copies(line, broker))
+            return list(record_copies(line, "" if row is None else self.broker_of(row)))
         if isinstance(pane, Overview):
             text = pane.line_text(pane.cursor)
             return [Copy("line", text, lambda: text)]

@@ -56,7 +56,7 @@ LEAST_SHARE, MOST_SHARE = 10, 90
 
 
 class ExchangesScreen(ExportingScreen, CopyingScreen):
-    CONTEXTS = ("app", "filtering", "walking", "exchanges", "copying", "exporting")
+    CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
     BINDINGS: ClassVar = actions.bindings("exchanges")
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.widget import Widget
 
 from captures.index.reader import IndexUnreadableError
-from tui import look
+from tui import actions, look
+from tui.copying import Copy, record_copies
+from tui.records import RecordLine
+from tui.screens.copying import CopyMenu
 from tui.screens.tabbed import TabbedScreen
+from tui.searching import in_lines
+from tui.widgets.find_bar import FindBar
+from tui.widgets.lines import Lines
 from tui.widgets.records import RecordTable
 from tui.widgets.records_tab import READ_AT_ONCE, RecordsTab
 
 if TYPE_CHECKING:
+    from tui import finding
     from tui.captions import Captions
     from tui.cells import Cells
     from tui.many_records import ManyRecords
@@ -26,8 +33,11 @@ EARLIER = 200
 """Exchanges of the list by which the beginning goes back."""
 
 
-class RecordsScreen(TabbedScreen):
+class RecordsScreen(CopyMenu, TabbedScreen):
     """Records from the exchange on that the list's cursor is on; read when it is shown, in a thread."""
+
+    CONTEXTS = ("app", "finding", "copying")
+    BINDINGS: ClassVar = actions.bindings("finding")
 
     def __init__(self, view: str, cells: Cells, captions: Captions, main: ExchangesScreen) -> None:
         super().__init__(view, cells, captions)
@@ -35,9 +45,13 @@ class RecordsScreen(TabbedScreen):
         self._begun: tuple[View | None, int | None] = (None, None)
         """The list's view, and its row, that reading began with."""
         self._many: ManyRecords | None = None
+        self._sought: finding.Sought | None = None
+        self._searched: Lines | None = None
+        """The pane that had the focus when a text to find was asked for."""
 
     def content(self) -> Iterator[Widget]:
         yield RecordsTab(self._cells, self._main.detail.choices, id="records", classes="content")
+        yield FindBar(id="find", classes="content")
 
     @property
     def tab(self) -> RecordsTab:
@@ -84,6 +98,8 @@ class RecordsScreen(TabbedScreen):
         view = self._main.pane.view
         if view is not None and view.filtered:
             parts.append((f"  [f: {view.text}]", look.PLAIN))
+        if self._sought is not None:
+            parts.append((f"  [find: {self._sought.words}]", look.PLAIN))
         return [*parts, *self._captions.progress()]
 
     # reading
@@ -125,6 +141,55 @@ class RecordsScreen(TabbedScreen):
         if self._many is not None and shown is not None:
             self._begin(shown, max(0, self._many.start - EARLIER))
 
+    def _copies(self) -> list[Copy]:
+        line = self.pane.line
+        if not isinstance(line, RecordLine) or self.tab.withholds(line):
+            return []
+        broker = "" if line.origin is None else self._main.broker_of(line.origin.number - 1)
+        pane = self._focused_lines()
+        text = pane.line_text(pane.cursor)
+        return [*record_copies(line, broker), Copy("line", text, lambda: text)]
+
     def action_neighbour(self, by: int) -> None:
         """Go to the records of the next or previous exchange."""
         self.pane.to_exchange(by)
+
+    # what is found
+
+    def _focused_lines(self) -> Lines:
+        """The pane that has the focus, else the records."""
+        return self.focused if isinstance(self.focused, Lines) else self.pane
+
+    def action_ask_what(self) -> None:
+        self._searched = self._focused_lines()
+        self.query_one(FindBar).open()
+
+    def action_found(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) line of the focused pane with the text that is sought."""
+        pane, sought = self._focused_lines(), self._sought
+        if sought is None or not pane.count:
+            return
+        place = in_lines(pane, sought, by)
+        if place is None:
+            self.notify(f"nothing here says {sought.words}", timeout=3)
+        else:
+            pane.move_to(place)
+
+    @on(FindBar.Done)
+    def _find(self, event: FindBar.Done) -> None:
+        event.stop()
+        bar = self.query_one(FindBar)
+        if event.text:
+            from tui import finding
+
+            try:
+                self._sought = finding.read(event.text)
+            except ValueError as error:
+                bar.complain(str(error))
+                return
+        bar.close()
+        pane = self._searched if self._searched is not None and self._searched.is_on_screen else self.pane
+        self.set_focus(pane)
+        if event.text:
+            self.action_found(1)
+        self._show_chrome()

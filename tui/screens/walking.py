@@ -33,7 +33,7 @@ MOST_JUMPS = 100
 class WalkingScreen(FilteringScreen):
     """A screen with an exchange list whose rows are marked, jumped to, followed and searched."""
 
-    BINDINGS: ClassVar = actions.bindings("walking")
+    BINDINGS: ClassVar = [*actions.bindings("walking"), *actions.bindings("finding")]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

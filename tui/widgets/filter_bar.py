@@ -154,7 +154,14 @@ class FilterBar(Vertical):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
+        """Apply a whole filter; what is unfinished takes the highlighted suggestion instead."""
         event.stop()
+        self._judge()
+        if self._result is not None and self._result.status == "unfinished":
+            self._suggest()  # the list may be of what stood here before the last keys
+            if self._suggestions.candidate is not None:
+                self._take()
+            return
         self._submit()
 
     @on(FilterInput.Left)
@@ -248,6 +255,10 @@ class FilterBar(Vertical):
     @on(Suggestions.Taken)
     def _taken(self, event: Message) -> None:
         event.stop()
+        self._take()
+
+    def _take(self) -> None:
+        """Put the highlighted suggestion into the line."""
         candidate, completion = self._suggestions.candidate, self._completion
         if candidate is None or completion is None:
             return

@@ -26,8 +26,8 @@ FIGURES: Final = (
 NAME_CELLS: Final = 20
 MOST_NAME_CELLS: Final = 44
 FEWEST_SPARKS: Final = 10
-WIDE_COLUMNS: Final = 90
-"""From here on counts are shown beside rates."""
+DROPPED_FIRST: Final = ("count", "thrttl", "p90", "req/s", "max", "p50", "err%")
+"""The order in which figures go where the width does not hold them: a figure that is cut would be another one."""
 
 
 class StatsTable(Lines):
@@ -101,7 +101,12 @@ class StatsTable(Lines):
         return list(Strip(segments).adjust_cell_length(width))
 
     def _figures(self, width: int) -> Sequence[tuple[str, int]]:
-        return FIGURES if width >= WIDE_COLUMNS else FIGURES[1:]
+        shown = FIGURES
+        for name in DROPPED_FIRST:
+            if sum(size for _, size in shown) + NAME_CELLS + FEWEST_SPARKS + 1 <= width:
+                break
+            shown = tuple(one for one in shown if one[0] != name)
+        return shown
 
     def _room(self, width: int) -> tuple[int, int]:
         """Cells for the name and for the sparkline."""
