@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures import private
 from kproxy import scratch
 from kproxy.settings import Settings
 
@@ -161,7 +162,7 @@ def runs() -> Iterator[Run]:
     for parent in (scratch.runs_dir(), scratch.temporary()):
         for state in parent.glob(f"{scratch.PREFIX}*/{RUN_FILE}") if parent.is_dir() else ():
             with contextlib.suppress(OSError, ValueError):
-                if state.stat().st_uid == os.getuid() and scratch.is_live(state.parent):
+                if private.is_mine(state.parent) and scratch.is_live(state.parent):
                     run = Run(state.parent, json.loads(state.read_text()))
                     if run.alive:
                         found.append(run)

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from captures import private
 from captures.analysis.figures import FILES, Figures
 from captures.analysis.timelines import timeline
 from captures.analysis.views import Views
@@ -213,7 +214,7 @@ class Snapshots:
         began = time.monotonic()
         if self._written != (self._exchanges, self._position, self._state):
             self._written = (self._exchanges, self._position, self._state)
-            self._directory.mkdir(mode=0o700, exist_ok=True)
+            private.folder(self._directory)
             for view in TEXTS:
                 lines = () if self._views is None else getattr(self._views, view).lines()
                 self._write(view, blocks(view, lines), error)
@@ -238,9 +239,7 @@ class Snapshots:
             return
         self._last[view] = data
         path = self._directory / f"{view}.json"
-        half = path.with_suffix(".half")
-        half.write_bytes(data)
-        half.replace(path)
+        private.replace(path, data)
 
 
 def _beginning_is_gone(directory: Path) -> bool:
