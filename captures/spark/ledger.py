@@ -45,7 +45,10 @@ class Ledger:
     def entries(self) -> list[Entry]:
         if not self._path.exists():
             return []
-        return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
+        try:
+            return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self._path}: is no list of files that were read ({error})") from None
 
     def update(self) -> int:
         """Take in what has been closed since; how many files there are then."""
