@@ -20,7 +20,6 @@ OUR_TEXT = "compiles text that it has made of the message definitions"
 SHUFFLE = "rows that Spark shuffles between stages of one job of ours"
 PIPE = "pipes between processes that this one has forked"
 ALLOWED = {
-    ("bench/offline.py", "exec"): "",
     ("captures/export/packing.py", "marshal"): PIPE,
     ("captures/export/packing.py", "pickle"): PIPE,
     ("captures/export/parallel.py", "marshal"): PIPE,
