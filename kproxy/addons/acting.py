@@ -55,20 +55,25 @@ class Actors:
         """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
         parties = client, broker
         changes: list[Change] = []
-        whole = self._read(side, api_key, api_version, frame, *parties)
+        unseen: Frame | None = None
+        """What leaves, decoded, where no actor has had the chance to alter these values."""
         for actor in tuple(self._by_key[side].get(api_key, ())):
-            if whole is None:
+            given, unseen = unseen or self._read(side, api_key, api_version, frame, *parties), None
+            if given is None:
                 break
             try:
-                new = actor.request(whole) if side is Side.CLIENT else actor.response(whole)
-                if new is None or new == whole.data:
+                new = actor.request(given) if side is Side.CLIENT else actor.response(given)
+                if new is None or new == frame:
                     continue
-                became = self._checked(whole, new, parties)
-                changes += _changes(whole, became, name_of(actor))
-                whole = became
+                unseen = self._checked(given, new, parties)
+                before = self._read(side, api_key, api_version, frame, *parties)
+                if before is not None:
+                    changes += _changes(before, unseen, name_of(actor))
+                frame = new
             except Exception as error:  # noqa: BLE001 (anybody's code)
-                self._shut_out(actor, whole, error)
-        return (frame, ()) if whole is None else (whole.data, tuple(changes))
+                unseen = None
+                self._shut_out(actor, given, error)
+        return frame, tuple(changes)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """A frame that was to be held went by."""

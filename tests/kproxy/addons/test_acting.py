@@ -94,6 +94,47 @@ def test_several_act_one_after_the_other() -> None:
     assert [change.new for change in changes] == [501, 502]
 
 
+class Spoils(Actor):
+    """Alters what it was given, and gives nothing."""
+
+    apis = (HEARTBEAT, "Metadata")
+
+    def request(self, frame: Frame) -> bytes | None:
+        frame.header["clientId"] = "spoilt"
+        return None
+
+    def response(self, frame: Frame) -> bytes | None:
+        frame.body["throttleTimeMs"] = 7777
+        return None
+
+
+class InPlace(Actor):
+    apis = (HEARTBEAT,)
+
+    def response(self, frame: Frame) -> bytes | None:
+        frame.body["throttleTimeMs"] += 1
+        return frame.written(body=frame.body)
+
+
+@pytest.mark.parametrize("actors", [[Spoils, InPlace], [Spoils, InPlace, Spoils], [Spoils, Spoils, InPlace]])
+def test_what_an_actor_alters_reaches_no_other_actor(actors: list[type[Actor]]) -> None:
+    new, changes = table(actors, DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(501)
+    assert [str(change) for change in changes] == ["InPlace: throttleTimeMs: 500 -> 501"]
+
+
+def test_what_was_altered_before_a_failure_does_not_leave() -> None:
+    class Fails(Spoils):
+        def response(self, frame: Frame) -> bytes | None:
+            super().response(frame)
+            raise ValueError
+
+    actors = table([Fails, InPlace, InPlace], DEFINITIONS, Said())
+    new, changes = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(502)
+    assert [(change.old, change.new) for change in changes] == [(500, 501), (501, 502)]
+
+
 @pytest.mark.parametrize(
     ("what", "words"),
     [
