@@ -550,7 +550,7 @@ class Link:
     def _notice(self, notice: Notice, side: int) -> None:
         client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
         where = client if side == 0 else f"upstream {shown(*self.target)}"
-        self._relay.warn(f"{notice.topic}-{where}", f"{where} {notice.text}")
+        self._relay.warn(notice.topic if notice.once else f"{notice.topic}-{where}", f"{where} {notice.text}")
 
     # --- back-pressure and ends --------------------------------------------------------------------------------------
 
