@@ -62,7 +62,9 @@ class Addons:
         if self.otel_endpoint is not None:
             for module in TRACING:
                 if not _is_there(module):
-                    text = f"--otel-endpoint needs OpenTelemetry ({module} is missing): pip install 'kafka-kproxy[otel]'"
+                    text = (
+                        f"--otel-endpoint needs OpenTelemetry ({module} is missing): pip install 'kafka-kproxy[otel]'"
+                    )
                     raise Failure(text, Exit.USAGE)
 
     def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
