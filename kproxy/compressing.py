@@ -18,6 +18,7 @@ from pathlib import Path
 import zstandard
 
 from captures import private
+from captures.processes import name_process
 from captures.ring import PACKED
 
 LEVEL = 3
@@ -76,4 +77,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    name_process("zstd")
     main()

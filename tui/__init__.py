@@ -16,6 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from captures.garbage import few_collections
+from captures.processes import name_process
 from tui.live import RunInfo
 from tui.outside import Exporter, Opener
 from tui.preferences import Preferences
@@ -63,6 +64,7 @@ def run(
     `preferences` are what the user has set up; without an `exporter` there is no export, without an `opener`
     no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so.
     """
+    name_process("ui")
     with few_collections():
         from tui.app import KproxyApp
 

@@ -35,6 +35,7 @@ from captures.index import indexer
 from captures.index.format import META, VIEWS
 from captures.index.reader import IndexReader, IndexUnreadableError
 from captures.index.summary import Summary
+from captures.processes import name_process
 from captures.reader import Reader
 from decoders.exchange import Exchange
 from decoders.filters.values import in_quotes
@@ -292,4 +293,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    name_process("stats")
     sys.exit(main())

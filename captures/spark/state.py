@@ -69,7 +69,7 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _MISSING: Final = object()
 _LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {Awaited: ("_pattern",)}
 """Fields that are made anew of the others."""
-_KINDS: Final = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
+_KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
 _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
     "list": list, "dict": dict, "ordered": OrderedDict, "set": set, "deque": deque, "array": partial(array, "q"),
 }  # fmt: skip
@@ -266,7 +266,8 @@ class Reader:
         if tuple(names) == (_FIELDS,):
             made.__setstate_cython__(tuple(found))
             return
-        hints = _hints(type(made))
+        kind: Any = type(made)
+        hints = _hints(kind)
         for name, value in zip(names, found, strict=True):
             if name in hints and not _is(value, hints[name]):
                 raise StateError(f"has {type(made).__name__}.{name} of type {type(value).__name__}")

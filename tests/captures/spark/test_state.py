@@ -28,7 +28,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Order]:
     batches: list[local.Batch] = []
     paths = rotated(taken, [len(taken) // 2], tmp_path_factory.mktemp("captures"))
     streamed([[path] for path in paths], kept=batches)
-    return max(batches[0].states.values(), key=len), Order(batches[0].carry.capture or "", batches[0].carry.summaries)
+    return max(batches[0].states.values(), key=len), Order(
+        batches[0].carry.capture or "", tuple(batches[0].carry.summaries)
+    )
 
 
 def changed(data: bytes, change: Callable[[Told], object]) -> bytes:
