@@ -6,6 +6,9 @@ its files: who uses them links them to a place of his own, where they stay when 
 processes may make, use and remove the same one at the same time. Its files are on the disk before it has its name, so
 that a machine that loses power forgets an entry or has it whole. Where the file system knows no hard links, nothing is
 kept.
+
+The store must be the user's own folder (captures.private). It is used through its descriptor and no link is followed,
+so that nobody can direct it to another folder meanwhile.
 """
 
 from __future__ import annotations
@@ -14,17 +17,24 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-SIZES: Final = "sizes.json"
-"""In an entry: how long its files are, because somebody may have damaged them."""
+from captures import private
+from captures.stamps import ends
+
+SEALS: Final = "seals.json"
+"""In an entry: size and digest of each file, because a disk or a person may have damaged them."""
+_SAMPLES: Final = 64
+_SAMPLE: Final = 4096
+"""Number of places within a file whose bytes are in its digest, and how many bytes each."""
 _HALF: Final = ".half-"
 """What the names of entries that are not whole yet begin with."""
 _ENTRY: Final = re.compile(r"[0-9a-f]{40}")
@@ -85,93 +95,137 @@ class Store:
     def lend(self, entry: str, files: Mapping[str, Path]) -> bool:
         """Link files of an entry to where `files` says; False where it is not there (whole), and nothing is linked."""
         try:
-            folder = os.open(self._directory / entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
             # by the descriptor, so that all are of one entry though another may take its place
-            if os.fstat(folder).st_uid != os.getuid() or not _whole(folder, files):
-                return False
-            for held, path in files.items():
-                os.link(held, path, src_dir_fd=folder)
-            os.utime(folder)
+            with self._opened() as store, _folder(entry, store) as folder:
+                if not _whole(folder, files):
+                    return False
+                for held, path in files.items():
+                    os.link(held, path, src_dir_fd=folder, follow_symlinks=False)
+                os.utime(folder)
         except OSError:
             for path in files.values():
                 path.unlink(missing_ok=True)
             return False
-        finally:
-            os.close(folder)
         return True
 
     def keep(self, entry: str, files: Mapping[str, Path]) -> str | None:
         """Link complete files, which nobody writes to any more, into an entry; why not, where they cannot be kept."""
         why = None
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            half = Path(tempfile.mkdtemp(prefix=_HALF, dir=self._directory))
-            try:
-                for held, path in files.items():
-                    os.link(path, half / held)
-                sizes = {held: (half / held).stat().st_size for held in files}
-                (half / SIZES).write_text(json.dumps(sizes), "utf-8")
+            with self._opened(make=True) as store:
                 # one that is there is as good, but not where it was damaged
-                if not self._is_whole(entry):
-                    for path in (*half.iterdir(), half):
-                        _flush(path)
-                    shutil.rmtree(self._directory / entry, ignore_errors=True)
-                    half.rename(self._directory / entry)
-            finally:
-                shutil.rmtree(half, ignore_errors=True)
+                if not _is_whole(entry, store):
+                    _make(entry, files, store)
         except OSError as error:
-            why = f"{self._directory}: {error.strerror or error}"
+            why = f"{error.filename or self._directory}: {error.strerror or error}"
         self.trim(self._most, spare=entry)
         return why
 
     def trim(self, most: int, *, spare: str | None = None) -> None:
         """Remove the entries that were not used for longest until `most` bytes are left."""
-        entries = sorted(self._entries(), reverse=True)
-        total = 0
-        for _, found, size in entries:
-            total += size
-            if total > most and found != spare:
-                shutil.rmtree(self._directory / found, ignore_errors=True)
+        with suppress(OSError), self._opened() as store:
+            total = 0
+            for _, found, size in sorted(_entries(store), reverse=True):
+                total += size
+                if total > most and found != spare:
+                    shutil.rmtree(found, ignore_errors=True, dir_fd=store)
 
-    def _is_whole(self, entry: str) -> bool:
+    @contextmanager
+    def _opened(self, *, make: bool = False) -> Iterator[int]:
+        """The store's folder as a descriptor. Raises OSError, also where it is missing and not to be made."""
+        if not make:
+            self._directory.lstat()
+        descriptor = private.opened(self._directory)
         try:
-            folder = os.open(self._directory / entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            return _whole(folder)
+            yield descriptor
         finally:
-            os.close(folder)
-
-    def _entries(self) -> Iterator[tuple[float, str, int]]:
-        """When each was last used, its name, and the bytes it takes; removes those that were never made whole."""
-        for path in self._directory.glob("*"):
-            with suppress(OSError):
-                used = path.stat().st_mtime
-                if path.name.startswith(_HALF) and time.time() - used > _HALF_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-                elif _ENTRY.fullmatch(path.name):
-                    yield used, path.name, sum(one.stat().st_blocks * 512 for one in path.iterdir())
+            os.close(descriptor)
 
 
-def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+@contextmanager
+def _folder(name: str, parent: int) -> Iterator[int]:
+    """A folder of this user as a descriptor. Raises OSError where it is a link, or not this user's."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        os.fsync(descriptor)
+        if os.fstat(descriptor).st_uid != os.getuid():
+            raise PermissionError(name)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _whole(folder: int, files: Iterable[str] = ()) -> bool:
-    """Whether the open directory of an entry holds these files, and all at their length."""
+def _make(entry: str, files: Mapping[str, Path], store: int) -> None:
+    """Link files into an entry, in the place of one that may be there. Raises OSError."""
+    half = f"{_HALF}{secrets.token_hex(8)}"
+    os.mkdir(half, private.FOLDER_MODE, dir_fd=store)
     try:
-        with os.fdopen(os.open(SIZES, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
-            sizes = json.load(file)
-        there = {held: os.stat(held, dir_fd=folder).st_size for held in sizes}
-        return bool(there == sizes and sizes.keys() >= set(files))
-    except (OSError, ValueError):
+        with _folder(half, store) as folder:
+            os.fchmod(folder, private.FOLDER_MODE)
+            for held, path in files.items():
+                os.link(path, held, dst_dir_fd=folder, follow_symlinks=False)
+            seals = {held: _seal(held, folder, flush=True) for held in files}
+            with os.fdopen(private.create(SEALS, dir_fd=folder), "wb") as file:
+                file.write(json.dumps(seals).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            os.fsync(folder)
+        shutil.rmtree(entry, ignore_errors=True, dir_fd=store)
+        os.rename(half, entry, src_dir_fd=store, dst_dir_fd=store)
+    finally:
+        shutil.rmtree(half, ignore_errors=True, dir_fd=store)
+
+
+def _entries(store: int) -> Iterator[tuple[float, str, int]]:
+    """When each was last used, its name, and the bytes it takes; removes those that were never made whole."""
+    for name in os.listdir(store):
+        with suppress(OSError):
+            used = os.stat(name, dir_fd=store, follow_symlinks=False).st_mtime
+            if name.startswith(_HALF) and time.time() - used > _HALF_SECONDS:
+                shutil.rmtree(name, ignore_errors=True, dir_fd=store)
+            elif _ENTRY.fullmatch(name):
+                with _folder(name, store) as folder, os.scandir(folder) as files:
+                    size = sum(one.stat(follow_symlinks=False).st_blocks * 512 for one in files)
+                yield used, name, size
+
+
+def _is_whole(entry: str, store: int) -> bool:
+    try:
+        with _folder(entry, store) as folder:
+            return _whole(folder)
+    except OSError:
         return False
+
+
+def _whole(folder: int, files: Iterable[str] = ()) -> bool:
+    """Whether the open directory of an entry holds these files, and all as they were when they were kept."""
+    try:
+        with os.fdopen(_opened_file(SEALS, folder), "rb") as file:
+            seals = json.load(file)
+        return bool(seals.keys() >= set(files)) and all(_seal(held, folder) == seals[held] for held in seals)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _seal(name: str, folder: int, *, flush: bool = False) -> list[Any]:
+    """Size of a file, and a digest of both ends and of samples between them. Raises OSError."""
+    descriptor = _opened_file(name, folder)
+    try:
+        if flush:
+            os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+        digest = hashlib.sha256(ends(descriptor, size).encode())
+        for i in range(_SAMPLES):
+            digest.update(os.pread(descriptor, _SAMPLE, size * i // _SAMPLES))
+        return [size, digest.hexdigest()]
+    finally:
+        os.close(descriptor)
+
+
+def _opened_file(name: str, folder: int) -> int:
+    """A regular file of this user, to be read. Raises OSError."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        os.close(descriptor)
+        raise PermissionError(name)
+    return descriptor

@@ -81,7 +81,6 @@ class Unpacked:
         import zstandard
 
         directory = self._directory()
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if size > self._most:
             raise ValueError(f"it holds more than {self._most} bytes (--spool-max)")
         if size + MARGIN > shutil.disk_usage(directory).free:

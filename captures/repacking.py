@@ -16,6 +16,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
+from captures import private
 from captures.errors import CaptureError, FormatError
 from captures.formats import detect
 from captures.formats.link import LinkLayers
@@ -214,7 +215,7 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[st
 
     Raises OSError where they cannot be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    private.place(directory)
     files: dict[str, PacketFile] = {}
     handles: OrderedDict[str, BinaryIO] = OrderedDict()
     current: str | None = None
@@ -241,7 +242,7 @@ def _open(directory: Path, name: str, files: dict[str, PacketFile], handles: Ord
     """Open a file, for the first time or again; the one that was opened first is closed where there are many."""
     while len(handles) >= _OPEN:
         handles.popitem(last=False)[1].close()
-    handle = handles[name] = (directory / name).open("ab" if name in files else "wb")
+    handle = handles[name] = (private.appended if name in files else private.output)(directory / name)
     if name in files:
         files[name].to(handle)
     else:

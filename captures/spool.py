@@ -1,7 +1,8 @@
 """Streams as files: what is compressed, comes through a pipe or is made while it is read lies in a temporary file.
 
 The file is 0600 and goes with whoever reads it; what a process left that was killed goes with the next spool. What can
-be made again from a file that is still the same, is kept beside it (captures.cache) for the next time.
+be made again from a file that is still the same, is kept beside it (captures.cache) for the next time. Where others can
+write as well, spools lie in a folder of the user's own (captures.private).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from captures import cache
+from captures import cache, private
 from captures.compression import CompressionError
 from captures.errors import CaptureError
 from captures.holes import punch
@@ -60,7 +61,10 @@ class Spooling:
 
     @property
     def place(self) -> Path:
-        return cache.directory() / "spool" if self.directory is None else self.directory
+        """The folder, made where it is missing. Raises OSError, PermissionError where it is not the user's own."""
+        if self.directory is None:
+            return private.folder(cache.directory() / "spool")
+        return private.within(self.directory)
 
     @property
     def store(self) -> cache.Store:
@@ -94,9 +98,9 @@ class Spool:
         self.error: CaptureError | None = None
         """Why the stream ended before its end, where it did."""
         self._looked = 0
-        place = self._spooling.place
+        place = self._spooling.directory
         try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._place = place = self._spooling.place
             _remove_stale(place)
             self.lent = entry is not None and self._hold(self._lend)
             self.ended = self.lent
@@ -107,7 +111,8 @@ class Spool:
                 raise CaptureError(short, name)
             self._hold(_create)
         except OSError as error:
-            raise CaptureError(f"cannot be spooled to {place}: {error.strerror} (--spool-dir)", self.name) from None
+            where = error.filename or place or "the cache"
+            raise CaptureError(f"cannot be spooled to {where}: {error.strerror} (--spool-dir)", self.name) from None
 
     def take(self, least: int = 1) -> None:
         """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""
@@ -139,7 +144,9 @@ class Spool:
             if not data:
                 self.ended = True
                 if self.entry is not None:
-                    self._spooling.store.keep(self.entry, {_HELD: self.path})
+                    why = self._spooling.store.keep(self.entry, {_HELD: self.path})
+                    if why is not None:
+                        self._spooling.say(f"{self.name} is not kept unpacked for the next time: {why}")
             else:
                 fits = self._spooling.most - (self.size - self.gone)
                 self._append(data[:fits])
@@ -174,14 +181,14 @@ class Spool:
         from captures.export.text import size_text
 
         most = size_text(self._spooling.most)
-        self._spooling.say(f"{self.name} is unpacked to {self._spooling.place} while it is read ({most}B at most)")
+        self._spooling.say(f"{self.name} is unpacked to {self._place} while it is read ({most}B at most)")
 
     def _too_large(self) -> str:
         return f"holds more than {self._spooling.most} bytes, which is what may be spooled (--spool-max)"
 
     def _no_room(self, wanted: int) -> str | None:
         """Make room for so many bytes; what to say where there is none."""
-        place, most, held = self._spooling.place, self._spooling.most, self.size - self.gone
+        place, most, held = self._place, self._spooling.most, self.size - self.gone
         if wanted > most:
             return self._too_large()
         store = self._spooling.store
@@ -203,12 +210,12 @@ class Spool:
 
     def _hold(self, make: Callable[[Path], bool]) -> bool:
         """Make the file, if it can be made, and lock it as long as this process (or one it forked) lives."""
-        place, token = self._spooling.place, secrets.token_hex(8)
+        place, token = self._place, secrets.token_hex(8)
         # under its name it is locked from the first moment, or another process would take it for stale
         half, self.path = place / f"{_NEW}{token}{_SUFFIX}", place / f"capture-{token}{_SUFFIX}"
         if not make(half):
             return False
-        self._descriptor = os.open(half, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(half, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         half.rename(self.path)
         self._finalizer = weakref.finalize(self, _remove, self._descriptor, str(self.path))
@@ -228,7 +235,7 @@ def lent(entry: str, name: str, spooling: Spooling) -> Spool | None:
 
 
 def _create(path: Path) -> bool:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(private.create(path))
     return True
 
 
@@ -248,14 +255,14 @@ def _remove_stale(place: Path) -> None:
         if not _OURS.fullmatch(path.name):
             continue
         with suppress(OSError):
-            status = path.stat()
+            status = path.lstat()
             if status.st_uid != os.getuid():
                 continue
             if path.name.startswith(_NEW):
                 if time.time() - status.st_ctime > _NEW_SECONDS:
                     path.unlink()
                 continue
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink()

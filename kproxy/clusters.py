@@ -41,6 +41,10 @@ class Relays:
     async def check(self) -> None:
         await asyncio.gather(*(relay.check() for relay in self.all))
 
+    def reload(self, name: str | None) -> list[str]:
+        """Load the actor of this name again, or all; their names. Raises LoadError, LookupError."""
+        return list(dict.fromkeys(one for relay in self.all for one in relay.reload(name)))
+
     async def drain(self) -> None:
         await asyncio.gather(*(relay.drain() for relay in self.all))
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import zstandard
 
+from captures import private
+from captures.processes import name_process
 from captures.ring import PACKED
 
 LEVEL = 3
@@ -57,7 +59,7 @@ def compress(path: Path) -> None:
     packed = path.with_name(path.name + PACKED)
     beside = packed.with_name(packed.name + ".new")
     try:
-        with path.open("rb") as source, open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as to:  # noqa: PTH123 (a descriptor)
+        with path.open("rb") as source, private.output(beside) as to:
             size = os.fstat(source.fileno()).st_size
             zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, to, size=size)
         shutil.copystat(path, beside)  # raises where the ring has removed it meanwhile
@@ -75,4 +77,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    name_process("zstd")
     main()

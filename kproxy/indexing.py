@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.index import indexer
+from captures.processes import name_process
 from kproxy.addons import loading, observing
 from kproxy.addons.api import Observer
 
@@ -93,4 +94,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    name_process("indexer")
     sys.exit(main())

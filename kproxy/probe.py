@@ -1,20 +1,26 @@
-"""Asks an upstream whether it is a Kafka broker, so that a wrong address is named before a client fails on it."""
+"""Asks an upstream whether it is a Kafka broker, and whether it lets kproxy in.
+
+So a wrong address or password is named before a client fails on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from typing import Any
 
 from decoders.schema import definitions
 from decoders.writer import write
 from kproxy.core.protocols import other_protocol
+from kproxy.settings import SaslSettings
 from kproxy.tls.contexts import BrokerSide
 from kproxy.tls.ends import Ends, RefusedError
 from kproxy.tls.layer import Layer
 from kproxy.tunnel import Tunnel, way
 
+LOGIN_SECONDS = 10.0
 _CORRELATION_ID = 0x6B707278
 
 _API_VERSIONS, _METADATA = 18, 3
@@ -82,6 +88,25 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
 
     Raises TimeoutError and OSError where no connection can be had, RefusedError where TLS cannot be spoken.
     """
+    got = bytearray()
+    async with _connected(host, port, seconds, through, ends) as (reader, transport):
+        try:
+            transport.write(request)
+            async with asyncio.timeout(seconds):
+                while len(got) < 8 and (piece := await reader.read(8 - len(got))):
+                    got += piece
+        except ssl.SSLError as error:
+            raise RefusedError(ends.broken(1, error), None) from None
+        except (ConnectionError, TimeoutError):
+            pass
+    return bytes(got)
+
+
+@contextlib.asynccontextmanager
+async def _connected(
+    host: str, port: int, seconds: float, through: Tunnel | None, ends: Ends
+) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
+    """A connection: what comes, and the transport to write to. Raises as `_ask`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     inner = asyncio.StreamReaderProtocol(reader)
@@ -90,19 +115,61 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
         outer, _ = await loop.create_connection(lambda: protocol, **await way(through, host, port))
         await ends.spoken(protocol)
     transport: Any = protocol if isinstance(protocol, Layer) else outer
-    got = bytearray()
     try:
-        transport.write(request)
-        async with asyncio.timeout(seconds):
-            while len(got) < 8 and (piece := await reader.read(8 - len(got))):
-                got += piece
-    except ssl.SSLError as error:
-        raise RefusedError(ends.broken(1, error), None) from None
-    except (ConnectionError, TimeoutError):
-        pass
+        yield reader, transport
     finally:
         transport.close()
-    return bytes(got)
+
+
+async def refusal(
+    host: str,
+    port: int,
+    sasl: SaslSettings,
+    seconds: float = LOGIN_SECONDS,
+    *,
+    through: Tunnel | None = None,
+    side: BrokerSide | None = None,
+) -> str | None:
+    """Why a broker does not let in whom kproxy authenticates as, None where it does; as `problem`."""
+    try:
+        async with asyncio.timeout(seconds), _connected(host, port, seconds, through, Ends(brokers=side)) as ends:
+            return await _log_in(sasl, *ends)
+    except RefusedError as refused:
+        return str(refused)
+    except TimeoutError:
+        return f"does not answer within {seconds:g} seconds"
+    except (OSError, UnicodeError) as error:
+        return reason(error)
+
+
+async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: Any) -> str | None:
+    from kproxy import credentials
+    from kproxy.core.gate import Gate, Opened, Own, Refused
+    from kproxy.core.login import LoginError, Steps, login
+
+    def steps(version: int | None) -> Steps:
+        try:
+            return login(sasl.mechanism, credentials.load(sasl), version)
+        except credentials.CredentialsError as error:
+            raise LoginError(f"is not asked: {error}") from None
+
+    clock = asyncio.get_running_loop().time
+    gate = Gate(definitions(), steps)
+    acts = gate.begin(clock())
+    while True:
+        for act in acts:
+            if isinstance(act, Refused):
+                return act.why
+            if isinstance(act, Opened):
+                return None
+            if isinstance(act, Own) and not act.side:
+                transport.write(act.data)
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            data = await reader.read(1 << 16)
+        if not data:
+            return "closes the connection while kproxy authenticates"
+        acts = gate.from_broker(data, clock())
 
 
 def _tls_greeting() -> bytes:

@@ -41,7 +41,6 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
         return Opened(File(Path(settings.record_to), header), _choice(settings), threaded=True, batch_bytes=BATCH_BYTES)
     if settings.record_to is not None:
         directory, each, files = Path(settings.record_to), settings.ring_bytes, settings.ring_files
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         compressor = Compressor() if settings.ring_zstd else None
     else:
         directory, files = Path(settings.scratch_dir or "."), SCRATCH_SEGMENTS

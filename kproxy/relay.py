@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.errors import CaptureError
+from captures.processes import name_process
 from kproxy import runs, scratch
 from kproxy.addons.loading import LoadError
 from kproxy.clusters import Relays
@@ -258,7 +259,7 @@ class Process:
     # --- the control socket ------------------------------------------------------------------------------------------
 
     async def _control(self) -> asyncio.AbstractServer:
-        """Answers one JSON line with another: {"command": "status"} or {"command": "stop"}."""
+        """Answers one JSON line with another: the commands are "status", "stop" and "reload"."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:
@@ -268,15 +269,29 @@ class Process:
         return await asyncio.start_unix_server(self._answer, sock=listener, limit=runs.LONGEST_COMMAND)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        commands: runs.Commands = {
+            "status": lambda _: self._status(),
+            "stop": lambda _: self._told_to_stop(),
+            "reload": self._told_to_reload,
+        }
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
             async for line in reader:
-                writer.write(runs.answer(line, {"status": self._status, "stop": self._told_to_stop}))
+                writer.write(runs.answer(line, commands))
                 await writer.drain()
         writer.close()
 
     def _status(self) -> dict[str, Any]:
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
+
+    def _told_to_reload(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Loads actors again, which a failure may have shut out: that of this "name", or all."""
+        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
+        name = told.get("name")
+        try:
+            return {"reloaded": self._relays.reload(None if name is None else str(name))}
+        except (LoadError, LookupError) as error:
+            return {"error": str(error.args[0] if error.args else error)}
 
     def _told_to_stop(self) -> dict[str, Any]:
         self._asked_to_stop()
@@ -326,4 +341,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    name_process("relay")
     sys.exit(main())

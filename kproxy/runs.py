@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures import private
 from kproxy import scratch
 from kproxy.settings import Settings
 
@@ -23,7 +24,8 @@ ASKING_SECONDS = 5.0
 LONGEST_COMMAND = 1 << 16
 
 Answer = dict[str, Any]
-Commands = Mapping[str, Callable[[], Answer]]
+Commands = Mapping[str, Callable[[Answer], Answer]]
+"""By name; each is given the whole request."""
 
 
 # --- what a run says of itself ---------------------------------------------------------------------------------------
@@ -68,12 +70,13 @@ def control_socket(run_dir: Path) -> socket.socket:
 def answer(line: bytes, commands: Commands) -> bytes:
     """The line that answers a line with a command."""
     try:
-        asked = json.loads(line).get("command")
+        told = json.loads(line)
+        asked = told.get("command")
     except (ValueError, AttributeError):
         said: Answer = {"error": "a command is a JSON object"}
     else:
         command = commands.get(asked) if isinstance(asked, str) else None
-        said = {"error": f"unknown command {asked!r}"} if command is None else command()
+        said = {"error": f"unknown command {asked!r}"} if command is None else command(told)
     return json.dumps(said).encode() + b"\n"
 
 
@@ -161,7 +164,7 @@ def runs() -> Iterator[Run]:
     for parent in (scratch.runs_dir(), scratch.temporary()):
         for state in parent.glob(f"{scratch.PREFIX}*/{RUN_FILE}") if parent.is_dir() else ():
             with contextlib.suppress(OSError, ValueError):
-                if state.stat().st_uid == os.getuid() and scratch.is_live(state.parent):
+                if private.is_mine(state.parent) and scratch.is_live(state.parent):
                     run = Run(state.parent, json.loads(state.read_text()))
                     if run.alive:
                         found.append(run)
@@ -182,12 +185,12 @@ def find(wanted: str | None) -> Run:
     raise NoRunError(f"no run {wanted!r}" + (f"; there are {named}" if there else "; nothing is running"))
 
 
-def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS) -> Answer:
-    """One command to the control socket of a run. Raises OSError where nobody answers."""
+def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS, **more: Any) -> Answer:
+    """One command to the control socket of a run, `more` goes with it. Raises OSError where nobody answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         control.settimeout(seconds)
         control.connect(str(run_dir / CONTROL))
-        control.sendall(json.dumps({"command": command}).encode() + b"\n")
+        control.sendall(json.dumps({"command": command, **more}).encode() + b"\n")
         answer = b""
         while not answer.endswith(b"\n"):
             piece = control.recv(1 << 16)

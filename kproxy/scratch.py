@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from captures import private
+
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (the directories made in it are 0700 and have random names)
 MARGIN = 16 << 20
 PREFIX = "kproxy-"
@@ -44,15 +46,6 @@ def temporary() -> Path:
         raise PermissionError("no directory for temporary files can be written to (TMPDIR names one)") from None
 
 
-def private(directory: Path) -> Path:
-    """Makes a directory 0700 that is the user's own. Raises OSError."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory.stat().st_uid != os.getuid():
-        raise PermissionError(f"{directory} belongs to somebody else")
-    directory.chmod(0o700)
-    return directory
-
-
 def _room(directory: Path) -> int:
     try:
         found = os.statvfs(directory)
@@ -63,12 +56,12 @@ def _room(directory: Path) -> int:
 
 def new(parent: Path, label: str) -> Path:
     """A fresh 0700 directory; what dead runs left beside it is removed."""
-    if parent not in {SHARED_MEMORY, temporary()}:
-        private(parent)
+    if parent in {cache_dir(), runs_dir()}:
+        private.folder(parent)
+    else:
+        private.place(parent)
     remove_stale(parent)
-    made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent))
-    made.chmod(0o700)
-    return made
+    return private.folder(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-", dir=parent)))
 
 
 def ring(size: int, spool: Path | None) -> Path:
@@ -82,7 +75,8 @@ def hold(directory: Path) -> int:
     """Marks a directory as a living process's; the descriptor is the claim and closes with the process."""
     lock = directory / LOCK
     made = None if lock.exists() else directory / f"{LOCK}.{os.getpid()}"
-    descriptor = os.open(made or lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(made or lock, flags, private.FILE_MODE)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     if made is not None:  # under its name it is locked from the first moment, or another run would take it for stale
         made.rename(lock)
@@ -92,7 +86,7 @@ def hold(directory: Path) -> int:
 def is_live(directory: Path) -> bool:
     """Whether some process holds the directory."""
     try:
-        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:
@@ -123,7 +117,7 @@ def remove_stale(parent: Path) -> None:
     with contextlib.suppress(OSError):
         for directory in parent.glob(f"{PREFIX}*-*"):
             with contextlib.suppress(OSError):
-                if directory.stat().st_uid == os.getuid() and (directory / LOCK).exists() and not is_live(directory):
+                if private.is_mine(directory) and (directory / LOCK).exists() and not is_live(directory):
                     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -128,6 +128,17 @@ class Relay:
         known = given_definitions(self.settings.release, self.settings.given)
         return acting.table(classes, known, self.warn) if classes else None
 
+    def reload(self, name: str | None) -> list[str]:
+        """Load the actor of this name again, or all; their names. Raises LoadError, LookupError."""
+        if self._actors is None:
+            raise LookupError("this proxy has no actors (--addon)")
+        from kproxy.addons import loading
+
+        names = self._actors.reload(loading.load(self.settings.addons, again=True).actors, name)
+        for one in names:
+            self._told.pop(f"actor-{one}", None)
+        return names
+
     # --- listeners ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -635,7 +646,7 @@ class Link:
     def _notice(self, notice: Notice, side: int) -> None:
         client = "a client" if self.client.peer is None else f"client {self.client.peer[0]}"
         where = client if side == 0 else f"upstream {shown(*self.target)}"
-        self._relay.warn(f"{notice.topic}-{where}", f"{where} {notice.text}")
+        self._relay.warn(notice.topic if notice.once else f"{notice.topic}-{where}", f"{where} {notice.text}")
 
     # --- back-pressure and ends --------------------------------------------------------------------------------------
 

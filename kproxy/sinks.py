@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from captures import private
 from captures.formats.pcapng_writer import LINKTYPE_RAW, file_header, statistics
 from captures.ring import PACKED, RING_FILE, number_of, segment_name
 from captures.source import RingSource
@@ -60,8 +61,8 @@ class File:
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.fchmod(self._descriptor, 0o600)
+        self._descriptor = private.emptied(path)
+        os.fchmod(self._descriptor, private.FILE_MODE)
         self._regular = path.is_file()  # a pipe or /dev/stdout cannot be truncated
         self._total = Batch()
         self._failure = ""
@@ -164,7 +165,7 @@ class Ring:
             raise
 
     def _lock(self) -> int:
-        claim = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        claim = private.kept(self._directory)
         try:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -196,10 +197,7 @@ class Ring:
         first = self._number - self._keep + 1
         self._bases[name] = base
         self._bases = {name: base for name, base in self._bases.items() if number_of(name) >= first}
-        beside = self._directory / f"{RING_FILE}.new"
-        beside.write_text(json.dumps({"bases": self._bases, "began": self._began}))
-        beside.chmod(0o600)
-        beside.replace(self._directory / RING_FILE)
+        private.replace(self._directory / RING_FILE, json.dumps({"bases": self._bases, "began": self._began}))
         for path in self._directory.iterdir():
             if 0 < number_of(path.name) < first:
                 path.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ from typing import Any
 
 from captures.errors import CaptureError
 from captures.formats.pcapng_writer import packet
+from captures.processes import name_process
 from captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
 from kproxy import runs, scratch
 from kproxy.recorder import Counters
@@ -200,7 +201,7 @@ def _make_known(sniffer: Sniffer, settings: Settings) -> None:
         listener = runs.control_socket(run_dir)
     except OSError as error:
         raise no_control(run_dir, error) from None
-    runs.answer_in_thread(listener, {"status": sniffer.status, "stop": _told_to_stop})
+    runs.answer_in_thread(listener, {"status": lambda _: sniffer.status(), "stop": lambda _: _told_to_stop()})
     runs.save(
         run_dir,
         settings,
@@ -221,4 +222,5 @@ def _told_to_stop() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    name_process("sniffer")
     sys.exit(main())

@@ -16,6 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from captures.garbage import few_collections
+from captures.processes import name_process
 from tui.live import RunInfo
 from tui.outside import Exporter, Opener
 from tui.preferences import Preferences
@@ -64,6 +65,7 @@ def run(
     no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so,
     and whatever error has ended the interface.
     """
+    name_process("ui")
     with few_collections():
         from tui.app import KproxyApp
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from captures import private
 
 MOST_LINES = 500
 """Lines of a history that are kept, the newest."""
@@ -17,15 +17,8 @@ MOST_CHARACTERS = 4096
 
 def _write(path: Path, text: str) -> None:
     """Replace a file as a whole, readable by its owner alone. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    private.folder(path.parent)
+    private.replace(path, text)
 
 
 def _read(path: Path) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from captures import private
+
 if TYPE_CHECKING:
     from captures.index.format import Row
 
@@ -110,13 +112,11 @@ class Notes:
             said |= {"marked": True} if note.marked else {}
             said |= {"comment": note.comment} if note.comment else {}
             exchanges[str(number + 1)] = said
-        half = self._path.with_name(f"{self._path.name}.half")
         try:
             if not exchanges:
                 self._path.unlink(missing_ok=True)
                 return
-            half.write_text(json.dumps({"schema": SCHEMA, "exchanges": exchanges}, indent=1), encoding="utf-8")
-            half.replace(self._path)
+            private.replace(self._path, json.dumps({"schema": SCHEMA, "exchanges": exchanges}, indent=1))
         except OSError as error:
             self.trouble = f"marks and comments are not kept: {error.strerror or error}"
             self._path = None

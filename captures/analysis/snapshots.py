@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from captures import private
 from captures.analysis.figures import FILES, Figures
 from captures.analysis.timelines import timeline
 from captures.analysis.views import Views
@@ -34,6 +35,7 @@ from captures.index import indexer
 from captures.index.format import META, VIEWS
 from captures.index.reader import IndexReader, IndexUnreadableError
 from captures.index.summary import Summary
+from captures.processes import name_process
 from captures.reader import Reader
 from decoders.exchange import Exchange
 from decoders.filters.values import in_quotes
@@ -217,7 +219,7 @@ class Snapshots:
         began = time.monotonic()
         if self._written != (self._exchanges, self._position, self._state):
             self._written = (self._exchanges, self._position, self._state)
-            self._directory.mkdir(mode=0o700, exist_ok=True)
+            private.folder(self._directory)
             for view in TEXTS:
                 lines = () if self._views is None else getattr(self._views, view).lines()
                 self._write(view, blocks(view, lines), error)
@@ -242,9 +244,7 @@ class Snapshots:
             return
         self._last[view] = data
         path = self._directory / f"{view}.json"
-        half = path.with_suffix(".half")
-        half.write_bytes(data)
-        half.replace(path)
+        private.replace(path, data)
 
 
 def _beginning_is_gone(directory: Path) -> bool:
@@ -297,4 +297,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    name_process("stats")
     sys.exit(main())

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
+from captures import private
 from captures.export.parallel import Stage
 from captures.stamps import ends
 
@@ -78,9 +79,7 @@ class Partial:
             "ends": ends(descriptor, size),
             "stage": stage._replace(items=items)._asdict(),
         }
-        new = self._journal.with_name(self._journal.name + ".new")
-        new.write_text(json.dumps(journal))
-        new.replace(self._journal)
+        private.replace(self._journal, json.dumps(journal))
 
     def _sync(self) -> None:
         """A machine that loses power must not remember the journal alone."""
@@ -91,7 +90,7 @@ class Partial:
         """The file, for this process and those that it forks alone: all must be gone before another one may."""
         until = time.monotonic() + PATIENCE
         while True:
-            out = self._part.open("a+b", buffering=1 << 20)
+            out = private.appended(self._part, buffering=1 << 20)
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 fcntl.flock(out.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(out.fileno()), self._part.stat()):

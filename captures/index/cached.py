@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from captures import cache, spool
+from captures import cache, private, spool
 from captures.index import format as layout
 from captures.source import STANDARD_INPUT
 from captures.spool import Spool, Spooling
@@ -69,7 +69,7 @@ def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
 
     None where it was not kept, or its bytes were not.
     """
-    directory.mkdir(mode=0o700, parents=True)
+    private.folder(directory)
     if not store().lend(name, {file: directory / file for file in FILES}):
         directory.rmdir()
         return None
@@ -90,7 +90,5 @@ def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
         held.append(found)
         meta["sources"][at] = str(found.path)
     if held:
-        path.unlink()  # the other link to it stays as it is
-        path.touch(0o600)
-        path.write_text(json.dumps(meta), "utf-8")
+        private.replace(path, json.dumps(meta))  # the other link to it stays as it is
     return held

@@ -26,6 +26,7 @@ from captures.index.format import STOP
 from captures.index.parallel import Division, helpful
 from captures.index.summary import Summariser, Summary
 from captures.index.writer import IndexWriter, Mark, NoIndex
+from captures.processes import name_process
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
 from captures.spool import MOST, Spooling
@@ -425,4 +426,5 @@ def _watch_parent(stopping: threading.Event, parent: int) -> None:
 
 
 if __name__ == "__main__":
+    name_process("indexer")
     sys.exit(main())

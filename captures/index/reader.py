@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from captures import private
 from captures.index import format as layout
 from captures.index.format import ConnectionEntry, Row
 from decoders.conversation.stream import Side
@@ -154,7 +155,7 @@ class IndexReader:
 
     def stop_writer(self) -> None:
         """Have the writer read no further. Raises OSError."""
-        (self.directory / layout.STOP).touch()
+        private.touch(self.directory / layout.STOP)
 
     def row(self, index: int) -> Row:
         """Columns of row `index` (from 0). Raises IndexError beyond the end."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from captures import private
 from captures.holes import punch
 from captures.index import format as layout
 from captures.index.block import Block
@@ -141,7 +142,7 @@ class IndexWriter:
         state: str = "indexing",
         node_of: Callable[[str], int | None] = lambda _broker: None,
     ) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(directory)
         self.directory = directory
         # readers take the presence of meta.json for "the other files are there"
         (directory / layout.META).unlink(missing_ok=True)
@@ -288,13 +289,7 @@ class IndexWriter:
     def write_meta(self, **members: Any) -> None:
         """Replace meta.json as a whole with `members` changed (state, bytes_read, health, error …)."""
         self.meta.update(members, rows=self._rows.count, connections=self._connections.count)
-        partial = self.directory / f"{layout.META}.part"
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            _write_all(fd, json.dumps(self.meta).encode())
-        finally:
-            os.close(fd)
-        partial.replace(self.directory / layout.META)
+        private.replace(self.directory / layout.META, json.dumps(self.meta))
 
     def close(self) -> None:
         self.flush()
@@ -364,7 +359,7 @@ def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
 def _create(path: Path) -> int:
     """A new file, never the old one cut: who has that one mapped would die of reading beyond its end."""
     path.unlink(missing_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return private.create(path, os.O_WRONLY)
 
 
 def _write_at(fd: int, data: bytes, offset: int) -> None:

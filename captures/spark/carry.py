@@ -15,6 +15,7 @@ from captures.spark.planning import WIDE
 
 Late = tuple[str, int]
 """A file, and when it begins, in nanoseconds since the epoch."""
+SCHEMA: Final = "kproxy.carry/1"
 NUMBERED_AS: Final = [*PLACE, "number"]
 """Columns of items (captures.spark.closing.CLOSED) that say which numbers are taken."""
 
@@ -67,6 +68,7 @@ class Carry:
 
     def json(self) -> str:
         return json.dumps({
+            "schema": SCHEMA,
             "capture": self.capture,
             "summaries": [asdict(one) for one in self.summaries],
             "told": self.told,
@@ -78,12 +80,20 @@ class Carry:
     @classmethod
     def of(cls, text: str) -> Carry:
         """Raises ValueError where this is none."""
-        held = json.loads(text)
-        return cls(
-            held["capture"],
-            [Summary(**one) for one in held["summaries"]],
-            [(fact, about, known, tuple(position)) for fact, about, known, position in held["told"]],
-            held["counts"],
-            {(kind, started, born, rank): number for kind, started, born, rank, number in held["numbers"]},
-            [(path, first) for path, first in held["late"]],
-        )  # fmt: skip
+        try:
+            told = json.loads(text)
+            held = {SCHEMA: told}[told["schema"]]
+            return cls(
+                None if held["capture"] is None else str(held["capture"]),
+                [Summary(**one) for one in held["summaries"]],
+                [(str(fact), str(about), str(known), tuple(position)) for fact, about, known, position in held["told"]],
+                {kind: int(held["counts"][kind]) for kind in ("exchange", "flow")},
+                {
+                    (str(kind), int(started), int(born), int(rank)): int(number)
+                    for kind, started, born, rank, number in held["numbers"]
+                },
+                [(str(path), int(first)) for path, first in held["late"]],
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            text = f"is no {SCHEMA} ({type(error).__name__}: {error}): remove the folder .follow with the tables"
+            raise ValueError(f"what the batch before has left {text} and begin again") from None

@@ -1,14 +1,12 @@
 """A flow between two batches of a stream: its state as bytes, and back.
 
-The state is pickled as it is. What a reading makes anew each time (definitions, order, options) is left out, and of the
-captured bytes only those are kept that something in the state refers to by their address.
+The state is the flow's objects as JSON (captures.spark.state). What a reading makes anew each time (definitions, order,
+options) is named only, and of the captured bytes those are kept that something in the state refers to by their address.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ import pyarrow as pa
 from captures.spark.flows import ITEMS, OPEN, STATE, Flow, Held, Options, Place, items
 from captures.spark.order import Order
 from captures.spark.reading import SEGMENTS
+from captures.spark.state import Reader, StateError, Writer, pack, unpack
 from captures.tcp.direction import Direction, Piece
 from decoders.conversation.recognition import Known, known
 from decoders.conversation.stream import Run
@@ -38,21 +37,38 @@ Span = tuple[int, int]
 def dump(flow: Flow) -> bytes:
     """The state of a flow, which goes on without what it compares with no more."""
     if flow.over:
-        return pickle.dumps((flow.number, dict(flow.epochs)), pickle.HIGHEST_PROTOCOL)
+        return pack({"number": flow.number, "epochs": list(flow.epochs.items())}, ())
     for direction in flow.directions:
         _forget(direction)
-    out = io.BytesIO()
-    pickler = _Pickler(out)
-    pickler.dump(flow)
-    return pickle.dumps((flow.source.kept(pickler.needed), out.getvalue()), pickle.HIGHEST_PROTOCOL)
+    needed: list[Span] = []
+
+    def note(one: Any) -> None:
+        spans = _SPANS.get(type(one))
+        if spans is not None:
+            needed.extend(spans(one))
+
+    told = Writer(_anew, note).objects(flow)
+    return pack(told, flow.source.kept(needed))
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
-    """The flow of a state that `dump` made; `numbers` are those of items that were numbered in batches before."""
-    held, flow = pickle.loads(state)  # noqa: S301  # of our own stage 2
-    if isinstance(flow, dict):
-        return Flow(held, options, order, flow)
-    restored: Flow = _Unpickler(io.BytesIO(flow), Held(held), options, order).load()
+    """The flow of a state that `dump` made; `numbers` are those of items that were numbered in batches before.
+
+    Raises StateError.
+    """
+    told, held = unpack(state)
+    if "number" in told:
+        try:
+            epochs = {int(connection): int(epoch) for connection, epoch in told["epochs"]}
+            return Flow(int(told["number"]), options, order, epochs)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(f"cannot be read ({error})") from None
+    source = Held(held)
+
+    def made_anew(told: Sequence[Any]) -> Any:
+        return _made_anew(told, source, options, order)
+
+    restored: Flow = Reader(made_anew).object(told, Flow)
     restored.resume(order, numbers)
     return restored
 
@@ -84,46 +100,23 @@ def _left(number: int, flow: Flow) -> Iterator[Any]:
     yield from flow.end()
 
 
-class _Pickler(pickle.Pickler):
-    """Names what is made anew, and notes which bytes the rest refers to."""
-
-    def __init__(self, out: io.BytesIO) -> None:
-        super().__init__(out, pickle.HIGHEST_PROTOCOL)
-        self.needed: list[Span] = []
-
-    def persistent_id(self, obj: Any) -> Any:
-        if isinstance(obj, _ANEW):
-            return type(obj).__name__, obj.name if isinstance(obj, Dialect) else None
-        note = _SPANS.get(type(obj))
-        if note is not None:
-            self.needed += note(obj)
+def _anew(one: Any) -> Sequence[Any] | None:
+    """The name of what is made anew, None for what is part of a state."""
+    if not isinstance(one, _ANEW):
         return None
+    return [type(one).__name__, one.name] if isinstance(one, Dialect) else [type(one).__name__]
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, state: io.BytesIO, source: Held, options: Options, order: Order) -> None:
-        super().__init__(state)
-        self._source = source
-        self._options = options
-        self._order = order
-
-    def persistent_load(self, pid: Any) -> Any:
-        kind, name = pid
-        if kind == Held.__name__:
-            return self._source
-        if kind == Options.__name__:
-            return self._options
-        if kind == Order.__name__:
-            return self._order
-        definitions = self._options.definitions
-        if kind == Definitions.__name__:
-            return definitions
-        if kind == Known.__name__:
-            return known(definitions)
-        if kind == Dialect.__name__:
-            return definitions.dialects[name]
-        assert self._options.filter is not None  # noqa: S101  # a flow without one has no matcher
-        return Matcher(self._options.filter, self._source, definitions)
+def _made_anew(told: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
+    """What `_anew` named. Raises KeyError, ValueError."""
+    kind, *name = told
+    definitions = options.definitions
+    if kind == Dialect.__name__:
+        return definitions.dialects[name[0]]
+    if kind == Matcher.__name__ and options.filter is not None:
+        return Matcher(options.filter, source, definitions)
+    made = {Held: source, Options: options, Order: order, Definitions: definitions, Known: known(definitions)}
+    return {one.__name__: value for one, value in made.items()}[kind]
 
 
 _ANEW: Final = (Held, Options, Order, Definitions, Known, Dialect, Matcher)

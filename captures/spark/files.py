@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, BinaryIO, Final
 
+from captures import private
 from captures.compression import CompressionError, is_compressed, pieces
 from captures.errors import CaptureError
 from captures.formats.magic import is_capture
@@ -166,7 +167,7 @@ def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[Fil
 
 
 def _copy(url: str, to: Path) -> None:
-    with _told(url), _input(url) as file, to.open("wb") as out:
+    with _told(url), _input(url) as file, private.output(to) as out:
         for at in range(0, file.size(), COPIED):
             out.write(file.read_at(COPIED, at))
 

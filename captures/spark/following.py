@@ -15,7 +15,6 @@ read in so many batches.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from captures import private
 from captures.errors import CaptureError
 from captures.ports import Ports
 from captures.spark import batches, job
@@ -78,7 +78,8 @@ def follow(
     """
     refuse_undecided(options)
     state = out.absolute() / STATE
-    state.mkdir(parents=True, exist_ok=True)
+    private.place(out)
+    private.inherited(state)
     _begin(state / "begun.json", folder, options, ports)
     spark.dataSource.register(ClosedFiles)
     stream = spark.readStream.format(NAME).options(
@@ -111,9 +112,7 @@ def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> N
         "definitions": list(options.given),
     })  # fmt: skip
     if not path.exists():
-        aside = path.with_suffix(".partial")
-        aside.write_text(told, "utf-8")
-        aside.replace(path)
+        private.replace(path, told, flush=True)
     elif path.read_text("utf-8") != told:
         raise ValueError(f"{path.parent.parent}: was begun otherwise ({path}): take another folder")
 
@@ -185,12 +184,9 @@ class _Follower:
     def _leave(self, number: int, made: batches.Batch) -> None:
         aside = self._carries / ".partial"
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+        private.folder(aside)
         made.states.write.parquet(str(aside / _STATES))
-        with (aside / _COMMON).open("w", encoding="utf-8") as file:
-            file.write(made.carry.json())
-            file.flush()
-            os.fsync(file.fileno())
+        private.replace(aside / _COMMON, made.carry.json(), flush=True)
         aside.replace(self._carry(number))
         shutil.rmtree(self._carry(number - KEPT), ignore_errors=True)
 

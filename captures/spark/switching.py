@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from captures import private
 from captures.tables.schema import TABLES
 
 READ: Final = "read"
@@ -33,7 +34,7 @@ class Switch:
         self._read = state / READ
         if not self._read.is_symlink():
             for tree in TREES:
-                (state / tree).mkdir(exist_ok=True)
+                private.inherited(state / tree)
             self._turn(TREES[0])
         for name in TABLES:
             here = out / name
@@ -53,7 +54,7 @@ class Switch:
         for name, path in wanted.items():
             there = self._state / other / name
             if not there.exists():
-                there.parent.mkdir(parents=True, exist_ok=True)
+                private.inherited(there.parent)
                 there.hardlink_to(path)
         self._turn(other)
         for name in TABLES:

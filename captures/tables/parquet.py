@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures import private
 from captures.tables import arrow
 from captures.tables.rows import Row
 from captures.tables.schema import PARTITIONS, TABLES, Table
@@ -119,7 +120,7 @@ class Files:
             number = self._numbers[key] = self._numbers.get(key, 0) + 1
             levels = [f"{name}={value}" for name, value in zip(PARTITIONS, partition, strict=True)]
             path = self._paths[key] = self._folder.joinpath(table.name, *levels, f"{self._name}-{number:04}.parquet")
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private.inherited(path.parent)
             writer = pq.ParquetWriter(self._aside(path), arrow.schema(table), compression="zstd", **encodings(table))
             self._writers[key] = writer
         return writer
@@ -127,6 +128,7 @@ class Files:
     def _close(self, key: tuple[str, Partition]) -> None:
         self._writers.pop(key).close()
         path = self._paths.pop(key)
+        private.inherit(self._aside(path))
         self._aside(path).replace(path)
 
     def _aside(self, path: Path) -> Path:
@@ -203,7 +205,8 @@ def emptied(directory: Path, capture: str) -> Path:
     aside = directory / f".{capture}.partial"
     if aside.exists():
         shutil.rmtree(aside)
-    aside.mkdir(parents=True)
+    private.place(directory)
+    private.inherited(aside)
     return aside
 
 
@@ -216,7 +219,7 @@ def place(aside: Path, directory: Path, capture: str) -> None:
     written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
     for path in sorted(written):
         there = directory / path
-        there.parent.mkdir(parents=True, exist_ok=True)
+        private.inherited(there.parent)
         (aside / path).replace(there)
     for name in TABLES:
         for path in (directory / name).glob(f"*/*/{capture}-*.parquet"):

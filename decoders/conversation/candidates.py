@@ -55,11 +55,11 @@ class Awaited:
     `outstanding` may change between calls; what is added to it must come last.
     """
 
-    __slots__ = ("_coarse", "_first", "_leads", "_newest", "_outstanding", "_pattern", "_tops")
+    __slots__ = ("_coarse", "_leads", "_limit", "_newest", "_outstanding", "_pattern", "_tops")
 
     def __init__(self, outstanding: Mapping[int, object], limit: int) -> None:
         self._outstanding = outstanding
-        self._first = _first_byte(limit) + rb"(?=...(?<!\x00\x00\x00[\x00-\x03])"
+        self._limit = limit
         self._newest: object = None
         self._leads: dict[int, set[int]] = {}
         """The third bytes of the ids by their first two."""
@@ -92,7 +92,13 @@ class Awaited:
                 if len(self._leads) > MOST_LEADS:
                     self._coarse = True
                     self._tops.update(lead >> 8 for lead in self._leads)
-        if not changed:
+        if changed:
+            self.remake()
+
+    def remake(self) -> None:
+        """Make the pattern of the ids that are known."""
+        self._pattern = None
+        if not self._leads:
             return
         if self._coarse:
             ids = _one_of(self._tops) + b"..."
@@ -102,7 +108,8 @@ class Awaited:
                 for lead, thirds in sorted(self._leads.items())
             )
             ids = b"(?:" + b"|".join(each) + b")"
-        self._pattern = re.compile(self._first + ids + b")", re.DOTALL)
+        first = _first_byte(self._limit) + rb"(?=...(?<!\x00\x00\x00[\x00-\x03])"
+        self._pattern = re.compile(first + ids + b")", re.DOTALL)
 
 
 def _last(values: Iterable[_T]) -> _T | None:

@@ -35,9 +35,11 @@ class Actors:
         """Raises LookupError where one names an API that does not exist."""
         self._definitions = definitions
         self._warn = warn
+        self._working = list(actors)
+        """Those that have not failed."""
         self._by_key: dict[Side, dict[int, list[Actor]]] = {Side.CLIENT: {}, Side.BROKER: {}}
         keys = {api.name: api.key for api in definitions.apis.values()}
-        for actor in actors:
+        for actor in self._working:
             sides = [side for side in self._by_key if _acts_on(actor, side)]
             for api in actor.apis:
                 key = keys.get(api) if isinstance(api, str) else api
@@ -55,20 +57,25 @@ class Actors:
         """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
         parties = client, broker
         changes: list[Change] = []
-        whole = self._read(side, api_key, api_version, frame, *parties)
+        unseen: Frame | None = None
+        """What leaves, decoded, where no actor has had the chance to alter these values."""
         for actor in tuple(self._by_key[side].get(api_key, ())):
-            if whole is None:
+            given, unseen = unseen or self._read(side, api_key, api_version, frame, *parties), None
+            if given is None:
                 break
             try:
-                new = actor.request(whole) if side is Side.CLIENT else actor.response(whole)
-                if new is None or new == whole.data:
+                new = actor.request(given) if side is Side.CLIENT else actor.response(given)
+                if new is None or new == frame:
                     continue
-                became = self._checked(whole, new, parties)
-                changes += _changes(whole, became, name_of(actor))
-                whole = became
+                unseen = self._checked(given, new, parties)
+                before = self._read(side, api_key, api_version, frame, *parties)
+                if before is not None:
+                    changes += _changes(before, unseen, name_of(actor))
+                frame = new
             except Exception as error:  # noqa: BLE001 (anybody's code)
-                self._shut_out(actor, whole, error)
-        return (frame, ()) if whole is None else (whole.data, tuple(changes))
+                unseen = None
+                self._shut_out(actor, given, error)
+        return frame, tuple(changes)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """A frame that was to be held went by."""
@@ -116,15 +123,42 @@ class Actors:
             raise ValueError("what it gave cannot be read")
         return became
 
+    def reload(self, classes: Iterable[type[Actor]], name: str | None) -> list[str]:
+        """Take new actors of these classes in place of those with this name, or of all; their names.
+
+        Raises LookupError where none has this name or one cannot be made; then all stays as it is.
+        """
+        working = {name_of(actor): actor for actor in self._working}
+        actors, renewed = [], []
+        for one in classes:
+            try:
+                made = one()
+                Actors([made], self._definitions, self._warn)
+            except Exception as error:  # anybody's code
+                raise LookupError(f"actor {one.__name__} cannot be made: {type(error).__name__}: {error}") from error
+            called = name_of(made)
+            if name in {None, called}:
+                renewed.append(called)
+                actors.append(made)
+            elif called in working:
+                actors.append(working[called])
+        if not renewed:
+            raise LookupError(f"there is no actor {name!r}")
+        fresh = Actors(actors, self._definitions, self._warn)
+        self._working, self._by_key = fresh._working, fresh._by_key
+        return renewed
+
     def _shut_out(self, actor: Actor, frame: Frame, error: Exception) -> None:
         name = name_of(actor)
+        self._working = [other for other in self._working if other is not actor]
         for by_key in self._by_key.values():
             for key in [key for key, actors in by_key.items() if actor in actors]:
                 by_key[key] = [other for other in by_key[key] if other is not actor]
                 if not by_key[key]:
                     del by_key[key]
-        text = f"actor {name} has failed on {frame.api} v{frame.api_version} and acts no more: "
-        self._warn(f"actor-{name}", f"{text}{type(error).__name__}: {error}", traceback.format_exc())
+        text = f"actor {name} has failed on {frame.api} v{frame.api_version} and acts no more "
+        text += f"(kproxy addons reload {name} lets it act again): {type(error).__name__}: {error}"
+        self._warn(f"actor-{name}", text, traceback.format_exc())
 
 
 def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) -> Actors:

@@ -38,13 +38,16 @@ def absolute(spec: str) -> str:
     return str(Path(spec).absolute()) if spec.endswith(".py") else spec
 
 
-def load(specs: Iterable[str]) -> Loaded:
-    """The addons that are named: FILE.py, a module, or an entry point's name. Raises LoadError."""
+def load(specs: Iterable[str], *, again: bool = False) -> Loaded:
+    """The addons that are named: FILE.py, a module, or an entry point's name. Raises LoadError.
+
+    `again` runs their modules once more, as they are by now.
+    """
     observers: list[type[Observer]] = []
     actors: list[type[Actor]] = []
     for spec in specs:
         try:
-            classes = _classes(spec)
+            classes = _classes(spec, again=again)
         except Exception as error:  # importing runs anybody's code
             raise LoadError(f"addon {spec}: {type(error).__name__}: {error}") from error
         observers += [one for one in classes if issubclass(one, Observer)]
@@ -54,11 +57,14 @@ def load(specs: Iterable[str]) -> Loaded:
     return Loaded(tuple(observers), tuple(actors))
 
 
-def _classes(spec: str) -> list[type[Any]]:
+def _classes(spec: str, *, again: bool) -> list[type[Any]]:
     """Raises whatever importing raises."""
     if spec.endswith(".py"):
         return _in_module(_from_file(Path(spec)))
     points = [*entry_points(group=OBSERVERS, name=spec), *entry_points(group=ACTORS, name=spec)]
+    if again:
+        for name in {point.module for point in points} if points else {spec}:
+            importlib.reload(importlib.import_module(name))
     if points:
         return [_checked(point.load()) for point in points]
     return _in_module(importlib.import_module(spec))

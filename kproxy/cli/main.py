@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("kproxy.cli.run:command", "Forward clients to a cluster and watch what passes."),
     "ps": Entry("kproxy.cli.ps:command", "List the proxies that are running."),
     "attach": Entry("kproxy.cli.attach:command", "Watch a proxy that is running."),
+    "addons": Entry("kproxy.cli.addons:command", "Load the addons of a running proxy again."),
     "stop": Entry("kproxy.cli.stop:command", "End a proxy that is running."),
     "sniff": Entry("kproxy.cli.sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 METRICS_HOST = "127.0.0.1"
+TRACING = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
+"""Modules of the extra `otel`; other packages bring the rest of `opentelemetry` along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,12 @@ class Addons:
                     f"cannot listen on {host}:{port} for metrics: {error.strerror or error}", Exit.CONNECT
                 ) from None
         if self.otel_endpoint is not None:
-            import importlib.util
-
-            if importlib.util.find_spec("opentelemetry") is None:
-                raise Failure("--otel-endpoint needs OpenTelemetry: pip install 'kafka-kproxy[otel]'", Exit.USAGE)
+            for module in TRACING:
+                if not _is_there(module):
+                    text = (
+                        f"--otel-endpoint needs OpenTelemetry ({module} is missing): pip install 'kafka-kproxy[otel]'"
+                    )
+                    raise Failure(text, Exit.USAGE)
 
     def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
         """The indexer's process for a recording, with the observers in it where there are some."""
@@ -183,3 +187,12 @@ def log_details(event: Event) -> None:
         import logging
 
         logging.getLogger("kproxy.addons").info("%s\n%s", event["message"], event["details"])
+
+
+def _is_there(module: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package around it
+        return False

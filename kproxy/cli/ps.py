@@ -23,8 +23,9 @@ LEFT = 6
 def command() -> None:
     """List the proxies, and each kproxy sniff, that you have running.
 
-    One line each, with its process, what it listens on (a sniffer: the device) and forwards to, and what it has
-    recorded; with --json one object each, warnings included. Columns of one that does not answer are -.
+    One line each, with the process that forwards (kproxy-relay in top; of a sniffer kproxy-sniffer), what it listens on
+    (a sniffer: the device) and forwards to, and what it has recorded; with --json one object each, warnings included.
+    Columns of one that does not answer are -.
 
     \b
     kproxy ps

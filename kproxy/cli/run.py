@@ -108,7 +108,11 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 )
 @speaking_tls
 @authenticating
-@click.option("--check", is_flag=True, help="First ask upstream whether it is a Kafka broker; exit 4 if not.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="First ask upstream whether it is a Kafka broker, and lets in whom --sasl names; exit 4 if not.",
+)
 @click.option(
     "-Y", "--filter", "filter_text", default="", metavar="EXPR", help="Show only exchanges that match.",
     shell_complete=_complete_filter,
@@ -261,7 +265,7 @@ def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raises Failure (exit 4) where no upstream of a cluster is a Kafka broker."""
+    """Raises Failure (exit 4) where no upstream of a cluster is a Kafka broker that lets kproxy in."""
     import asyncio
 
     from kproxy import probe
@@ -278,6 +282,8 @@ def _check(chosen: Settings) -> None:
         wrong = []
         for host, port in cluster.upstream:
             found = asyncio.run(probe.problem(host, port, through=through, side=side))
+            if found is None and cluster.sasl.mechanism:
+                found = asyncio.run(probe.refusal(host, port, cluster.sasl, through=through, side=side))
             if found is None:
                 break
             wrong.append(f"upstream {shown(host, port)} {found}")

@@ -403,13 +403,15 @@ def start_log() -> None:
         return
     import logging
 
+    from captures import private
+
     level = logging.DEBUG if _settings.verbose > 1 else logging.INFO
     try:
-        handler: logging.Handler = (
-            logging.StreamHandler(sys.stderr)
-            if _settings.log_file is None
-            else logging.FileHandler(_settings.log_file, encoding="utf-8")
-        )
+        if _settings.log_file is None:
+            handler: logging.Handler = logging.StreamHandler(sys.stderr)
+        else:
+            private.log(Path(_settings.log_file)).close()  # made, or refused, before logging opens it
+            handler = logging.FileHandler(_settings.log_file, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{_settings.log_file}: {error.strerror}", Exit.USAGE) from error
     form = (

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from captures import private
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
@@ -76,10 +77,10 @@ def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
     """Give what processes started within as standard error to a file: a Java started so keeps it while it lives."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private.folder(path.parent)
     sys.stderr.flush()
     kept = os.dup(2)
-    with path.open("wb") as file:
+    with private.output(path) as file:
         os.dup2(file.fileno(), 2)
         try:
             yield

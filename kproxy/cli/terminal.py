@@ -42,9 +42,11 @@ def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
     if path is None or str(path) == "-":
         yield standard_output()
         return
+    from captures import private
+
     refuse_capture(path, read)
     try:
-        file = path.open("wb", buffering=1 << 20)
+        file = private.output(path, buffering=1 << 20)
     except PermissionError:
         raise
     except OSError as error:

@@ -109,10 +109,14 @@ def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell the user; `topic` is the same for notices that need no repeating."""
+    """Something to tell the user; `topic` is the same for notices that need no repeating.
+
+    It is told once for each client or broker, or once in all where it is `once`.
+    """
 
     topic: str
     text: str
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +189,13 @@ class Plan:
 class Watch:
     """Responses that pass as they are, looked through for brokers' addresses where they are no longer than WATCHED.
 
-    `told` are the topic and the text that the user is told, "" where there is nothing to tell.
+    `told` are the topic and the text that the user is told, "" where there is nothing to tell; `once` as in a Notice.
     """
 
     name: str
     topic: str = ""
     told: str = ""
+    once: bool = False
 
 
 class Plans:
@@ -227,7 +232,8 @@ class Plans:
             return None
         if message.name in ONLY_WHEN_ASKED and not self._controllers:
             name = f"{message.name.removesuffix('Response')} v{version}"
-            return Watch(name, f"controllers-{name}", f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}")
+            told = f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}"
+            return Watch(name, f"controllers-{name}", told, once=True)
         return Plan(message, version, definitions.response_header_version(api_key, version))
 
 
@@ -468,7 +474,7 @@ class Connection:
         if watch.topic.startswith(UNREAD):
             self._shared.counters.unread += 1
         if watch.topic:
-            commands.append(Notice(watch.topic, watch.told))
+            commands.append(Notice(watch.topic, watch.told, watch.once))
         return length <= WATCHED
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import time
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Final
 
+from captures import private
 from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 
 FRESH_SECONDS: Final = 24 * 3600.0
@@ -37,11 +37,9 @@ class DiskCache:
     def put(self, kind: IdKind, value: int | str, schema: Schema) -> None:
         parts = [[part.name, b64encode(part.content).decode()] for part in schema.parts]
         path = self._path(kind, value)
-        temporary = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({"type": schema.type, "parts": parts}), encoding="ascii")
-            temporary.replace(path)
+            private.folder(self._directory)
+            private.replace(path, json.dumps({"type": schema.type, "parts": parts}))
 
     def _path(self, kind: IdKind, value: int | str) -> Path:
         return self._directory / f"{kind}-{value}.json"

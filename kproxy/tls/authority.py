@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kproxy.scratch import private
+from captures import private
 from kproxy.tls.contexts import AuthorityError
 
 KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
@@ -55,16 +54,16 @@ class Authority:
     def open(cls, directory: Path) -> Authority:
         """The authority in a directory; makes one where there is none. Raises AuthorityError."""
         with _explained(directory):
-            path = private(directory) / KEY_FILE
+            path = private.folder(directory) / KEY_FILE
             if not path.exists():
-                _place(path, _new(), replace=False)
+                _put(path, _new())
             return cls._read(directory)
 
     @classmethod
     def renew(cls, directory: Path) -> Authority:
         """A new authority in place of the one that there may be. Raises AuthorityError."""
         with _explained(directory):
-            _place(private(directory) / KEY_FILE, _new(), replace=True)
+            private.replace(private.folder(directory) / KEY_FILE, _new())
             return cls._read(directory)
 
     @classmethod
@@ -78,7 +77,7 @@ class Authority:
             raise ValueError(f"key and certificate in {path} do not belong together")
         made = cls(directory, key, certificate)
         if not made.path.exists() or made.path.read_bytes() != made.pem:
-            _place(made.path, made.pem, replace=True)
+            private.replace(made.path, made.pem)
         return made
 
     @property
@@ -187,18 +186,13 @@ def _name(host: str) -> x509.GeneralName | None:
     return None
 
 
-def _place(path: Path, data: bytes, *, replace: bool) -> None:
-    """Writes a file 0600 that is there whole or not at all; without `replace` one that is there already stays."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    beside = Path(name)
+def _put(path: Path, data: bytes) -> None:
+    """Writes a file that is there whole or not at all; one that another process has made meanwhile stays."""
+    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    private.replace(beside, data)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        if replace:
-            beside.replace(path)
-        else:
-            with contextlib.suppress(FileExistsError):
-                path.hardlink_to(beside)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(beside)
     finally:
         beside.unlink(missing_ok=True)
 

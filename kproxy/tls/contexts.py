@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from captures import private
 from kproxy.settings import TlsSettings
 
 if TYPE_CHECKING:
@@ -177,11 +178,8 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.keylog is not None:
         try:
-            descriptor = os.open(settings.keylog, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                os.fchmod(descriptor, 0o600)
-            finally:
-                os.close(descriptor)
+            with private.log(Path(settings.keylog)) as file:
+                os.fchmod(file.fileno(), private.FILE_MODE)
             context.keylog_filename = settings.keylog
         except OSError as error:
             raise TlsError(f"cannot write the key log {settings.keylog}: {error.strerror or error}") from None

@@ -16,6 +16,7 @@ import signal
 import sys
 from typing import Any
 
+from captures.processes import name_process
 from kproxy.transparent import netfilter
 from kproxy.transparent.rules import Rules
 
@@ -51,4 +52,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    name_process("guard")
     sys.exit(main())

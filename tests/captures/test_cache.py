@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from captures import cache
-from captures.cache import SIZES, Store
+from captures.cache import SEALS, Store
 from captures.ring import RING_FILE
 from captures.stamps import ends, stamp
+
+DAMAGED = {"first byte": 0, "middle": 500, "last byte": 999}
 
 
 def called(letter: str) -> str:
@@ -76,17 +78,25 @@ def test_who_has_it_keeps_it(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_bytes() == b"a" * 1000
 
 
-@pytest.mark.parametrize("damage", ["cut", "no sizes", "odd sizes", "a file is gone", "nothing"])
+@pytest.mark.parametrize("damage", ["cut", *DAMAGED, "a link", "no seals", "odd seals", "a file is gone", "nothing"])
 def test_what_lost_its_bytes_is_not_lent_and_made_anew(tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path / "store", 1 << 30)
     kept(store, tmp_path, "a")
     entry = tmp_path / "store" / called("a")
     if damage == "cut":
         os.truncate(entry / "data", 999)
-    elif damage == "no sizes":
-        (entry / SIZES).unlink()
-    elif damage == "odd sizes":
-        (entry / SIZES).write_text("[7")
+    elif damage in DAMAGED:
+        data = bytearray(b"a" * 1000)
+        data[DAMAGED[damage]] = 0
+        (entry / "data").write_bytes(data)
+    elif damage == "a link":
+        (entry / "data").unlink()
+        (tmp_path / "other").write_bytes(b"a" * 1000)
+        (entry / "data").symlink_to(tmp_path / "other")
+    elif damage == "no seals":
+        (entry / SEALS).unlink()
+    elif damage == "odd seals":
+        (entry / SEALS).write_text("[7")
     elif damage == "a file is gone":
         (entry / "data").unlink()
     else:
@@ -113,19 +123,20 @@ def test_what_a_killed_process_left_half_goes(tmp_path: Path) -> None:
 
 def test_an_entry_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: set[int] = set()
-    flush, rename = os.fsync, Path.rename
+    flush, rename = os.fsync, os.rename
     named = []
 
     def noted(descriptor: int) -> None:
         flush(descriptor)
         flushed.add(os.fstat(descriptor).st_ino)
 
-    def renamed(path: Path, target: Path) -> Path:
+    def renamed(name: str, target: str, **folders: int) -> None:
+        path = tmp_path / "store" / name
         named.append({one.name for one in (path, *path.iterdir()) if one.stat().st_ino not in flushed})
-        return rename(path, target)
+        rename(name, target, **folders)
 
     monkeypatch.setattr(os, "fsync", noted)
-    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(os, "rename", renamed)
     store = Store(tmp_path / "store", 1 << 30)
     kept(store, tmp_path, "a")
     assert named == [set()]
@@ -204,3 +215,14 @@ def test_another_release_reads_otherwise(tmp_path: Path, monkeypatch: pytest.Mon
         assert name() != first
     finally:
         cache._code.cache_clear()
+
+
+def test_bytes_far_from_both_ends_are_looked_at(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", 1 << 30)
+    path = tmp_path / "large"
+    path.write_bytes(bytes(4 << 20))
+    store.keep(called("a"), {"data": path})
+    with path.open("r+b") as file:  # the entry is another name of the same file
+        file.seek(2 << 20)
+        file.write(b"x")
+    assert lent(store, tmp_path, "a") is None

@@ -45,7 +45,7 @@ def test_what_can_be_made_again_is_kept(tmp_path: Path) -> None:
     assert second.path != first.path
     first.close()
     second.close()
-    assert left(tmp_path) == ["capture", "sizes.json"]
+    assert left(tmp_path) == ["capture", "seals.json"]
     spooling.store.trim(0)
     third = lent(ABC, "a.gz", spooling)
     assert third is None

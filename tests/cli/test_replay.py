@@ -229,7 +229,7 @@ def test_a_capture_that_was_indexed_is_not_read_again(tmp_path: Path, environmen
         os.utime(entry, (1_000_000, 1_000_000))
     assert len(rows) == 1
     spool = tmp_path / "cache" / "kproxy" / "spool"
-    assert sorted(path.name for path in spool.rglob("*") if path.is_file()) == ["capture", "sizes.json"]
+    assert sorted(path.name for path in spool.rglob("*") if path.is_file()) == ["capture", "seals.json"]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -13,8 +14,11 @@ import pytest
 
 from captures.reader import read
 from decoders.exchange import Exchange
+from kproxy import probe
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.run import _check as check_upstream
 from kproxy.launcher import RelayProcess, wait_until
-from kproxy.settings import Cluster, SaslSettings, upstream
+from kproxy.settings import Cluster, SaslSettings, Settings, upstream
 from tests.kproxy.core.test_gate import FRAMES, Broker, answers
 from tests.kproxy.support import FakeBroker, connect, exactly, relay, to_the_end
 from tests.support import sasl
@@ -134,3 +138,31 @@ def test_each_cluster_has_its_own(broker: LiveBroker, told: SaslSettings) -> Non
 def told_of(running: RelayProcess, text: str) -> bool:
     """Whether the user is told so, sooner or later."""
     return wait_until(lambda: any(text in one for one in running.command("status")["messages"]), SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("password", "why"),
+    [(sasl.PASSWORD, ""), ("wrong", "refuses: SASL_AUTHENTICATION_FAILED"), (None, "is not asked: ")],
+)
+def test_a_check_before_the_run_authenticates(
+    broker: LiveBroker, tmp_path: Path, password: str | None, why: str
+) -> None:
+    path = sasl.credentials(tmp_path, "SCRAM-SHA-256")
+    path.write_text(path.read_text().replace(sasl.PASSWORD, password) if password else "nothing")
+    host, _, port = broker.address.rpartition(":")
+    chosen = Settings(upstream=((host, int(port)),), sasl=SaslSettings("SCRAM-SHA-256", str(path)))
+    if not why:
+        check_upstream(chosen)
+        return
+    with pytest.raises(Failure, match=f"upstream {broker.address} {why}") as failed:
+        check_upstream(chosen)
+    assert failed.value.exit_code == Exit.CONNECT
+
+
+def test_a_broker_that_ends_the_login_fails_the_check(tmp_path: Path) -> None:
+    path = sasl.credentials(tmp_path, "SCRAM-SHA-256")
+    listener = FakeBroker()
+    threading.Thread(target=lambda: listener.accept().close(), daemon=True).start()
+    asked = probe.refusal("127.0.0.1", listener.port, SaslSettings("SCRAM-SHA-256", str(path)), SECONDS)
+    assert asyncio.run(asked) == "closes the connection while kproxy authenticates"
+    listener.close()

@@ -94,6 +94,47 @@ def test_several_act_one_after_the_other() -> None:
     assert [change.new for change in changes] == [501, 502]
 
 
+class Spoils(Actor):
+    """Alters what it was given, and gives nothing."""
+
+    apis = (HEARTBEAT, "Metadata")
+
+    def request(self, frame: Frame) -> bytes | None:
+        frame.header["clientId"] = "spoilt"
+        return None
+
+    def response(self, frame: Frame) -> bytes | None:
+        frame.body["throttleTimeMs"] = 7777
+        return None
+
+
+class InPlace(Actor):
+    apis = (HEARTBEAT,)
+
+    def response(self, frame: Frame) -> bytes | None:
+        frame.body["throttleTimeMs"] += 1
+        return frame.written(body=frame.body)
+
+
+@pytest.mark.parametrize("actors", [[Spoils, InPlace], [Spoils, InPlace, Spoils], [Spoils, Spoils, InPlace]])
+def test_what_an_actor_alters_reaches_no_other_actor(actors: list[type[Actor]]) -> None:
+    new, changes = table(actors, DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(501)
+    assert [str(change) for change in changes] == ["InPlace: throttleTimeMs: 500 -> 501"]
+
+
+def test_what_was_altered_before_a_failure_does_not_leave() -> None:
+    class Fails(Spoils):
+        def response(self, frame: Frame) -> bytes | None:
+            super().response(frame)
+            raise ValueError
+
+    actors = table([Fails, InPlace, InPlace], DEFINITIONS, Said())
+    new, changes = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    assert new == answer(502)
+    assert [(change.old, change.new) for change in changes] == [(500, 501), (501, 502)]
+
+
 @pytest.mark.parametrize(
     ("what", "words"),
     [
@@ -131,7 +172,8 @@ def test_one_that_fails_leaves_its_apis_to_pass() -> None:
     assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES) == (answer(), ())
     assert not actors.act_on(Side.BROKER, HEARTBEAT)
     assert not actors.act_on(Side.BROKER, METADATA)
-    assert said.lines == ["actor Fails has failed on Heartbeat v4 and acts no more: RuntimeError: why"]
+    words = "acts no more (kproxy addons reload Fails lets it act again): RuntimeError: why"
+    assert said.lines == [f"actor Fails has failed on Heartbeat v4 and {words}"]
 
 
 def test_one_that_cannot_be_made_is_left_out() -> None:
@@ -199,3 +241,40 @@ def test_values_are_what_was_decoded() -> None:
     assert (frame.api, frame.api_key, frame.api_version, frame.correlation_id) == ("Heartbeat", HEARTBEAT, 4, 7)
     assert frame.body == decoded(answer(), HEARTBEAT, 4)
     assert frame.written() == frame.data == answer()
+
+
+def test_one_that_has_failed_acts_again_in_its_place() -> None:
+    fails = True
+
+    class First(Gives):
+        def response(self, frame: Frame) -> bytes | None:
+            if fails:
+                raise RuntimeError
+            return frame.written(body={**frame.body, "throttleTimeMs": 1})
+
+    class Second(InPlace):
+        pass
+
+    actors = table([First, Second], DEFINITIONS, Said())
+    second = actors._working[1]
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)
+    fails = False
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501), "it is off"
+    for name in ("Third", "first"):
+        with pytest.raises(LookupError, match=f"no actor '{name}'"):
+            actors.reload([First, Second], name)
+    assert actors.reload([First, Second], "First") == ["First"]
+    assert actors._working[1] is second
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(2), "first comes first"
+    assert actors.reload([First, Second], None) == ["First", "Second"]
+
+
+def test_where_one_cannot_be_made_all_stays() -> None:
+    class Unmade(Gives):
+        def __init__(self) -> None:
+            raise OSError("no file")
+
+    actors = table([InPlace], DEFINITIONS, Said())
+    with pytest.raises(LookupError, match="Unmade cannot be made: OSError: no file"):
+        actors.reload([InPlace, Unmade], None)
+    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)

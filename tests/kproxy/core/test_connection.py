@@ -303,7 +303,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
     relay.client(request(55, 2, 1))
     relay.broker(answer)
     assert relay.to_client == answer
-    assert relay.notices == ["controllers-DescribeQuorum v2"]
+    assert relay.notices == ["controllers-DescribeQuorum v2"]  # once for all brokers
     relay.book.known.remember("kafka-9", 1)
     relay.client(request(55, 2, 1))
     relay.broker(answer)

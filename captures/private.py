@@ -1,0 +1,246 @@
+"""Every folder and file that kproxy writes is made or opened here: the user's own, and never through a planted link.
+
+Folders are 0700 and new files 0600, whatever the umask; only tables have the mode of the folder that they are in. A
+folder of kproxy's own must belong to this user and be no link. In a folder where everybody may write, such as /tmp,
+what belongs to neither this user nor root is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, TextIO
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_INHERITED: Final = stat.S_ISGID | 0o755
+"""Bits of a folder's mode that folders below it take."""
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def folder(path: Path) -> Path:
+    """A folder of kproxy's own, made with its parents where it is missing: this user's, 0700, and no link.
+
+    Raises PermissionError where it is another user's or a link; OSError where it cannot be made.
+    """
+    os.close(opened(path))
+    return path
+
+
+def opened(path: Path) -> int:
+    """As `folder`, as a descriptor of the folder, which the caller closes."""
+    place(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise _refused(path, "it is a link, which kproxy does not follow here") from None
+        raise error from None
+    try:
+        status = os.fstat(descriptor)
+        _refuse_others(path, status)
+        if stat.S_IMODE(status.st_mode) != FOLDER_MODE:
+            os.fchmod(descriptor, FOLDER_MODE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def within(path: Path) -> Path:
+    """The user's own folder in a place that the user named: the place itself, unless others can write there as well.
+
+    Raises OSError as `folder`.
+    """
+    status = place(path).stat()
+    if status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE:
+        return path
+    return folder(path / f"kproxy-{os.getuid()}")
+
+
+def place(path: Path) -> Path:
+    """A folder that the user named, made 0700 with its parents where it is missing; one that exists keeps its mode.
+
+    Raises PermissionError where a part of the path stands in a folder where everybody may write and belongs to
+    neither this user nor root: somebody may have planted it. Raises OSError where it cannot be made.
+    """
+    return _made(path, lambda _: FOLDER_MODE)
+
+
+def inherited(path: Path) -> Path:
+    """A folder of tables, which whoever may read the folder above it may read: made with the mode of that one.
+
+    What is missing is made without write permission for others. Raises OSError as `place`.
+    """
+    return _made(path, lambda above: above & _INHERITED)
+
+
+def inherit(path: Path) -> None:
+    """Let those read a file of tables who may read its folder. Raises OSError."""
+    path.chmod(path.parent.stat().st_mode & _INHERITED & 0o666)
+
+
+def _made(path: Path, mode: Callable[[int], int]) -> Path:
+    missing = []
+    here = path.absolute()
+    while not os.path.lexists(here):
+        missing.append(here)
+        here = here.parent
+    _refuse_planted(here)
+    for one in reversed(missing):
+        with suppress(FileExistsError):
+            one.mkdir(FOLDER_MODE)
+            one.chmod(mode(one.parent.stat().st_mode))
+    if missing:
+        _refuse_planted(path.absolute())
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    return path
+
+
+def kept(path: Path) -> int:
+    """The descriptor of a folder that the user named and whose files kproxy removes by their names; as `place`.
+
+    Raises PermissionError where everybody may write there as well.
+    """
+    descriptor = os.open(place(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if os.fstat(descriptor).st_mode & stat.S_IWOTH:
+        os.close(descriptor)
+        why = "not used, because everybody may write there; name a new folder in it, which kproxy makes its own"
+        raise PermissionError(errno.EPERM, why, str(path))
+    return descriptor
+
+
+def is_mine(path: Path) -> bool:
+    """Whether this is a folder, no link, that belongs to this user."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def create(path: Path | str, flags: int = os.O_RDWR, *, dir_fd: int | None = None) -> int:
+    """The descriptor of a new file. Raises FileExistsError where there is something already, be it a link."""
+    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, FILE_MODE, dir_fd=dir_fd)
+    os.fchmod(descriptor, FILE_MODE)
+    return descriptor
+
+
+def replace(path: Path, data: bytes | str, *, flush: bool = False) -> None:
+    """Write a file that is there whole or not at all, in the place of the one that may be there.
+
+    `flush` waits until it is on the disk. Raises OSError.
+    """
+    beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
+    try:
+        with os.fdopen(create(beside), "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def output(path: Path, *, buffering: int = -1) -> BinaryIO:
+    """A file that the user named, emptied, for bytes: 0600 if it is new, else with the mode that its owner gave it.
+
+    Pipes and devices are opened as they are. Raises PermissionError where the file or link was planted by another
+    user; OSError where it cannot be written.
+    """
+    return os.fdopen(emptied(path), "wb", buffering=buffering)
+
+
+def emptied(path: Path) -> int:
+    """As `output`, as a descriptor."""
+    descriptor = _named(path, os.O_WRONLY)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def appended(path: Path, *, buffering: int = -1) -> BinaryIO:
+    """As `output`, with what the file has kept, to be read and appended to."""
+    return os.fdopen(_named(path, os.O_RDWR | os.O_APPEND), "a+b", buffering=buffering)
+
+
+def log(path: Path) -> TextIO:
+    """As `output`, for lines of text to be appended to a file, a pipe or a device."""
+    return os.fdopen(_named(path, os.O_WRONLY | os.O_APPEND), "a", buffering=1, encoding="utf-8")
+
+
+def touch(path: Path) -> None:
+    """Make an empty file, unless it is there."""
+    with suppress(FileExistsError):
+        os.close(create(path))
+
+
+def _named(path: Path, flags: int) -> int:
+    """The descriptor of a file that the user named."""
+    _refuse_planted(path.absolute().parent)
+    try:
+        return create(path, flags)
+    except FileExistsError:
+        _refuse_planted(path.absolute())
+    # what is a file now can become a link only by who may replace it, and that is not everybody
+    nofollow = os.O_NOFOLLOW
+    if path.is_symlink():
+        nofollow = 0
+        if not _trusted(owner := path.lstat().st_uid):
+            raise _refused(path, f"it is a link of {_name(owner)}")
+    return os.open(path, flags | nofollow | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+
+
+# --- whom to trust ---------------------------------------------------------------------------------------------------
+
+
+def _refuse_planted(path: Path) -> None:
+    """Raise PermissionError where everybody may have planted a part of an absolute path, and another user owns it."""
+    resolved = Path(os.path.realpath(path))
+    for one in {path, *path.parents, resolved, *resolved.parents}:
+        if one == one.parent:
+            continue
+        try:
+            owner = one.lstat().st_uid
+            everybody = one.parent.stat().st_mode & stat.S_IWOTH
+        except FileNotFoundError:
+            continue
+        if everybody and not _trusted(owner):
+            raise _refused(one, f"it belongs to {_name(owner)}, and everybody may write to {one.parent}")
+
+
+def _refuse_others(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.getuid():
+        raise _refused(path, f"it belongs to {_name(status.st_uid)}")
+
+
+def _trusted(uid: int) -> bool:
+    return uid in {0, os.getuid()}
+
+
+def _refused(path: Path, why: str) -> PermissionError:
+    return PermissionError(errno.EPERM, f"not used, because {why}; remove it or name another", str(path))
+
+
+def _name(uid: int) -> str:
+    """Name of a user, or its number where it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

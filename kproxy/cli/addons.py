@@ -1,0 +1,42 @@
+"""`kproxy addons`: what can be done with the addons of a proxy that is running."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+
+@click.group()
+def command() -> None:
+    """Load the addons of a running proxy again."""
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("--run", "wanted", metavar="PID|NAME", help="Of this proxy; else of the only one.")
+def reload(name: str | None, wanted: str | None) -> None:
+    """Load the actor NAME again, or all actors: one that has failed acts again.
+
+    Its file or module is read anew, so that what was mended counts. Connections stay. The exit code is 2 where there is
+    no such actor, or it cannot be loaded, and 4 where the proxy does not answer.
+
+    \b
+    kproxy addons reload
+    kproxy addons reload throttle --run orders
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.runs import NoRunError, ask, find
+
+    try:
+        run = find(wanted)
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    try:
+        answer = ask(run.run_dir, "reload", name=name)
+    except (OSError, ValueError) as error:
+        raise Failure(f"{run.pid} {run.name} does not answer: {error}", Exit.CONNECT) from None
+    if "error" in answer:
+        raise Failure(str(answer["error"]), Exit.USAGE)
+    if not cli.current().quiet:
+        click.echo(f"loaded again: {', '.join(answer['reloaded'])}", err=True)
