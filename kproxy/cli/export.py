@@ -264,7 +264,7 @@ def _redaction(
         presets.add(SECRETS)
     if not presets:
         return None
-    redaction = Redaction(source, known, presets)
+    redaction = Redaction(source, known, presets, keep_unread=not redact)
     if HOSTS in presets:
         from captures.reader import Reader
 
