@@ -108,6 +108,7 @@ class Reader:
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
+        self._untimed = 0
         """Packets that the recorders of the files before dropped."""
         self._links = LinkLayers()
         self._reassembler = Reassembler(partial(_same, source))
@@ -281,6 +282,7 @@ class Reader:
             records = self._walker.walk(view, self._batch)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
+            self.health.untimed = self._untimed + self._walker.untimed
             self._reached = part.base + self._walker.position
             if self._walker.nanoseconds:
                 self.precision = 9
@@ -291,6 +293,8 @@ class Reader:
         self.health.bytes += int(records.wire.sum())
         packets = self._links.segments(view, records, part.base)
         self.health.fragments = self._links.incomplete
+        if self._links.unread:
+            self.health.unread = dict(self._links.unread)
         return packets
 
     def _cut(self, part: Part) -> CaptureError | None:
@@ -302,6 +306,7 @@ class Reader:
         self.error = self.error or error
         if self._walker is not None:
             self._dropped += self._walker.dropped
+            self._untimed += self._walker.untimed
         part, left = self.source.parts[self._part], self.position
         self._walker = None
         self._part += 1

@@ -49,6 +49,8 @@ class Packets:
         self.error: CaptureError | None = None
         self.dropped = 0
         """Packets that the capturing program says it lost."""
+        self.untimed = 0
+        """Packets whose time does not fit; they have that of the packet before."""
         self._source = source
         self._links = LinkLayers() if flows else None
 
@@ -66,7 +68,7 @@ class Packets:
 
     def _part(self, part: Part) -> Iterator[Packet]:
         walker = None
-        before = self.dropped
+        before, untimed = self.dropped, self.untimed
         while True:
             view = self._source.view(part)
             ended = part.final or self._source.parts[-1] is not part
@@ -74,7 +76,7 @@ class Packets:
                 walker = detect.walker(view, whole=ended)
             records = None if walker is None else walker.walk(view, _BATCH)
             if records is not None and walker is not None:
-                self.dropped = before + walker.dropped
+                self.dropped, self.untimed = before + walker.dropped, untimed + walker.untimed
                 yield from self._packets(view, records, part.base)
             elif ended:
                 break

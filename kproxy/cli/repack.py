@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from kproxy.cli.options import DURATION, SIZE, captured
 from kproxy.cli.terminal import output
 
 if TYPE_CHECKING:
-    from captures.repacking import Choose
+    from captures.repacking import Choose, Packets
 
 
 @click.command()
@@ -45,6 +46,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
         readings = [Packets(source) for source in sources]
         with output(target, [*captures, *(part.path for source in sources for part in source.parts)]) as out:
             write(readings, out)
+        _warn_of_times(readings)
         for reading in readings:
             if reading.error is not None:
                 raise reading.error
@@ -90,6 +92,7 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
         except (NotADirectoryError, FileExistsError) as error:
             raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
         _show(target, files)
+        _warn_of_times([reading])
         if reading.error is not None:
             raise reading.error
     finally:
@@ -105,6 +108,13 @@ def _choice(first: Path, size: int | None, span: int | None, *, connections: boo
     if size is not None:
         return by_size(stem, size)
     return by_connection(stem) if span is None else by_time(stem, span)
+
+
+def _warn_of_times(readings: Sequence[Packets]) -> None:
+    count = sum(reading.untimed for reading in readings)
+    if count:
+        what = "packet has a time that does" if count == 1 else "packets have times that do"
+        settings.warn(f"{count:,} {what} not fit (1970 to 2262); written with the time of the packet before")
 
 
 def _show(target: Path, files: dict[str, int]) -> None:
