@@ -23,6 +23,7 @@ from captures.formats.link import LinkLayers
 from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
+from captures.seen import Seen
 from captures.source import FileSource, Part
 from captures.spool import Spooling
 from captures.tcp.packets import Packets
@@ -89,6 +90,7 @@ class Reader:
         self.source = source
         self.definitions = definitions
         self.health = Health()
+        self.seen = Seen()
         self.precision = 6
         """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
         self.started: list[Exchange] = []
@@ -289,6 +291,8 @@ class Reader:
         if records is None:
             return None
         self._batch = min(2 * self._batch, self._batch_limit)
+        if len(records):
+            self.seen.times(int(records.time[0]), int(records.time[-1]))
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())
         packets = self._links.segments(view, records, part.base)
@@ -347,7 +351,10 @@ class Reader:
         if self._ports is None:
             return True
         first, second = ports_of(connection.key)
-        return first in self._ports or second in self._ports
+        if first in self._ports or second in self._ports:
+            return True
+        self.seen.ports.add(min(first, second))  # that of the broker, mostly
+        return False
 
     def _orient(self, talk: Talk, events: list[Event]) -> list[Event]:
         """Start the conversation once it is clear which side is the client; the events that it then gets."""
@@ -369,7 +376,9 @@ class Reader:
         ends = connection.endpoints
         if talk.swapped:
             ends = ends[1], ends[0]
-        dialect = self.definitions.dialect_at(int(ends[1].rpartition(":")[2]))
+        port = int(ends[1].rpartition(":")[2])
+        self.seen.ports.add(port)
+        dialect = self.definitions.dialect_at(port)
         begin = Conversation if dialect is None else partial(DialectConversation, dialect=dialect)
         talk.conversation = begin(
             ends[0],

@@ -21,6 +21,7 @@ from captures.formats import detect
 from captures.formats.link import LinkLayers
 from captures.formats.pcapng_writer import file_header, interface, packet, statistics
 from captures.formats.records import Records
+from captures.outputs import create
 from captures.source import FileSource, Part
 from captures.tcp.packets import endpoints, turned
 
@@ -28,6 +29,9 @@ _BATCH: Final = 8192
 _OPEN: Final = 64
 """Files that are open at a time."""
 APPLICATION: Final = "kproxy"
+COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz"})
+CAPTURES: Final = frozenset({".pcap", ".pcapng", ".cap", ".dmp"})
+"""Ends of file names that say a capture's form."""
 
 
 @dataclass(slots=True)
@@ -211,10 +215,20 @@ def by_connection(stem: str) -> Choose:
     return choose
 
 
-def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[str, int]:
+def stem_of(name: str) -> str:
+    """A capture's file name without what says its form: "kafka-3.9.2.pcap.gz" is "kafka-3.9.2"."""
+    for suffixes in (COMPRESSED, CAPTURES):
+        suffix = Path(name).suffix
+        if suffix.lower() in suffixes:
+            name = name.removesuffix(suffix)
+    return name.lstrip(".") or "part"
+
+
+def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwrite: bool = False) -> dict[str, int]:
     """Write packets into files of a directory as `choose` says; how many packets each has, by its file's name.
 
-    Raises OSError where they cannot be written.
+    Raises OutputExists where a file is there already, unless `overwrite`, and other OSErrors where they cannot be
+    written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files: dict[str, PacketFile] = {}
@@ -227,11 +241,11 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[st
             if current is None:
                 continue
             if current not in handles:
-                _open(directory, current, files, handles)
+                _open(directory, current, files, handles, overwrite=overwrite)
             files[current].add(one)
         for name, file in files.items():
             if name not in handles:
-                _open(directory, name, files, handles)
+                _open(directory, name, files, handles, overwrite=overwrite)
             file.close()
     finally:
         for handle in handles.values():
@@ -239,11 +253,14 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[st
     return {name: file.packets for name, file in files.items()}
 
 
-def _open(directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO]) -> None:
+def _open(
+    directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO], *, overwrite: bool
+) -> None:
     """Open a file, for the first time or again; the one that was opened first is closed where there are many."""
     while len(handles) >= _OPEN:
         handles.popitem(last=False)[1].close()
-    handle = handles[name] = (directory / name).open("ab" if name in files else "wb")
+    path = directory / name
+    handle = handles[name] = path.open("ab") if name in files else create(path, overwrite=overwrite)
     if name in files:
         files[name].to(handle)
     else:

@@ -11,7 +11,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import DURATION, SIZE, captured
-from kproxy.cli.terminal import output
+from kproxy.cli.terminal import forced, forcing, output
 
 if TYPE_CHECKING:
     from captures.repacking import Choose, Packets
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     metavar="OUT",
     help="Write this pcapng file (- for standard output).",
 )
+@forcing
 def merge(captures: tuple[Path, ...], target: Path) -> None:
     """Merge captures into one, packet by packet in the order of their times.
 
@@ -69,6 +70,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
     metavar="DIR",
     help="Write the files into this folder.",
 )
+@forcing
 def split(captures: tuple[Path, ...], size: int | None, span: int | None, connections: bool, target: Path) -> None:
     """Split captures into bounded files, each of which can be read alone; packets stay as they are.
 
@@ -79,6 +81,7 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
     kproxy split day.pcapng --time 1h -o hours
     kproxy split capture.pcap --connection -o connections
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.outputs import OutputExists
     from captures.repacking import Packets
     from captures.repacking import split as write
     from captures.source import open_source
@@ -88,7 +91,9 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
     try:
         reading = Packets(source, flows=connections)
         try:
-            files = write(reading, target, choose)
+            files = write(reading, target, choose, overwrite=forced())
+        except OutputExists as error:
+            raise Failure(f"{error.filename}: {error.strerror}", Exit.USAGE) from None
         except (NotADirectoryError, FileExistsError) as error:
             raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
         _show(target, files)
@@ -100,11 +105,11 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
 
 
 def _choice(first: Path, size: int | None, span: int | None, *, connections: bool) -> Choose:
-    from captures.repacking import by_connection, by_size, by_time
+    from captures.repacking import by_connection, by_size, by_time, stem_of
 
     if (size is not None) + (span is not None) + connections != 1:
         raise Failure("one of --size, --time and --connection", Exit.USAGE)
-    stem = "stdin" if str(first) == "-" else first.name.split(".")[0] or "part"
+    stem = "stdin" if str(first) == "-" else stem_of(first.name)
     if size is not None:
         return by_size(stem, size)
     return by_connection(stem) if span is None else by_time(stem, span)
