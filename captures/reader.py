@@ -24,6 +24,7 @@ from captures.formats.odd import not_read
 from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
+from captures.seen import Seen
 from captures.source import FileSource, Part
 from captures.spool import Spooling
 from captures.tcp.packets import Packets
@@ -90,6 +91,7 @@ class Reader:
         self.source = source
         self.definitions = definitions
         self.health = Health()
+        self.seen = Seen()
         self.precision = 6
         """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
         self.started: list[Exchange] = []
@@ -109,6 +111,7 @@ class Reader:
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
+        self._untimed = 0
         """Packets that the recorders of the files before dropped."""
         self._links = LinkLayers()
         self._reassembler = Reassembler(partial(_same, source))
@@ -280,16 +283,21 @@ class Reader:
             records = self._walker.walk(view, self._batch)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
+            self.health.untimed = self._untimed + self._walker.untimed
             self._reached = part.base + self._walker.position
             if self._walker.nanoseconds:
                 self.precision = 9
         if records is None:
             return None
         self._batch = min(2 * self._batch, self._batch_limit)
+        if len(records):
+            self.seen.times(int(records.time[0]), int(records.time[-1]))
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())
         packets = self._links.segments(view, records, part.base)
         self.health.fragments = self._links.incomplete
+        if self._links.unread:
+            self.health.unread = dict(self._links.unread)
         return packets
 
     def _cut(self, part: Part) -> CaptureError | None:
@@ -301,6 +309,7 @@ class Reader:
         self.error = self.error or error
         if self._walker is not None:
             self._dropped += self._walker.dropped
+            self._untimed += self._walker.untimed
         part, left = self.source.parts[self._part], self.position
         self._walker = None
         self._part += 1
@@ -341,7 +350,10 @@ class Reader:
         if self._ports is None:
             return True
         first, second = ports_of(connection.key)
-        return first in self._ports or second in self._ports
+        if first in self._ports or second in self._ports:
+            return True
+        self.seen.ports.add(min(first, second))  # that of the broker, mostly
+        return False
 
     def _orient(self, talk: Talk, events: list[Event]) -> list[Event]:
         """Start the conversation once it is clear which side is the client; the events that it then gets."""
@@ -363,7 +375,9 @@ class Reader:
         ends = connection.endpoints
         if talk.swapped:
             ends = ends[1], ends[0]
-        dialect = self.definitions.dialect_at(int(ends[1].rpartition(":")[2]))
+        port = int(ends[1].rpartition(":")[2])
+        self.seen.ports.add(port)
+        dialect = self.definitions.dialect_at(port)
         begin = Conversation if dialect is None else partial(DialectConversation, dialect=dialect)
         talk.conversation = begin(
             ends[0],

@@ -22,6 +22,7 @@ from captures.formats import detect
 from captures.formats.link import LinkLayers
 from captures.formats.pcapng_writer import file_header, interface, packet, statistics
 from captures.formats.records import Records
+from captures.outputs import create
 from captures.source import FileSource, Part
 from captures.tcp.packets import endpoints, turned
 
@@ -29,6 +30,9 @@ _BATCH: Final = 8192
 _OPEN: Final = 64
 """Files that are open at a time."""
 APPLICATION: Final = "kproxy"
+COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz"})
+CAPTURES: Final = frozenset({".pcap", ".pcapng", ".cap", ".dmp"})
+"""Ends of file names that say a capture's form."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class Packets:
         self.error: CaptureError | None = None
         self.dropped = 0
         """Packets that the capturing program says it lost."""
+        self.untimed = 0
+        """Packets whose time does not fit; they have that of the packet before."""
         self._source = source
         self._links = LinkLayers() if flows else None
 
@@ -67,7 +73,7 @@ class Packets:
 
     def _part(self, part: Part) -> Iterator[Packet]:
         walker = None
-        before = self.dropped
+        before, untimed = self.dropped, self.untimed
         while True:
             view = self._source.view(part)
             ended = part.final or self._source.parts[-1] is not part
@@ -75,7 +81,7 @@ class Packets:
                 walker = detect.walker(view, whole=ended)
             records = None if walker is None else walker.walk(view, _BATCH)
             if records is not None and walker is not None:
-                self.dropped = before + walker.dropped
+                self.dropped, self.untimed = before + walker.dropped, untimed + walker.untimed
                 yield from self._packets(view, records, part.base)
             elif ended:
                 break
@@ -210,10 +216,20 @@ def by_connection(stem: str) -> Choose:
     return choose
 
 
-def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[str, int]:
+def stem_of(name: str) -> str:
+    """A capture's file name without what says its form: "kafka-3.9.2.pcap.gz" is "kafka-3.9.2"."""
+    for suffixes in (COMPRESSED, CAPTURES):
+        suffix = Path(name).suffix
+        if suffix.lower() in suffixes:
+            name = name.removesuffix(suffix)
+    return name.lstrip(".") or "part"
+
+
+def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwrite: bool = False) -> dict[str, int]:
     """Write packets into files of a directory as `choose` says; how many packets each has, by its file's name.
 
-    Raises OSError where they cannot be written.
+    Raises OutputExists where a file is there already, unless `overwrite`, and other OSErrors where they cannot be
+    written.
     """
     private.place(directory)
     files: dict[str, PacketFile] = {}
@@ -226,11 +242,11 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[st
             if current is None:
                 continue
             if current not in handles:
-                _open(directory, current, files, handles)
+                _open(directory, current, files, handles, overwrite=overwrite)
             files[current].add(one)
         for name, file in files.items():
             if name not in handles:
-                _open(directory, name, files, handles)
+                _open(directory, name, files, handles, overwrite=overwrite)
             file.close()
     finally:
         for handle in handles.values():
@@ -238,11 +254,14 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose) -> dict[st
     return {name: file.packets for name, file in files.items()}
 
 
-def _open(directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO]) -> None:
+def _open(
+    directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO], *, overwrite: bool
+) -> None:
     """Open a file, for the first time or again; the one that was opened first is closed where there are many."""
     while len(handles) >= _OPEN:
         handles.popitem(last=False)[1].close()
-    handle = handles[name] = (private.appended if name in files else private.output)(directory / name)
+    path = directory / name
+    handle = handles[name] = private.appended(path) if name in files else create(path, overwrite=overwrite)
     if name in files:
         files[name].to(handle)
     else:

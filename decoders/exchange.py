@@ -136,10 +136,11 @@ class Health:
     """What a reading could not give, counted; one object for all connections.
 
     The reader counts packets, bytes, recorder_dropped, repeated (TCP segments whose bytes were all there already: sent
-    again, or captured twice), stray (bytes sent after the end of their connection) and fragments (IP fragments whose
-    packet's beginning is missing), the conversations what follows from bytes (`lost` is bytes
-    in gaps; not_kafka and tls are connections; `cut` is frames that miss bytes), and whoever decodes bodies
-    `undecoded` (frames whose body no definition fits).
+    again, or captured twice), stray (bytes sent after the end of their connection), fragments (IP fragments whose
+    packet's beginning is missing), untimed (packets whose time does not fit, which have that of the packet before) and
+    unread (packets of links and tunnels that are not read, by name), the conversations what follows from bytes
+    (`lost` is bytes in gaps; not_kafka and tls are connections; `cut` is frames that miss bytes), and whoever decodes
+    bodies `undecoded` (frames whose body no definition fits).
     """
 
     packets: int = 0
@@ -155,3 +156,5 @@ class Health:
     repeated: int = 0
     stray: int = 0
     fragments: int = 0
+    untimed: int = 0
+    unread: dict[str, int] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from captures.export.text import size_text
+from captures.outputs import refuse_existing
 
 if TYPE_CHECKING:
     from tui.outside import Exporter
@@ -156,7 +157,7 @@ class Export:
         self._unread = b""
         self._replaces = wanted.target.is_dir()
         target = wanted.target
-        self._part = target if self._replaces else target.with_name(f"{target.name}{PART}")
+        self._part = target if self._replaces else _unused(target)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `_end`)
         read, write = os.pipe()
         try:
@@ -242,6 +243,7 @@ class Export:
         if whole:
             try:
                 if not self._replaces:
+                    refuse_existing(self.wanted.target, overwrite=self.wanted.overwrite)
                     self._part.replace(self.wanted.target)
             except OSError as error:
                 whole, words = False, [f"{self.wanted.target}: {error.strerror}"]
@@ -268,6 +270,15 @@ class Export:
             shutil.rmtree(self._part, ignore_errors=True)
         else:
             self._part.unlink(missing_ok=True)
+
+
+def _unused(target: Path) -> Path:
+    """A name beside the target that no file has, for what is not yet whole."""
+    found, more = target.with_name(f"{target.name}{PART}"), 1
+    while found.exists() or found.is_symlink():
+        more += 1
+        found = target.with_name(f"{target.name}{PART}-{more}")
+    return found
 
 
 def _same(one: Path, other: Path) -> bool:

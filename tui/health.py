@@ -27,6 +27,8 @@ COUNTERS: dict[str, str] = {
     "tls": "connections encrypted with TLS, which cannot be read",
 }
 """Counters of decoders.exchange.Health, and what they count."""
+RARE: dict[str, str] = {"untimed": "packets whose time does not fit, read with that of the packet before"}
+"""The same of counters that are shown only where they count something."""
 MOST_PROBLEMS = 200
 """Problems that are shown: the last ones."""
 
@@ -46,6 +48,9 @@ class Health:
         meta = {} if index is None else index.meta
         counters = meta.get("health") or {}
         counts = [f"  {counters.get(name) or 0:>13,}  {text}" for name, text in COUNTERS.items()]
+        counts += [f"  {count:>13,}  {RARE[name]}" for name in RARE if (count := counters.get(name))]
+        unread = sorted((counters.get("unread") or {}).items())
+        counts += [f"  {count:>13,}  packets not read: {name}" for name, count in unread]
         found = [
             _block("capture", _capture(index, meta, self._captions.error)),
             _block("reading", ["Reading", *counts]),

@@ -102,6 +102,8 @@ def health_note(health: Health) -> str | None:
         (health.tls, "connections in TLS"),
         (health.stray, "bytes after the end of their connection"),
         (health.fragments, "IP fragments without their beginning"),
+        (health.untimed, "packets whose time does not fit, read with that of the packet before"),
+        *((count, f"packets not read: {name}") for name, count in sorted(health.unread.items())),
     )
     told = [f"{count:,} {what}" for count, what in counts if count]
     return ", ".join(told) or None

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Final, Self
 
 from captures import private
 from captures.export.parallel import Stage
+from captures.outputs import ADVICE
 from captures.stamps import ends
 
 PATIENCE: Final = 20.0
@@ -35,14 +36,16 @@ class Partial:
 
     `made_of` (JSON values) is all that its bytes depend on. Where a run that was ended had the same, `stage` says how
     far it came, and `out` stands behind what belongs to that. Raises PartialError where it had something else, where
-    the files are damaged, or while another process writes; OSError where the file cannot be written.
+    the files are damaged, while another process writes, or where FILE.part is somebody else's (unless `overwrite`);
+    OSError where the file cannot be written.
     """
 
-    def __init__(self, target: Path, made_of: Mapping[str, Any]) -> None:
+    def __init__(self, target: Path, made_of: Mapping[str, Any], *, overwrite: bool = False) -> None:
         self._target = target.resolve()
         self._part = self._target.with_name(self._target.name + ".part")
         self._journal = self._part.with_name(self._part.name + ".json")
         self._made_of = json.loads(json.dumps(made_of))
+        self._overwrite = overwrite
         self.stage: Stage | None = None
         """How far an earlier run came; None where there was none."""
         self.out = self._claim()
@@ -50,6 +53,8 @@ class Partial:
             size = self._resume()
             self.out.truncate(size)
             self.out.seek(size)
+            if self.stage is None:
+                self.reached(_NOTHING)  # so that a later run knows the file for its own
         except BaseException:
             self.out.close()
             raise
@@ -109,6 +114,8 @@ class Partial:
             made_of, size, digest, stage = (journal[name] for name in ("made_of", "size", "ends", "stage"))
             before = Stage(**stage)
         except FileNotFoundError:
+            if os.fstat(self.out.fileno()).st_size and not self._overwrite:
+                raise PartialError(f"{self._part}: {ADVICE}") from None
             return 0
         except (ValueError, KeyError, TypeError):
             raise PartialError(f"{self._journal}: is no journal of an export; remove it to begin again") from None
@@ -117,5 +124,5 @@ class Partial:
             raise PartialError(f"{self._part}: was begun with other {', '.join(names)}; remove it to begin again")
         if os.fstat(self.out.fileno()).st_size < size or ends(self.out.fileno(), size) != digest:
             raise PartialError(f"{self._part}: was changed since it was begun; remove it to begin again")
-        self.stage = before
+        self.stage = before if before.items else None
         return int(size)

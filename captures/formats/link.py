@@ -7,11 +7,13 @@ neither knows through scapy.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from captures.formats import unread
 from captures.formats.gather import Bytes
 from captures.formats.plain import (
     EXTENSIONS,
@@ -46,6 +48,11 @@ IPV6_HEADER = np.dtype([
 TCP_HEADER = np.dtype([("ports", "V4"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1")])
 """Up to the flags."""
 MOST_TAGS = 4
+_ODD_TYPES = (*FRAMED, *VLAN_TAGS, *unread.ETHERTYPES)
+_ODD_PROTOCOLS = (*TUNNELS, *unread.PROTOCOLS)
+_ODD_LAYERS = (*EXTENSIONS, *_ODD_PROTOCOLS)
+_ODD_PORTS = (*TUNNEL_PORTS, *unread.PORTS)
+"""What plain.py reads, or counts by name."""
 
 Columns: TypeAlias = npt.NDArray[Any]
 Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints, Ints]"
@@ -66,6 +73,11 @@ class LinkLayers:
     def incomplete(self) -> int:
         """Fragments whose first one, with the TCP header, has not been seen."""
         return self._plain.incomplete
+
+    @property
+    def unread(self) -> Counter[str]:
+        """Packets of links and tunnels that are not read, by name."""
+        return self._plain.unread
 
     @property
     def fragmented(self) -> bool:
@@ -101,7 +113,9 @@ class LinkLayers:
             self._through_scapy(view, records, link, which, base, rows)
             return
         layer3, protocol = _network_layer(held, link, data, end)
-        odd = _one_of(protocol, FRAMED) | ((protocol > 0) & (protocol <= LONGEST_LLC))
+        odd = (protocol != IPV4) & (protocol != IPV6) & (protocol > 0)
+        if odd.any():
+            odd &= _one_of(protocol, _ODD_TYPES) | (protocol <= LONGEST_LLC)
         for family, size, read in ((IPV4, IPV4_HEADER.itemsize, _ipv4), (IPV6, IPV6_HEADER.itemsize, _ipv6)):
             mine = where((protocol == family) & (layer3 + size <= end))
             at, of = layer3[mine], which[mine]
@@ -124,6 +138,7 @@ class LinkLayers:
             place = find_ip(link, bytes(view[start : record.end]))
             if place is None:
                 self.unknown.add(link)
+                self.unread[unread.link(link)] += 1
             elif place:
                 offset, protocol = place
                 self._plain.read(view, start + offset, protocol, record, rows)
@@ -177,8 +192,11 @@ def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
     is_ip = ((version >> 4) == 4) & ((version & 15) >= 5)
     layer4 = at + (version & 15).astype(np.int64) * 4
     tcp = is_ip & (kind == TCP)
-    strange = (tcp & fragment) | (is_ip & _one_of(kind, TUNNELS))
-    _udp(held, is_ip & (kind == UDP) & ~fragment & (layer4 + 4 <= end), layer4, strange)
+    strange = tcp & fragment
+    others = is_ip & (kind != TCP)
+    if others.any():
+        strange |= others & _one_of(kind, _ODD_PROTOCOLS)
+        _udp(held, others & (kind == UDP) & ~fragment & (layer4 + 4 <= end), layer4, strange)
     plain = where(tcp & ~fragment & (layer4 + TCP_HEADER.itemsize <= end))
     header, at = header[plain], at[plain]
     total = header["total"].astype(np.int64)
@@ -193,8 +211,11 @@ def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
     kind = header["kind"]
     is_ip = (header["version"] >> 4) == 6
     layer4 = at + IPV6_HEADER.itemsize
-    strange = is_ip & (_one_of(kind, EXTENSIONS) | _one_of(kind, TUNNELS))
-    _udp(held, is_ip & (kind == UDP) & (layer4 + 4 <= end), layer4, strange)
+    strange = is_ip & (kind != TCP)
+    if strange.any():
+        udp = strange & (kind == UDP) & (layer4 + 4 <= end)
+        strange &= _one_of(kind, _ODD_LAYERS)
+        _udp(held, udp, layer4, strange)
     plain = where(is_ip & (kind == TCP) & (layer4 + TCP_HEADER.itemsize <= end))
     header, layer4 = header[plain], layer4[plain]
     length = header["length"].astype(np.int64)
@@ -206,7 +227,7 @@ def _udp(held: Bytes, udp: Mask, layer4: Ints, strange: Mask) -> None:
     """Mark as strange what goes to a port of tunnels."""
     some = np.flatnonzero(udp)
     if len(some):
-        strange[some[np.isin(held.view(">u2")[layer4[some] + 2], TUNNEL_PORTS)]] = True
+        strange[some[np.isin(held.view(">u2")[layer4[some] + 2], _ODD_PORTS)]] = True
 
 
 def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:

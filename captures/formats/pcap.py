@@ -33,6 +33,7 @@ class PcapWalker:
             raise FormatError(f"pcap version {major} is unknown", 4)
         self.position = HEADER
         self.dropped = 0
+        self.untimed = 0
         self.binding = 0
         self.nanoseconds = self._unit == 1
         self.link = network & 0xFFFF

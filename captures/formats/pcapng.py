@@ -20,8 +20,8 @@ BYTE_ORDER_MAGIC = 0x1A2B3C4D
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, STATISTICS: 24, PACKET: 32}
 APART = frozenset({SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS})
 HUGE = 256 << 20
-LARGEST_OFFSET = 1 << 33
-"""Seconds; what is beyond cannot be added to a time in nanoseconds."""
+LATEST = (1 << 63) - 1
+"""The last time that nanoseconds since the epoch can say here, in the year 2262; the first is 0, of 1970."""
 PACKET_HEADER = 28
 SIMPLE_HEADER = 12
 OPT_END, OPT_COMMENT, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 9, 14, 5, 7
@@ -38,14 +38,16 @@ class Interface:
     dropped: int = 0
 
     def nanoseconds(self, high: Ints, low: Ints) -> Ints:
-        """Times since the epoch from the two halves of the packets' timestamps."""
-        units = (high << 32) | low
+        """Times since the epoch from the two halves of the packets' timestamps; -1 for one that does not fit."""
         start = self.offset * 1_000_000_000
         if self.ticks <= 1_000_000_000 and 1_000_000_000 % self.ticks == 0:
-            return units * (1_000_000_000 // self.ticks) + start
-        exact = [int(h) << 32 | int(n) for h, n in zip(high.tolist(), low.tolist(), strict=True)]
-        wrapped = [(n * 1_000_000_000 // self.ticks + start) & 0x7FFF_FFFF_FFFF_FFFF for n in exact]
-        return np.array(wrapped, np.int64)
+            factor = 1_000_000_000 // self.ticks
+            latest = ((int(high.max()) + 1) << 32) * factor
+            if start >= 0 and latest + start <= LATEST:
+                return ((high << 32) | low) * factor + start
+        exact = (h << 32 | n for h, n in zip(high.tolist(), low.tolist(), strict=True))
+        times = (n * 1_000_000_000 // self.ticks + start for n in exact)
+        return np.array([time if 0 <= time <= LATEST else -1 for time in times], np.int64)
 
 
 class PcapngWalker:
@@ -54,6 +56,7 @@ class PcapngWalker:
     def __init__(self) -> None:
         self.position = 0
         self.dropped = 0
+        self.untimed = 0
         self.nanoseconds = False
         self.binding = 0
         """Blocks so far by which later ones are read: sections, interfaces, packets without a time of their own."""
@@ -178,8 +181,7 @@ class PcapngWalker:
                     # Above 10^-18 and 2^-62 the clock would not last a second of 64 bits.
                     interface.ticks = 1 << min(power & 0x7F, 62) if power & 0x80 else 10 ** min(power, 18)
                 elif code == IF_TSOFFSET and len(value) >= 8:
-                    offset = struct.unpack_from(order + "q", value)[0]
-                    interface.offset = offset if abs(offset) < LARGEST_OFFSET else 0
+                    interface.offset = struct.unpack_from(order + "q", value)[0]
             self.nanoseconds |= interface.ticks > 1_000_000
             self._interfaces.append(interface)
             self.binding += 1
@@ -242,6 +244,8 @@ class PcapngWalker:
                 records.time[mine] = self._interfaces[number].nanoseconds(high[mine], low[mine])
                 link[mine] = self._interfaces[number].link
             records.link = link
+        if (records.time < 0).any():
+            self._time(records.time)
         self._last_time = int(records.time[-1])
         padded = (records.captured + 3) & ~3
         for i in np.flatnonzero(room[:count] - padded >= 4).tolist():
@@ -254,6 +258,13 @@ class PcapngWalker:
             if comments:
                 records.comments[i] = "\n".join(comments)
         return records, count
+
+    def _time(self, times: Ints) -> None:
+        """Give packets whose time does not fit that of the packet before."""
+        for i in np.flatnonzero(times < 0).tolist():
+            times[i] = times[i - 1] if i else self._last_time
+            self.untimed += 1
+            self.binding += 1
 
 
 def _options(view: memoryview, position: int, end: int, order: str) -> Iterator[tuple[int, memoryview]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from captures.formats import unread
 
 IPV4, IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
@@ -23,12 +25,14 @@ TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE, AUTHENTICATION)
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6)
 VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U = 4789, 8472, 4790, 6081, 6635, 2152
 TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U)
-GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 5: 0x8847}
+GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 4: 0x894F, 5: 0x8847}
 """What VXLAN-GPE calls an EtherType (draft-ietf-nvo3-vxlan-gpe)."""
 GTP_USER_DATA = 0xFF
 """The type of a GTP-U message that carries a packet."""
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 """Mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
+_PSEUDOWIRE = -1
+"""Stands for the EtherType of what follows MPLS labels and is no IP (RFC 4385)."""
 DEEPEST = 8
 """Layers of encapsulation followed."""
 FIN = 0x01
@@ -88,6 +92,8 @@ class Plain:
     def __init__(self) -> None:
         self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
         self.incomplete = 0
+        self.unread: Counter[str] = Counter()
+        """Packets of tunnels that are not read, by name."""
 
     @property
     def fragmented(self) -> bool:
@@ -97,7 +103,7 @@ class Plain:
     def read(self, view: memoryview, at: int, protocol: int, record: Record, rows: list[Row]) -> None:
         """Append the TCP segments of the packet whose network layer of EtherType `protocol` starts at `at`."""
         end = record.end
-        for _ in range(DEEPEST):
+        for depth in range(DEEPEST):
             step = None
             if protocol == IPV4:
                 step = self._ipv4(view, at, end, record, rows)
@@ -111,11 +117,16 @@ class Plain:
                 step = _mpls(view, at, end)
             elif protocol == PPPOE and at + 8 <= end:
                 step = (at + 8, end, {0x21: IPV4, 0x57: IPV6}.get(_short(view, at + 6), 0))
-            elif 0 < protocol <= LONGEST_LLC and at + 8 <= end and view[at : at + 6] in _SNAP:
-                step = (at + 8, end, _short(view, at + 6))
+            elif 0 < protocol <= LONGEST_LLC:
+                step = (at + 8, end, _short(view, at + 6)) if at + 8 <= end and view[at : at + 6] in _SNAP else None
+            elif protocol == _PSEUDOWIRE:
+                self.unread[unread.PSEUDOWIRE] += 1
+            elif protocol not in unread.QUIET and (depth or protocol in unread.ETHERTYPES):
+                self.unread[unread.ethertype(protocol)] += 1
             if step is None:
                 return
             at, end, protocol = step
+        self.unread[unread.TOO_DEEP] += 1
 
     def _ipv4(
         self, view: memoryview, at: int, end: int, record: Record, rows: list[Row]
@@ -195,7 +206,8 @@ class Plain:
         if kind == GRE and at + 4 <= end:
             flags = _short(view, at)
             if flags & 7:
-                return None  # version 1 is PPTP's, which compresses and encrypts
+                self.unread[unread.PPTP] += 1  # it compresses and encrypts
+                return None
             header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
             return _gre(view, at + header, end, _short(view, at + 2), numbered=bool(flags & 0x1000))
         if kind == UDP and at + 16 <= end:
@@ -210,6 +222,10 @@ class Plain:
                 return at + 8, end, MPLS
             if port == GTP_U:
                 return _gtp(view, at + 8, end)
+            if port in unread.PORTS:
+                self.unread[unread.PORTS[port]] += 1
+        elif kind in unread.PROTOCOLS:
+            self.unread[unread.PROTOCOLS[kind]] += 1
         return None
 
     def _piece(
@@ -302,7 +318,7 @@ def _mpls(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
         bottom = view[at + 2] & 1
         at += 4
         if bottom:
-            return at, end, {4: IPV4, 6: IPV6}.get(view[at] >> 4, 0)
+            return at, end, {4: IPV4, 6: IPV6}.get(view[at] >> 4, _PSEUDOWIRE)
     return None
 
 

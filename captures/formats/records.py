@@ -37,6 +37,8 @@ class Walker(Protocol):
     position: int
     dropped: int
     """Packets that the capturing program says it lost."""
+    untimed: int
+    """Packets whose time does not fit nanoseconds since 1970 in 64 bits; they have that of the packet before."""
     nanoseconds: bool
     """The file's times are finer than microseconds."""
     binding: int

@@ -14,7 +14,7 @@ import pickle
 import re
 from array import array
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -44,7 +44,8 @@ REMEMBERED: Final = 65_536
 """Directions whose part is remembered."""
 _VERSION: Final = 2
 """Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
-_COUNTS: Final = tuple(one.name for one in fields(Health))
+_COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread")
+"""What members count; links are read by the process that finds packets."""
 _OPEN, _CLOSE = "\ud800", "\ud801"
 """Halves of characters, which no bytes decode to."""
 _UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
@@ -307,7 +308,7 @@ class _Part:
         self._nodes = _ToldNodes()
         self._summaries = Summariser(reader.source, reader.definitions, self._knowledge, self._nodes)
         self._inherited = reader.numbering.connections
-        self._health = astuple(reader.health)
+        self._health = _counts(reader.health)
         self._begun = False
 
     def answer(self, message: bytes) -> bytes:
@@ -365,7 +366,7 @@ class _Part:
             number = exchange.connection.number
             if number > known:
                 opened.setdefault(number, place)
-        health = astuple(reader.health)
+        health = _counts(reader.health)
         return marshal.dumps(
             (
                 array("q", [at for at, _ in reader.began]).tobytes(),
@@ -412,6 +413,10 @@ class _ToldNodes(Nodes):
 
     def take(self, broker: str, node: int) -> None:
         self.told.append((_NODE, broker, node))
+
+
+def _counts(health: Health) -> tuple[int, ...]:
+    return tuple(getattr(health, name) for name in _COUNTS)
 
 
 def _packed(share: Share) -> Row:

@@ -2,7 +2,7 @@
 
 Bytes are overwritten in place, so that every frame keeps its length and reads as before: `hosts` maps names and
 addresses, `records` knows records fields, `frames` whole frames, `exchanges` puts them together. Every format then is
-made of what is left.
+made of what is left. What cannot be read is overwritten as a whole: nobody can say what it holds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ FILL: Final = b"x"
 
 @dataclass(slots=True)
 class Removed:
-    """What was taken out, counted: `places` are those in which one of `hosts` stood."""
+    """What was taken out, counted: `places` are those in which one of `hosts` stood, `unread` are bytes.
+
+    `unread` counts the bytes of frames that were withheld because they could not be read.
+    """
 
     secrets: int = 0
     payloads: int = 0
     hosts: int = 0
     places: int = 0
+    unread: int = 0
 
     def __str__(self) -> str:
-        return f"{self.secrets:,} secrets, {self.payloads:,} payloads, {self.hosts:,} hosts ({self.places:,} places)"
+        text = f"{self.secrets:,} secrets, {self.payloads:,} payloads, {self.hosts:,} hosts ({self.places:,} places)"
+        return f"{text}; {self.unread:,} bytes withheld that could not be read" if self.unread else text

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from captures.bodies import Bodies
-from captures.redaction import HOSTS, Removed
+from captures.redaction import HOSTS, PAYLOADS, Removed
+from captures.redaction.comments import withheld, without_address
 from captures.redaction.frames import FrameRedaction
 from captures.redaction.hosts import Hosts
 from captures.tables.keys import split_address
@@ -15,6 +16,7 @@ from decoders.conversation.stream import Source
 from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from decoders.knowledge import Knowledge
 from decoders.learning import learn
+from decoders.sasl.session import Session
 from decoders.schema import Definitions
 
 
@@ -31,17 +33,24 @@ class HeldFrame(Frame):
 class Redaction:
     """Redacts the items of a reading, in their order. Where hosts are to go, all of them must have been learnt before.
 
-    `presets` are of captures.redaction.PRESETS.
+    `presets` are of captures.redaction.PRESETS. With `keep_unread` bytes that cannot be read stay where they can
+    hold no secret: for a slice whose secrets are withheld although nobody asked for it.
     """
 
-    def __init__(self, source: Source, definitions: Definitions, presets: Collection[str]) -> None:
+    def __init__(
+        self, source: Source, definitions: Definitions, presets: Collection[str], *, keep_unread: bool = False
+    ) -> None:
         self.removed = Removed()
         self.hosts = Hosts(secrets.token_bytes(16))
         self._source = source
         self._definitions = definitions
         self._map_hosts = HOSTS in presets
         self._knowledge = Knowledge()
-        self._frames = FrameRedaction(definitions, presets, self.hosts, self._knowledge, self.removed)
+        self._keep_comments = not {HOSTS, PAYLOADS} & {*presets}
+        self._frames = FrameRedaction(
+            definitions, presets, self.hosts, self._knowledge, self.removed, keep_unread=keep_unread
+        )
+        self._files: dict[str, str] = {}
         self._connections: dict[int, tuple[Connection, Connection]] = {}
 
     def learn(self, items: Iterable[object]) -> None:
@@ -58,6 +67,9 @@ class Redaction:
         bodies = Bodies(exchange, self._source, self._definitions)
         self.hosts.learn_values(bodies.asked)
         self.hosts.learn_values(bodies.answered)
+        for frame, decoded in ((exchange.request, bodies.request), (exchange.response, bodies.response)):
+            if frame is not None and decoded is None and exchange.status is not Status.TLS:
+                self._frames.learn(bytes(frame.data(self._source)), frame, exchange)
 
     def items(self, items: Iterable[Exchange | StreamProblem]) -> Iterator[Exchange | StreamProblem]:
         """The items without what is to go."""
@@ -71,7 +83,9 @@ class Redaction:
             client_id=None if exchange.client_id is None else self.text(exchange.client_id),
             request=self._frame(exchange.request, exchange),
             response=self._frame(exchange.response, exchange),
-            problems=[replace(problem, message=self.text(problem.message)) for problem in exchange.problems],
+            reason=None if exchange.reason is None else self.text(exchange.reason),
+            session=None if exchange.session is None else self._session(exchange.session),
+            problems=[replace(problem, message=self._problem_text(problem.message)) for problem in exchange.problems],
         )
         self._count()
         return redacted
@@ -85,7 +99,8 @@ class Redaction:
         if frame is None:
             return None
         same = {field.name: getattr(frame, field.name) for field in fields(Frame)}
-        same["comments"] = [self.text(comment) for comment in frame.comments]
+        if not self._keep_comments:
+            same["comments"] = [withheld(comment) for comment in frame.comments]
         data = bytes(frame.data(self._source))
         if exchange.status is not Status.TLS:
             data = self._frames.of(data, frame, exchange)
@@ -102,6 +117,22 @@ class Redaction:
             self._connections[id(connection)] = held
         held[1].number = connection.number
         return held[1]
+
+    def _session(self, session: Session) -> Session:
+        """Who a client is; its name and what the broker says of it may name a host."""
+        names = ("mechanism", "principal", "error", "message")
+        texts = {name: getattr(session, name) for name in names}
+        offered = tuple(map(self.text, session.offered))
+        return replace(session, offered=offered, **{name: text and self.text(text) for name, text in texts.items()})
+
+    def _problem_text(self, message: str) -> str:
+        return self.text(without_address(message)) if self._map_hosts else message
+
+    def file(self, name: str) -> str:
+        """What a file of the capture is called: its name and folders may tell a host that no message names."""
+        if not self._map_hosts:
+            return name
+        return self._files.setdefault(name, f"capture-{len(self._files) + 1}")
 
     def address(self, address: str) -> str:
         """What "host:port" is called in what was redacted."""

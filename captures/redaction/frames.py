@@ -1,38 +1,50 @@
 """A frame without its secrets, payloads or hosts: overwritten in place, as long as before.
 
-Fields are found by the tree of the frame, which has the bytes of each. What no field claims is overwritten as a whole
-where the API may carry what is to go.
+Fields are found by the tree of the frame, which has the bytes of each. Bytes that no field claims are overwritten, too:
+those from where a cut frame stops being readable, the body of a frame that no definition reads, what stands after a
+body, and tagged fields that no release knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from captures.redaction import FILL, HOSTS, PAYLOADS, SECRETS, Removed
-from captures.redaction.hosts import PACKED, Hosts
+from captures.redaction.hosts import FIELDS, PACKED, Hosts
 from captures.redaction.records import RecordsRedaction
 from decoders import secrets
 from decoders.conversation.stream import Side
 from decoders.exchange import Exchange, Frame
-from decoders.frames import frame_tree
+from decoders.frames import decode_frame, frame_tree, where_of
 from decoders.knowledge import Knowledge
+from decoders.layout import UNKNOWN_TAGS
 from decoders.message import may_tell_a_secret
+from decoders.problems import Code
 from decoders.records.nodes import topic_of
-from decoders.records.places import PLACES, UNALIGNED
+from decoders.records.places import UNALIGNED
 from decoders.schema import Definitions
 from decoders.tree import Node
 from decoders.view import View
 
 _UNREAD: Final = frozenset({"unread", "trailing"})
+_HOLES: Final = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})
+"""Problems whose offset is where bytes of a frame are missing."""
 _SIZE: Final = 4
 _HEAD: Final = 8
 """Bytes of a frame that say nothing but its size and what it is, or which request it answers."""
 _REQUEST_HEAD: Final = 12
+_COMPRESSED: Final = frozenset({"metrics"})
+"""Bytes fields that may be compressed, so that hosts in them cannot be found."""
+_HOSTS_INSIDE: Final = frozenset({"__cluster_metadata", "__consumer_offsets"})
+"""Topics whose records name hosts in fields of their own."""
 
 
 class FrameRedaction:
-    """Overwrites frames of one reading; what goes is counted in `removed`."""
+    """Overwrites frames of one reading; what goes is counted in `removed`.
+
+    With `keep_unread` bytes that cannot be read stay where they can hold no secret: for who asked for no redaction.
+    """
 
     def __init__(
         self,
@@ -41,32 +53,50 @@ class FrameRedaction:
         hosts: Hosts,
         knowledge: Knowledge,
         removed: Removed,
+        *,
+        keep_unread: bool = False,
     ) -> None:
         self._definitions = definitions
         self._secrets = SECRETS in presets
         self._payloads = PAYLOADS in presets
         self._hosts = hosts if HOSTS in presets else None
+        self._any = bool(presets)
+        self._keep_unread = keep_unread
         self._view = View(inside=False, open_batches=False, knowledge=knowledge)
         self._removed = removed
 
     def of(self, data: bytes, frame: Frame, exchange: Exchange) -> bytes:
         """The bytes of a frame, its length field included, without what is to go."""
-        side = Side.CLIENT if frame is exchange.request else Side.BROKER
+        if not self._any:
+            return data
         out = bytearray(data)
         if exchange.token:
-            if self._secrets:
-                self._fill(out, _SIZE, len(out))
-                self._removed.secrets += 1
+            self._token(out, data)
             return bytes(out)
-        if exchange.protocol is None and (frame.missing or len(data) < frame.size + 4):
-            self._cut(out, data, side, exchange)
-            return bytes(out)
-        if exchange.protocol is None and exchange.api_key is None and side is Side.BROKER:
-            self._orphan(out, data)
-            return bytes(out)
-        root = frame_tree(
-            data,
-            side,
+        root = self._tree(data, frame, exchange)
+        stop = self._stop(root, data, frame, exchange)
+        for node in _fields(root):
+            if node.end <= stop:
+                self._node(out, data, node)
+        if stop < len(data) and not (self._keep_unread and not self._may_hold_secrets(data, frame, exchange)):
+            self._removed.unread += len(data) - stop
+            self._fill(out, stop, len(out))
+        return bytes(out)
+
+    def learn(self, data: bytes, frame: Frame, exchange: Exchange) -> None:
+        """Take in the hosts that a frame names before the place where it stops being readable."""
+        if self._hosts is None or exchange.token:
+            return
+        root = self._tree(data, frame, exchange)
+        stop = self._stop(root, data, frame, exchange)
+        for node in _fields(root):
+            if isinstance(node.value, str) and node.end <= stop:
+                self._hosts.learn_values({node.name: node.value})
+
+    def _tree(self, data: bytes, frame: Frame, exchange: Exchange) -> Node:
+        return frame_tree(
+            data if _whole(data, frame) else data[: _reach(data, frame, exchange)],
+            _side(frame, exchange),
             exchange.api_key,
             exchange.api_version,
             self._definitions,
@@ -74,34 +104,69 @@ class FrameRedaction:
             told=exchange.told,
             view=self._view,
         )
-        for node in list(root.walk()):
-            self._node(out, data, node, exchange, side)
-        return bytes(out)
 
-    def _node(self, out: bytearray, data: bytes, node: Node, exchange: Exchange, side: Side) -> None:
+    def _stop(self, root: Node, data: bytes, frame: Frame, exchange: Exchange) -> int:
+        """The offset from which on nobody can say what the bytes of a frame are; its length where all are read.
+
+        Of a cut frame that is where its tree ends. A body that was not read to its end although it is whole, or that
+        may be in another layout, is not known at all.
+        """
+        start = _HEAD if _side(frame, exchange) is Side.BROKER else _REQUEST_HEAD
+        rest = next((one for one in root.children if one.name in _UNREAD and one.field is None), None)
+        body = next((one for one in root.children if one.name == "body"), None)
+        end = root.end if rest is None else rest.start
+        if rest is None and body is None:
+            return min(start, end)
+        whole = _whole(data, frame)
+        stopped = _stopped(root)
+        if whole and not stopped and any(node.more for node in root.walk()):
+            decoded = decode_frame(data, where_of(exchange, frame), exchange, self._definitions)
+            if decoded is not None and decoded.body is not None and not decoded.problems:
+                return len(data)
+            stopped = True
+        if body is None:
+            return min(start, end) if stopped else end
+        guessed = root.problem is not None or (
+            exchange.protocol is None and self._definitions.older(body.type, exchange.api_version or 0) is not None
+        )
+        if stopped and (whole or guessed):
+            return body.start
+        return body.start if rest is not None and root.problem is not None else end
+
+    def _node(self, out: bytearray, data: bytes, node: Node) -> None:
         value = node.value
-        if node.name in _UNREAD and node.field is None:
-            if self._claims(exchange, data, side):
-                self._fill(out, node.start, node.end)
-            else:
-                self._replace(out, data, node.start, node.end)
-        elif value is None or isinstance(value, bool | int | float):
+        if value is None or isinstance(value, bool | int | float):
             return
-        elif node.type == "records":
+        if node.type == "records":
             self._records(out, node, data)
         elif node.type != "uuid":
             start = _text_start(data, node) if isinstance(value, str) else node.end - len(value)
-            if node.secret and self._secrets:
+            if node.secret and (self._secrets or not isinstance(value, str)):
                 self._fill(out, start, node.end)
                 self._removed.secrets += 1
-            elif node.name in PACKED and self._hosts is not None:
+            elif self._unknown(node):
+                self._removed.unread += node.end - start
+                self._fill(out, start, node.end)
+            elif self._hosts is None or start >= node.end:
+                return
+            elif node.name in PACKED:
                 out[start : node.end] = self._hosts.packed(data[start : node.end])
+            elif node.name in FIELDS:
+                out[start : node.end] = self._hosts.field(data[start : node.end])
             else:
-                self._replace(out, data, start, node.end)
+                out[start : node.end] = self._hosts.content(data[start : node.end])
+
+    def _unknown(self, node: Node) -> bool:
+        """Whether nobody can say what is in a field of bytes."""
+        if isinstance(node.value, str) or self._keep_unread:
+            return False
+        above = node.parent
+        return (above is not None and above.name == UNKNOWN_TAGS) or node.name in _COMPRESSED
 
     def _records(self, out: bytearray, node: Node, data: bytes) -> None:
         start = node.end - len(node.value)
-        hidden = self._secrets and topic_of(node, self._view.knowledge) in secrets.TOPICS
+        topic = topic_of(node, self._view.knowledge)
+        hidden = (self._secrets and topic in secrets.TOPICS) or (self._hosts is not None and topic in _HOSTS_INSIDE)
         if not (hidden or self._payloads or self._hosts is not None):
             return
         if node.name == UNALIGNED:
@@ -112,39 +177,58 @@ class FrameRedaction:
         out[start : node.end] = redaction.field(data[start : node.end])
         self._removed.payloads += redaction.payloads
 
-    def _cut(self, out: bytearray, data: bytes, side: Side, exchange: Exchange) -> None:
-        """A frame that misses bytes: nobody knows which, so that fields cannot be told apart."""
-        if self._claims(exchange, data, side) or (exchange.api_key is None and (self._secrets or self._payloads)):
-            self._fill(out, _REQUEST_HEAD if side is Side.CLIENT else _HEAD, len(out))
-            self._removed.secrets += self._secrets
-        else:
-            self._replace(out, data, _SIZE, len(data))
+    def _token(self, out: bytearray, data: bytes) -> None:
+        if self._secrets:
+            self._fill(out, _SIZE, len(out))
+            self._removed.secrets += 1
+        elif self._hosts is not None:
+            out[_SIZE:] = self._hosts.content(data[_SIZE:])
 
-    def _orphan(self, out: bytearray, data: bytes) -> None:
-        """A response whose request is unknown."""
-        secret = self._secrets and may_tell_a_secret(data, self._definitions)
-        if secret or self._payloads:
-            self._fill(out, _HEAD, len(out))
-            self._removed.secrets += secret
-        else:
-            self._replace(out, data, _HEAD, len(data))
-
-    def _claims(self, exchange: Exchange, data: bytes, side: Side) -> bool:
-        """Whether bytes of a frame that no field claims may hold what is to go."""
+    def _may_hold_secrets(self, data: bytes, frame: Frame, exchange: Exchange) -> bool:
+        """Whether the bytes of a frame that cannot be read may hold a secret."""
         if exchange.protocol is not None:
             return False
-        if self._secrets and secrets.in_frame(exchange.api_key, data, response=side is Side.BROKER):
-            return True
-        return self._payloads and exchange.api_key in PLACES
-
-    def _replace(self, out: bytearray, data: bytes, start: int, end: int) -> None:
-        if self._hosts is not None and start < end:
-            out[start:end] = self._hosts.content(data[start:end])
+        response = _side(frame, exchange) is Side.BROKER
+        if exchange.api_key is None and response:
+            return not _whole(data, frame) or may_tell_a_secret(data, self._definitions)
+        unknown = exchange.api_key is None or exchange.api_key not in self._definitions.apis
+        return unknown or secrets.in_frame(exchange.api_key, data, response=response)
 
     @staticmethod
     def _fill(out: bytearray, start: int, end: int) -> None:
         if start < end:
             out[start:end] = FILL * (end - start)
+
+
+def _side(frame: Frame, exchange: Exchange) -> Side:
+    """CLIENT for a request and BROKER for a response, whoever asked."""
+    return Side.CLIENT if frame is exchange.request else Side.BROKER
+
+
+def _whole(data: bytes, frame: Frame) -> bool:
+    return not frame.missing and len(data) >= frame.size + _SIZE
+
+
+def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
+    """How many bytes of a cut frame are its first ones, without a hole between them."""
+    where = where_of(exchange, frame)
+    holes = [problem.offset for problem in exchange.problems if problem.where == where and problem.code in _HOLES]
+    if holes and len(data) == frame.size + _SIZE - frame.missing:
+        return min(len(data), *holes)
+    return min(len(data), frame.spans[0][1] if frame.spans else 0)
+
+
+def _fields(root: Node) -> Iterator[Node]:
+    """The nodes of a frame, without those of bytes that no field claims."""
+    for child in root.children:
+        if child.name not in _UNREAD or child.field is not None:
+            yield from child.walk()
+
+
+def _stopped(root: Node) -> bool:
+    """Whether something in a frame does not fit; text that is not UTF-8 and bytes after the body stop no reading."""
+    odd = {Code.BAD_UTF8, Code.TRAILING_BYTES}
+    return any(node.problem is not None and node.problem.code not in odd for node in _fields(root))
 
 
 def _text_start(data: bytes, node: Node) -> int:

@@ -18,6 +18,9 @@ SHORTEST: Final = 4
 """Characters of a name from which on it is looked for within other text."""
 
 _IPV4: Final = rb"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
+_IN_URL: Final = (
+    rb"(?:(?<=//)|(?<=@))[^\x00-\x20/,:@\[\]\"]{1,255}(?=:\d)|(?:(?<=//\[)|(?<=@\[))[0-9a-fA-F:.]{2,45}(?=\]:\d)"
+)
 _URL: Final = re.compile(r"(?://|@)\[?([^\s/,:@\[\]]+|[0-9a-fA-F:.]+:[0-9a-fA-F:.]+)\]?:\d+")
 """A host in a list of listeners, bootstrap servers or voters: PLAINTEXT://kafka:9092, 1@kafka:9093."""
 
@@ -76,6 +79,14 @@ class Hosts:
             return address[:12] + ipaddress.ip_address(self.name(str(mapped))).packed
         return ipaddress.ip_address(self.name(str(known))).packed
 
+    def field(self, data: bytes) -> bytes:
+        """Bytes of a field that names a host (FIELDS), known before or not; as long as they were."""
+        whole = data.removeprefix(b"/")
+        if whole and whole not in self._known:
+            self._known.add(whole)
+            self._within = None
+        return self.content(data)
+
     def content(self, data: bytes) -> bytes:
         """Bytes of a field with every host in them replaced, as long as they were."""
         whole = data.removeprefix(b"/")
@@ -98,11 +109,11 @@ class Hosts:
         return self._fake(match[0])
 
     def _pattern(self) -> re.Pattern[bytes]:
-        """What finds hosts within other bytes: known ones, and whatever looks like an IPv4 address."""
+        """What finds hosts within other bytes: known ones, those of URLs, and whatever looks like an IPv4 address."""
         if self._within is None:
             # The longest first: a name may be the beginning of another.
             names = sorted((name for name in self._known if len(name) >= SHORTEST), key=len, reverse=True)
-            self._within = re.compile(b"|".join([*map(re.escape, names), _IPV4]), re.IGNORECASE)
+            self._within = re.compile(b"|".join([_IN_URL, *map(re.escape, names), _IPV4]), re.IGNORECASE)
         return self._within
 
     def _fake(self, name: bytes) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
 from typing import Final
 
@@ -28,9 +29,9 @@ _COUNT: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">i")
 _ATTRIBUTES_AT, _CRC_AT, _CHECKED_AT, _COUNT_AT = 21, 17, 21, 57
 _LEGACY_CRC_AT, _LEGACY_CHECKED_AT, _LEGACY_ATTRIBUTES_AT = 12, 16, 17
-_PREFIX: Final = 17
-"""Bytes of a batch that hold no payload in any format: offset, size, epoch or CRC, magic."""
 _CODEC: Final = 0x07
+_MARKER: Final = 6
+"""Bytes of a transaction marker's value (EndTxnMarker: a version and an epoch); its key has 4."""
 
 Change = Callable[[bytes], bytes]
 """What is made of a key, a value or a header's value: as many bytes."""
@@ -67,8 +68,6 @@ class RecordsRedaction:
     def _batch(self, data: memoryview, field: bytes, batch: Batch) -> bool:
         """Overwrite what is in a batch; whether anything was."""
         header = batch.header
-        if header.get("isControl"):
-            return False
         if header["compression"] != "none":
             if not self._everything and not self._hosts_inside(field, batch):
                 return False
@@ -78,11 +77,11 @@ class RecordsRedaction:
         before = bytes(data[batch.start : batch.end])
         if header["magic"] == 2:
             at = batch.start + V2_HEADER
-            try:
+            control = bool(header["isControl"])
+            with suppress(Damaged, IndexError, DecodeError):
                 for _ in range(header["recordCount"]):
-                    at = self._record(data, at, batch.end)
-            except (Damaged, IndexError, DecodeError):
-                self._fill(data, at, batch.end)
+                    at = self._record(data, at, batch.end, control=control)
+            self._fill(data, at, batch.end)
         else:
             self._message(data, batch)
         return data[batch.start : batch.end] != before
@@ -97,8 +96,8 @@ class RecordsRedaction:
         found = any(inside((key, value, *(one for _, one in headers))) for _, _, key, value, headers in records)
         return found or bool(troubles)
 
-    def _record(self, data: memoryview, at: int, end: int) -> int:
-        """Overwrite one record of magic 2; where the next begins."""
+    def _record(self, data: memoryview, at: int, end: int, *, control: bool) -> int:
+        """Overwrite one record of magic 2; where the next begins. Raises Damaged where a length does not fit."""
         size, at = _varint(data, at)
         after = at + size
         if size < 0 or after > end:
@@ -107,23 +106,32 @@ class RecordsRedaction:
         _, at = read_varlong(data, at)  # timestamp delta
         _, at = _varint(data, at)  # offset delta
         for _ in range(2):  # key and value
-            at = self._content(data, at, after)
+            at = self._content(data, at, after, control=control)
         count, at = _varint(data, at)
         for _ in range(count):
-            length, at = _varint(data, at)
-            at += max(length, 0)
+            at = self._header_name(data, at, after)
             at = self._content(data, at, after)
         if at > after:
             raise Damaged
+        self._fill(data, at, after)
         return after
 
-    def _content(self, data: memoryview, at: int, end: int) -> int:
+    def _header_name(self, data: memoryview, at: int, end: int) -> int:
+        length, at = _varint(data, at)
+        if length < 0 or at + length > end:
+            raise Damaged
+        if self._hosts is not None:
+            data[at : at + length] = self._hosts.content(bytes(data[at : at + length]))
+        return at + length
+
+    def _content(self, data: memoryview, at: int, end: int, *, control: bool = False) -> int:
         length, at = _varint(data, at)
         if length < 0:
             return at
         if at + length > end:
             raise Damaged
-        self._change(data, at, at + length)
+        if not (control and length <= _MARKER):
+            self._change(data, at, at + length)
         return at + length
 
     def _message(self, data: memoryview, batch: Batch) -> None:
@@ -131,21 +139,19 @@ class RecordsRedaction:
         at = batch.start + _LEGACY_ATTRIBUTES_AT + 1 + (8 if batch.header["magic"] == 1 else 0)
         for _ in range(2):
             if at + 4 > batch.end:
-                return
+                break
             (length,) = _LENGTH.unpack_from(data, at)
             at += 4
             if length > batch.end - at:
-                self._fill(data, at, batch.end)
-                return
+                break
             if length > 0:
                 self._change(data, at, at + length)
                 at += length
+        self._fill(data, at, batch.end)
 
     def _tail(self, data: memoryview, start: int) -> None:
-        """Overwrite a batch that is not whole, or what cannot be read: its header stays."""
-        header = V2_HEADER if len(data) - start > _PREFIX and data[start + _PREFIX - 1] == 2 else _PREFIX
-        if start + header < len(data):
-            self._fill(data, start + header, len(data))
+        """Overwrite a batch that is not whole, or what cannot be read: what looks like a header may be none."""
+        self._fill(data, start, len(data))
 
     def _change(self, data: memoryview, start: int, end: int) -> None:
         if self._everything:
@@ -156,8 +162,10 @@ class RecordsRedaction:
             data[start:end] = self._hosts.content(bytes(data[start:end]))
 
     def _fill(self, data: memoryview, start: int, end: int) -> None:
-        """Bytes that no record claims: payload as well as not."""
-        self._change(data, start, end)
+        """Overwrite bytes that no record claims: nobody can say what they hold."""
+        if end > start:
+            self.payloads += self._everything
+            data[start:end] = FILL * (end - start)
 
 
 def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
@@ -186,6 +194,8 @@ def _plain_message(data: memoryview, batch: Batch) -> None:
     room = batch.end - at - 8
     if room >= 0:
         data[at : batch.end] = _LENGTH.pack(-1) + _LENGTH.pack(room) + FILL * room
+    else:
+        data[at : batch.end] = FILL * (batch.end - at)
 
 
 def filled(room: int, most: int) -> tuple[bytes, int]:

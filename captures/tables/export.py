@@ -56,7 +56,7 @@ class TableExport:
         Where the capture cannot be read to its end, what could be is there. Raises OSError where the folder cannot be
         written.
         """
-        self._names = str if redaction is None else redaction.text
+        self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
         maker = Maker(
             self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies

@@ -9,6 +9,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.terminal import forcing, output, refuse_existing
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _LEAST_PASSWORD = 6
@@ -22,6 +23,7 @@ _LEAST_PASSWORD = 6
 @click.option("--truststore", type=_FILE, metavar="FILE", help="Write a PKCS#12 truststore for Java.")
 @click.option("--password-env", metavar="VARIABLE", help="Environment variable with the truststore's password.")
 @click.option("--renew", is_flag=True, help="Make a new CA; clients must be given it anew.")
+@forcing
 def command(pem: Path | None, truststore: Path | None, password_env: str | None, renew: bool) -> None:
     """Show kproxy's own certificate authority, and export what clients need to trust it.
 
@@ -37,6 +39,8 @@ def command(pem: Path | None, truststore: Path | None, password_env: str | None,
     from kproxy.tls.contexts import AuthorityError
 
     password = _password(truststore, password_env)
+    for path in (pem, truststore):
+        refuse_existing(path)
     try:
         authority = (Authority.renew if renew else Authority.open)(default_directory())
     except AuthorityError as error:
@@ -72,7 +76,7 @@ def _password(truststore: Path | None, variable: str | None) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        with click.open_file(str(path), "wb") as file:
+        with output(path, ()) as file:
             file.write(data)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror or error}", Exit.USAGE) from None

@@ -15,7 +15,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.opening import opener
-from kproxy.cli.terminal import can_paint
+from kproxy.cli.terminal import can_paint, forcing, refuse_existing
 
 if TYPE_CHECKING:
     from captures.reader import Reader
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     metavar="PORT",
     help="Where the proxy listens (19092, or any port where that is taken).",
 )
+@forcing
 @painting
 def command(headless: bool, seconds: float | None, record_to: Path | None, listen_port: int | None) -> None:
     """Watch real clients talk to an embedded cluster.
@@ -52,6 +53,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.demo import DemoError, Traffic
 
+    refuse_existing(record_to)
     try:
         with Traffic() as traffic, _relay(traffic, record_to, listen_port) as relay:
             click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)

@@ -19,6 +19,8 @@ class Exit(IntEnum):
     CONNECT = 4
     """Cannot connect or listen."""
     PERMISSION = 5
+    EMPTY = 6
+    """Nothing was found, and `--fail-on empty` was given."""
     BUG = 70
     INTERRUPTED = 130
     PIPE = 141
@@ -32,6 +34,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.INPUT: "input unreadable or cut (what could be read was written before)",
     Exit.CONNECT: "cannot connect or listen",
     Exit.PERMISSION: "permission denied",
+    Exit.EMPTY: "nothing was found (with --fail-on empty)",
     Exit.BUG: "a bug in kproxy",
     Exit.INTERRUPTED: "interrupted (ctrl+c)",
     Exit.PIPE: "the reader of the output closed it",

@@ -29,7 +29,7 @@ from kproxy.cli.options import (
     spooling,
     viewing,
 )
-from kproxy.cli.terminal import output
+from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 
 if TYPE_CHECKING:
     from captures.export import Lines
@@ -106,6 +106,7 @@ SMALL = 16 << 20
     is_flag=True,
     help="Write OUT.part until all is written, and go on where an earlier run of the same command was ended.",
 )
+@forcing
 @progress.telling
 @porting
 @releasing
@@ -204,6 +205,9 @@ def command(
                 segments.export(SegmentReader(source, view), form, out)
             return
         known = definitions(release, given)
+        if target is not None and form != "parquet":
+            refuse_capture(target, read)
+            refuse_existing(target)
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
@@ -223,8 +227,6 @@ def command(
                         if lines.problems:
                             problems = f"{lines.problems} problems in messages with records"
                             settings.warn(f"{problems}; --format jsonl names them")
-        if number is not None and not selection.taken:
-            settings.warn(f"there is no exchange {number}" + ("" if expression is None else " that matches"))
         if redact and redaction is not None:
             settings.warn(f"taken out: {redaction.removed}")
         if not selection.everything:
@@ -264,7 +266,7 @@ def _redaction(
         presets.add(SECRETS)
     if not presets:
         return None
-    redaction = Redaction(source, known, presets)
+    redaction = Redaction(source, known, presets, keep_unread=not redact)
     if HOSTS in presets:
         from captures.reader import Reader
 

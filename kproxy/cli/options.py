@@ -199,6 +199,8 @@ class ViewType(click.ParamType["Rule"]):
             self.fail(str(error), param, ctx)
 
 
+_FAIL_ON = "kproxy.fail-on"
+
 FILTER = FilterType()
 SIZE = SizeType()
 TIME = TimeType()
@@ -301,13 +303,33 @@ def spooling(command: Command) -> Command:
     return cast("Command", wrapped)
 
 
+def _fail_on(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    ctx.meta[_FAIL_ON] = value
+
+
+def fails_on_empty() -> bool:
+    """Whether the command that runs was given --fail-on empty."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.meta.get(_FAIL_ON) == "empty"
+
+
 def selecting(command: Command) -> Command:
-    """Add -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`."""
+    """Add -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
+
+    Adds --fail-on as well (`fails_on_empty`).
+    """
     options = [
         click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
         click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),
         click.option("--since", "since", type=TIME, metavar="TIME", help="Only from this time on (RFC 3339, UTC)."),
         click.option("--until", "until", type=TIME, metavar="TIME", help="Only before this time."),
+        click.option(
+            "--fail-on",
+            type=click.Choice(("empty",)),
+            expose_value=False,
+            callback=_fail_on,
+            help="End with exit code 6 where nothing is found.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -516,6 +538,11 @@ class Selection:
     @property
     def everything(self) -> bool:
         return self.expression is None and self.count is self.since is self.until is self.number is None
+
+    @property
+    def everything_else(self) -> bool:
+        """Whether nothing but the number of one exchange selects."""
+        return self.expression is None and self.count is self.since is self.until is None
 
     @property
     def in_order(self) -> bool:

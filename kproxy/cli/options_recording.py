@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, SIZE
+from kproxy.cli.terminal import forcing, refuse_existing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +116,8 @@ def _kept(
     """Raises Failure (exit 2) where they do not fit together."""
     if ring is not None and record_to is None:
         raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
+    if ring is None:
+        refuse_existing(record_to)
     files, each, seconds = ring or (0, 0, None)
     return {
         "record_to": None if record_to is None else str(record_to),
@@ -143,7 +146,7 @@ def keeping(command: Command) -> Command:
     ) -> Any:
         return command(*args, recording=_kept(record_to, ring, scratch, no_ring_zstd=no_ring_zstd), **rest)
 
-    return cast("Command", _with(kept, _KEPT))
+    return cast("Command", _with(forcing(kept), _KEPT))
 
 
 def recording(command: Command) -> Command:
@@ -171,4 +174,4 @@ def recording(command: Command) -> Command:
         }
         return command(*args, recording=settings, **rest)
 
-    return cast("Command", _with(recorded, [*_KEPT, *_CHOICE]))
+    return cast("Command", _with(forcing(recorded), [*_KEPT, *_CHOICE]))

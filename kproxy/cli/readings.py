@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import progress, settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options import fails_on_empty
 
 if TYPE_CHECKING:
     from captures.reader import Reader
@@ -57,26 +59,35 @@ def tell(
             click.echo(shown)
     if selection.taken and not shown_any:
         settings.warn(f"no exchange tells of a {what}")
-    say_nothing_found(reader, selection)
     conclude(reader, selection, health=not settings.current().json)
 
 
-def say_nothing_found(reader: Reader, selection: Selection) -> None:
-    """Say on standard error that there was no exchange, where there was none."""
-    if not selection.taken and reader.error is None:
-        settings.warn("no Kafka exchange" + ("" if selection.everything else " that matches"))
+def _say_nothing_found(reader: Reader, selection: Selection) -> None:
+    """Say on standard error that no exchange was found, and what there is instead."""
+    there = reader.numbering.exchanges
+    if selection.number is not None and (selection.number > there or selection.everything_else):
+        what = f"there is no exchange {selection.number}"
+    else:
+        what = "no Kafka exchange" + ("" if selection.everything else " that matches")
+    settings.warn(f"{what}: {reader.seen.words(there)}")
 
 
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
-    """Say on standard error what a filter could not tell and, with `health`, what the reading could not give.
+    """Say on standard error that nothing was found, what a filter could not tell and, with `health`, what is missing.
 
-    Raises CaptureError after that where the capture could not be read to its end.
+    Raises CaptureError after that where the capture could not be read to its end, and Failure (Exit.EMPTY) where
+    nothing was found and --fail-on empty was given.
     """
     from captures.export.oneline import health_note
 
+    empty = not selection.taken and selection.count != 0
+    if empty and reader.error is None:
+        _say_nothing_found(reader, selection)
     if selection.note:
         settings.warn(selection.note)
     if health and (note := health_note(reader.health)):
         settings.warn(note)
     if reader.error is not None:
         raise reader.error
+    if empty and fails_on_empty():
+        raise Failure("nothing was found, which --fail-on empty asks about", Exit.EMPTY)

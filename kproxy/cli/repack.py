@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import DURATION, SIZE, captured
-from kproxy.cli.terminal import output
+from kproxy.cli.terminal import forced, forcing, output
 
 if TYPE_CHECKING:
-    from captures.repacking import Choose
+    from captures.repacking import Choose, Packets
 
 
 @click.command()
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     metavar="OUT",
     help="Write this pcapng file (- for standard output).",
 )
+@forcing
 def merge(captures: tuple[Path, ...], target: Path) -> None:
     """Merge captures into one, packet by packet in the order of their times.
 
@@ -45,6 +47,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
         readings = [Packets(source) for source in sources]
         with output(target, [*captures, *(part.path for source in sources for part in source.parts)]) as out:
             write(readings, out)
+        _warn_of_times(readings)
         for reading in readings:
             if reading.error is not None:
                 raise reading.error
@@ -67,6 +70,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
     metavar="DIR",
     help="Write the files into this folder.",
 )
+@forcing
 def split(captures: tuple[Path, ...], size: int | None, span: int | None, connections: bool, target: Path) -> None:
     """Split captures into bounded files, each of which can be read alone; packets stay as they are.
 
@@ -77,6 +81,7 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
     kproxy split day.pcapng --time 1h -o hours
     kproxy split capture.pcap --connection -o connections
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from captures.outputs import OutputExists
     from captures.repacking import Packets
     from captures.repacking import split as write
     from captures.source import open_source
@@ -86,10 +91,13 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
     try:
         reading = Packets(source, flows=connections)
         try:
-            files = write(reading, target, choose)
+            files = write(reading, target, choose, overwrite=forced())
+        except OutputExists as error:
+            raise Failure(f"{error.filename}: {error.strerror}", Exit.USAGE) from None
         except (NotADirectoryError, FileExistsError) as error:
             raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
         _show(target, files)
+        _warn_of_times([reading])
         if reading.error is not None:
             raise reading.error
     finally:
@@ -97,14 +105,21 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
 
 
 def _choice(first: Path, size: int | None, span: int | None, *, connections: bool) -> Choose:
-    from captures.repacking import by_connection, by_size, by_time
+    from captures.repacking import by_connection, by_size, by_time, stem_of
 
     if (size is not None) + (span is not None) + connections != 1:
         raise Failure("one of --size, --time and --connection", Exit.USAGE)
-    stem = "stdin" if str(first) == "-" else first.name.split(".")[0] or "part"
+    stem = "stdin" if str(first) == "-" else stem_of(first.name)
     if size is not None:
         return by_size(stem, size)
     return by_connection(stem) if span is None else by_time(stem, span)
+
+
+def _warn_of_times(readings: Sequence[Packets]) -> None:
+    count = sum(reading.untimed for reading in readings)
+    if count:
+        what = "packet has a time that does" if count == 1 else "packets have times that do"
+        settings.warn(f"{count:,} {what} not fit (1970 to 2262); written with the time of the packet before")
 
 
 def _show(target: Path, files: dict[str, int]) -> None:

@@ -200,7 +200,6 @@ def _print(
                 _write(reader, _followed(reader, stopping.event), lines, selection, view.knowledge, health=as_json)
         else:
             _write(reader, reader.batches(), lines, selection, view.knowledge, health=as_json)
-        readings.say_nothing_found(reader, selection)
         readings.conclude(reader, selection, health=not as_json)
     finally:
         reader.close()

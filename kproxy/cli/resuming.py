@@ -12,7 +12,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.terminal import output, refuse_capture
+from kproxy.cli.terminal import forced, output, refuse_capture, refuse_existing
 
 if TYPE_CHECKING:
     from captures.export.partial import Partial
@@ -62,10 +62,11 @@ def destination(
     from captures.export.partial import Partial, PartialError
 
     refuse_capture(target, read)
+    refuse_existing(target)
     if target.exists() and not target.is_file():
         raise Failure(f"{target}: is no file, as --resume needs", Exit.USAGE)
     try:
-        partial = Partial(target, parts)
+        partial = Partial(target, parts, overwrite=forced())
     except PartialError as error:
         raise Failure(str(error), Exit.USAGE) from None
     except PermissionError:

@@ -335,7 +335,7 @@ def option_names(commands: Iterable[click.Command]) -> set[str]:
 
 
 def warn_unknown(command: str, names: set[str]) -> None:
-    """Warn on standard error of keys that mean nothing (only those a run of `command` can be sure of)."""
+    """Warn on standard error of keys in the configuration that mean nothing; raise Failure (exit 2) for those of -X."""
     from kproxy.cli.main import COMMANDS, load
 
     loaded: dict[str, set[str]] = {command: names}
@@ -345,7 +345,10 @@ def warn_unknown(command: str, names: set[str]) -> None:
             loaded[name] = option_names([load(COMMANDS[name].target)])
         return loaded[name]
 
-    for line in unknown_keys(_settings.file, _settings.overrides, list(COMMANDS), known):
+    wrong = unknown_keys({}, _settings.overrides, list(COMMANDS), known)
+    if wrong:
+        raise Failure("; ".join(wrong), Exit.USAGE)
+    for line in unknown_keys(_settings.file, {}, list(COMMANDS), known):
         warn(line)
 
 

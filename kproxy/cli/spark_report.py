@@ -13,6 +13,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.spark_session import master_option, opened
+from kproxy.cli.terminal import forcing, output, refuse_existing
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ GAP = 2
     type=click.IntRange(min=1),
     help="What a point in time stands for. Without it the time that was captured chooses.",
 )
+@forcing
 @master_option
 def command(directory: str, html: Path | None, seconds: int | None, master: str | None) -> None:
     """Report what the tables in a folder come to.
@@ -52,6 +54,7 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     """  # noqa: D301 (\b keeps click from joining the lines)
     if html is not None and not html.absolute().parent.is_dir():
         raise Failure(f"{html.parent}: is no folder", Exit.USAGE)
+    refuse_existing(html)
     with opened(master, queries=True) as spark:
         from captures.spark.report.page import page
         from captures.spark.report.sections import find
@@ -67,8 +70,6 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
             for line in objects(found) if settings.current().json else text(found, _width()):
                 click.echo(line)
     if html is not None:
-        from kproxy.cli.terminal import output
-
         with output(html, ()) as file:
             file.write(page(directory, results).encode("utf-8", "replace"))
         click.echo(f"kproxy: wrote {html}", err=True)

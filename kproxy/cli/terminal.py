@@ -7,11 +7,17 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import click
 
 from kproxy.cli.exits import Exit, Failure
+
+Command = Callable[..., Any]
+
+_FORCED = "kproxy.force"
 
 
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
@@ -37,22 +43,56 @@ def standard_output() -> BinaryIO:
 def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
     """The file at `path` for bytes, standard output for None and "-".
 
-    Raises Failure (exit 2) where it is one of the files that are `read`, or cannot be written.
+    Raises Failure (exit 2) where it is one of the files that are `read`, is there already and --force is not given, or
+    cannot be written.
     """
     if path is None or str(path) == "-":
         yield standard_output()
         return
-    from captures import private
+    from captures.outputs import create
 
     refuse_capture(path, read)
     try:
-        file = private.output(path, buffering=1 << 20)
+        file = create(path, overwrite=forced())
     except PermissionError:
         raise
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
     with file:
         yield file
+
+
+def forcing(command: Command) -> Command:
+    """Add --force to a command that writes files."""
+    return click.option(
+        "--force",
+        is_flag=True,
+        expose_value=False,
+        callback=_force,
+        help="Overwrite what is there already where a file is to be written.",
+    )(command)
+
+
+def _force(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 (click's form)
+    ctx.meta[_FORCED] = value
+
+
+def forced() -> bool:
+    """Whether the command that runs was given --force."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(_FORCED))
+
+
+def refuse_existing(path: Path | None) -> None:
+    """Raise Failure (exit 2) where a file stands already at `path` and --force is not given; None and "-" name none."""
+    if path is None or str(path) == "-":
+        return
+    from captures import outputs
+
+    try:
+        outputs.refuse_existing(path, overwrite=forced())
+    except outputs.OutputExists as error:
+        raise Failure(f"{path}: {error.strerror}", Exit.USAGE) from None
 
 
 def refuse_capture(path: Path, read: Sequence[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 import time
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST_HOSTS = 256
 """Hosts for which contexts are kept; clients choose the names."""
+_KEYLOG_LINE = 1024
+_SECRET = re.compile(rb"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,}")
+"""How a line of a key log begins: a label and a random."""
 
 
 class TlsError(Exception):
@@ -177,6 +181,8 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
     context.sslobject_class = Session
     context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.keylog is not None:
+        if not _may_append(settings.keylog):
+            raise TlsError(f"the key log {settings.keylog} is a file of something else: name another one")
         try:
             with private.log(Path(settings.keylog)) as file:
                 os.fchmod(file.fileno(), private.FILE_MODE)
@@ -184,6 +190,18 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
         except OSError as error:
             raise TlsError(f"cannot write the key log {settings.keylog}: {error.strerror or error}") from None
     return context
+
+
+def _may_append(path: str) -> bool:
+    """Whether lines of a key log may be appended: there is no such file, or it begins with such a line."""
+    try:
+        if not Path(path).is_file():
+            return True
+        with Path(path).open("rb") as file:
+            line = file.readline(_KEYLOG_LINE)
+    except OSError:
+        return True  # whoever opens it for writing says what is wrong
+    return not line.strip() or line.startswith(b"#") or _SECRET.match(line) is not None
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: TlsSettings) -> None:

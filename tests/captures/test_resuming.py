@@ -247,6 +247,7 @@ def test_who_removes_what_was_begun_begins_again(capture: Path, tmp_path: Path) 
     out, part = tmp_path / "out", tmp_path / "out.part"
     assert export(capture, "-o", out).exit_code == 0
     whole = out.read_bytes()
+    out.unlink()
     ended(100, capture, "-o", out, "--resume", "-Y", "api == Fetch")
     assert export(capture, "--resume", "-o", out).exit_code == Exit.USAGE
     part.unlink()

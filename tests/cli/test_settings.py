@@ -148,9 +148,14 @@ def test_unknown_keys_are_warned_of_with_the_nearest_name(config: Path, text: st
     assert not run("-q", "show").stderr
 
 
-def test_unknown_overrides_are_warned_of() -> None:
-    assert "-X: unknown key 'lissten'; did you mean listen?" in run("show", "-X", "lissten=1").stderr
-    assert "-X: unknown key 'shows'; did you mean show?" in run("show", "-X", "shows.listen=1").stderr
+def test_unknown_overrides_are_errors() -> None:
+    for key, words in (
+        ("lissten=1", "-X: unknown key 'lissten'; did you mean listen?"),
+        ("shows.listen=1", "-X: unknown key 'shows'; did you mean show?"),
+    ):
+        result = run("show", "-X", key)
+        assert result.exit_code == Exit.USAGE
+        assert words in result.stderr
     assert not run("show", "-X", "other.listen=1").stderr
 
 

@@ -132,4 +132,4 @@ def test_a_capture_without_packets(command: str, tmp_path: Path) -> None:
     empty = files.write(tmp_path / "empty.pcapng", files.section() + files.interface())
     result = run(command, empty)
     assert result.exit_code == Exit.OK
-    assert result.stderr == "kproxy: warning: no Kafka exchange\n"
+    assert result.stderr == "kproxy: warning: no Kafka exchange: the capture has no packet\n"

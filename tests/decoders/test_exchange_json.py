@@ -231,7 +231,7 @@ def test_health() -> None:
     assert health_json(Health(packets=3, lost=2)) == {
         "schema": "kproxy.health/1", "packets": 3, "bytes": 0, "lost": 2, "gaps": 0, "resyncs": 0, "cut": 0,
         "undecoded": 0, "not_kafka": 0, "tls": 0, "recorder_dropped": 0, "repeated": 0, "stray": 0,
-        "fragments": 0,
+        "fragments": 0, "untimed": 0, "unread": {},
     }  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +22,10 @@ from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 
+from captures.export.oneline import health_note
 from captures.formats.detect import walker
 from captures.formats.link import LinkLayers
+from captures.reader import read
 from captures.tcp.packets import endpoints, nothing, turned
 from tests.captures import files
 
@@ -164,6 +168,51 @@ def test_link_layers_and_tunnels(name: str) -> None:
             return  # scapy reads no further than the header
         second: Any = conf.l2types.num2layer[link](frame)
         assert bytes(second[TCP].payload)[:200] == PAYLOAD
+
+
+UNREAD: dict[str, tuple[int, Callable[[], Any]]] = {
+    "pseudowire over MPLS": (1, lambda: Ether(**MAC, type=0x8847) / MPLS(s=1) / bytes(4) / Ether(**MAC) / TCP4),
+    "PPTP (GRE version 1)": (1, lambda: Ether(**MAC) / IP() / GRE(version=1, proto=0x880B) / TCP4),
+    "PPP": (1, lambda: Ether(**MAC) / IP() / GRE(proto=0x880B) / TCP4),
+    "EtherType 0x9999": (1, lambda: Ether(**MAC) / IP() / GRE(proto=0x9999) / TCP4),
+    "IPsec ESP": (1, lambda: Ether(**MAC) / IP(proto=50) / PAYLOAD),
+    "L2TPv3": (1, lambda: Ether(**MAC) / IPv6(nh=115) / PAYLOAD),
+    "WireGuard": (1, lambda: Ether(**MAC) / IP() / UDP(dport=51820) / PAYLOAD),
+    "network service header (NSH)": (
+        1,
+        lambda: Ether(**MAC) / IP() / UDP(dport=4790) / b"\x0c\0\0\4\0\0\5\0" / PAYLOAD,
+    ),
+    "MACsec": (1, lambda: Ether(**MAC, type=0x88E5) / PAYLOAD),
+    "more than 8 layers of encapsulation": (
+        1,
+        lambda: Ether(**MAC) / reduce(lambda inner, _: IP() / inner, range(9), TCP4),
+    ),
+    "link-layer type 147": (147, lambda: PAYLOAD),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_link_or_tunnel_that_is_not_read_is_counted_by_name(name: str, tmp_path: Path) -> None:
+    link, build = UNREAD[name]
+    path = tmp_path / "tunnel.pcap"
+    path.write_bytes(files.pcap([(1, bytes(build())), (2, bytes(Ether(**MAC) / TCP4)), (3, bytes(build()))], link=link))
+    reader = read(path)
+    reader.finish()
+    count = 3 if link != 1 else 2
+    assert reader.health.unread == {name: count}
+    assert f"{count} packets not read: {name}" in (health_note(reader.health) or "")
+
+
+def test_what_is_read_is_not_counted_as_unread() -> None:
+    links = LinkLayers()
+    for link, build, _ in CASES.values():
+        data = files.pcap([(5_000, bytes(build()))], link=link)
+        found = walker(memoryview(data), whole=True)
+        assert found is not None
+        records = found.walk(memoryview(data), 10)
+        assert records is not None
+        links.segments(memoryview(data), records, 0)
+    assert not links.unread
 
 
 def test_what_is_no_tcp_is_passed_over() -> None:

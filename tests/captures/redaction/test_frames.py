@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,10 +35,10 @@ def frames() -> list[tuple[bytes, Exchange, Frame]]:
     return found
 
 
-def redaction(*presets: str) -> FrameRedaction:
+def redaction(*presets: str, keep_unread: bool = False) -> FrameRedaction:
     hosts = Hosts(b"salt")
     hosts.learn("kafka-1")
-    return FrameRedaction(definitions(), presets, hosts, Knowledge(), Removed())
+    return FrameRedaction(definitions(), presets, hosts, Knowledge(), Removed(), keep_unread=keep_unread)
 
 
 @settings(max_examples=150, deadline=None)
@@ -71,17 +72,28 @@ def test_a_frame_without_anything_to_hide_stays_as_it_is() -> None:
         assert redaction().of(data, frame, exchange) == data
 
 
-def test_a_cut_frame_that_may_hold_a_secret_holds_nothing() -> None:
+@pytest.mark.parametrize("keep_unread", [False, True])
+def test_a_cut_frame_that_may_hold_a_secret_ends_where_its_reading_stops(keep_unread: bool) -> None:
     found = 0
     for data, exchange, frame in frames():
         if exchange.api_key in secrets.API_KEYS and frame is exchange.request and len(data) > 20:
-            short = Frame(frame.side, 0, frame.size, 0, 0, 0, frame.spans, (), 3)
+            short = Frame(frame.side, 0, frame.size, 0, 0, 0, [(0, 9)], (), 3)
             exchange.request = short
-            out = redaction("secrets").of(data[:-3], short, exchange)
+            out = redaction("secrets", keep_unread=keep_unread).of(data[:-3], short, exchange)
             exchange.request = frame
             assert set(out[12:]) == {ord("x")}
             found += 1
     assert found
+
+
+def test_a_cut_frame_stays_where_nobody_asked_and_it_holds_no_secret() -> None:
+    data, exchange, frame = next(one for one in frames() if one[1].api_key == 3 and one[2] is one[1].response)
+    short = Frame(frame.side, 0, frame.size, 0, 0, 0, [(0, len(data) - 3)], (), 3)
+    exchange.response = short
+    kept, gone = (redaction("secrets", keep_unread=keep).of(data[:-3], short, exchange) for keep in (True, False))
+    exchange.response = frame
+    assert kept == data[:-3]
+    assert gone != kept
 
 
 def test_what_answers_nobody_holds_no_payload() -> None:

@@ -556,6 +556,7 @@ def test_the_next_upstream_is_tried(world: World) -> None:
         ({"out": True, "out_ca": "{key}"}, "no CA certificates as PEM"),
         ({"out": True, "out_name": ".example"}, "cannot ask for '.example'"),
         ({"in_certificate": "auto", "keylog": "/nowhere/keys"}, "cannot write the key log /nowhere/keys"),
+        ({"in_certificate": "auto", "keylog": "{key}"}, "is a file of something else: name another one"),
     ],
 )
 def test_what_cannot_work_is_said_at_the_start(

@@ -1,0 +1,39 @@
+"""What a reading came across, for who finds nothing in it: TCP ports, and the span of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from decoders.exchange_json import timestamp
+
+MOST_NAMED: Final = 10
+"""Ports that are named."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """`ports` are those of the brokers, or the lower one of a connection that was not read; times are nanoseconds."""
+
+    ports: set[int] = field(default_factory=set)
+    first: int | None = None
+    last: int = 0
+
+    def times(self, first: int, last: int) -> None:
+        """Take in the times of the first and of the last packet of a batch."""
+        self.first = first if self.first is None else min(first, self.first)
+        self.last = max(first, last, self.last)
+
+    def words(self, exchanges: int) -> str:
+        """What there is: "618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …"."""
+        if self.first is None:
+            return "the capture has no packet"
+        found = [f"{exchanges:,} exchange{'' if exchanges == 1 else 's'}"] if exchanges else []
+        found += [f"TCP port{'' if len(self.ports) == 1 else 's'} {self._named()}"] if self.ports else ["no TCP"]
+        begin, end = (f"{timestamp(time)[:19]}Z" for time in (self.first, self.last))
+        return f"the capture has {' on '.join(found)}, from {begin} to {end}"
+
+    def _named(self) -> str:
+        named = ", ".join(map(str, sorted(self.ports)[:MOST_NAMED]))
+        more = len(self.ports) - MOST_NAMED
+        return f"{named} and {more:,} more" if more > 0 else named
