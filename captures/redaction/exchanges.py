@@ -120,10 +120,18 @@ class Redaction:
 
     def _session(self, session: Session) -> Session:
         """Who a client is; its name and what the broker says of it may name a host."""
-        names = ("mechanism", "principal", "error", "message")
-        texts = {name: getattr(session, name) for name in names}
-        offered = tuple(map(self.text, session.offered))
-        return replace(session, offered=offered, **{name: text and self.text(text) for name, text in texts.items()})
+
+        def text(said: str | None) -> str | None:
+            return said if said is None else self.text(said)
+
+        return replace(
+            session,
+            mechanism=text(session.mechanism),
+            offered=tuple(map(self.text, session.offered)),
+            principal=text(session.principal),
+            error=text(session.error),
+            message=text(session.message),
+        )
 
     def _problem_text(self, message: str) -> str:
         return self.text(without_address(message)) if self._map_hosts else message

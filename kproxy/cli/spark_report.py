@@ -13,8 +13,8 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.spark_session import master_option, opened
-from kproxy.cli.terminal import forcing, output, refuse_existing
 from kproxy.cli.tables import table
+from kproxy.cli.terminal import forcing, output, refuse_existing
 
 if TYPE_CHECKING:
     from captures.spark.report.sections import Found

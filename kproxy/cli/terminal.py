@@ -73,7 +73,7 @@ def forcing(command: Command) -> Command:
     )(command)
 
 
-def _force(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 (click's form)
+def _force(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[_FORCED] = value
 
 

@@ -115,7 +115,7 @@ def controller(brokers: Cluster) -> str:
 
 def exported(recording: Path, directory: Path, *options: str) -> str:
     out = directory / "exchanges.jsonl"
-    run = kproxy(directory, "export", recording, "-o", out, *options)
+    run = kproxy(directory, "export", recording, "-o", out, "--force", *options)
     assert run.returncode == 0, run.stderr
     return out.read_text(encoding="utf-8")
 

@@ -102,7 +102,7 @@ def consumed(release: str, bootstrap: str, topics: list[str]) -> dict[str, list[
 
 def lines(recording: Path, directory: Path) -> list[dict[str, Any]]:
     out = directory / "records.jsonl"
-    run = kproxy(directory, "export", "--format", "records", recording, "-o", out)
+    run = kproxy(directory, "export", "--format", "records", recording, "-o", out, "--force")
     assert run.returncode == 0, run.stderr
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 

@@ -63,7 +63,7 @@ def batches(segments: list[Path]) -> dict[str, list[dict[str, str]]]:
 
 def exported(directory: Path, *arguments: object, code: int = 0) -> list[dict[str, Any]]:
     out = directory / "out.jsonl"
-    run = kproxy(directory, "export", *map(str, arguments), "-o", out)
+    run = kproxy(directory, "export", *map(str, arguments), "-o", out, "--force")
     assert run.returncode == code, run.stderr
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 

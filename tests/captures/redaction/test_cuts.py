@@ -43,7 +43,8 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _port(frame: bytes) -> int:
     """The client's port of a packet to or from a broker at port 9092."""
-    return sum(struct.unpack_from(">HH", frame, 34)) - 9092
+    sender, receiver = struct.unpack_from(">HH", frame, 34)
+    return int(sender + receiver - 9092)
 
 
 def cuts(step: int) -> Iterator[tuple[bytes, Frame, Exchange]]:
@@ -67,8 +68,9 @@ def cuts(step: int) -> Iterator[tuple[bytes, Frame, Exchange]]:
                 short = replace(frame, missing=missing, spans=[(at, length), (at + length + 1, len(behind))])
                 where = "request" if frame is item.request else "response"
                 gone = [Problem(where, length, "", "", Code.GAP)]
-                made = {"request": None, "response": None, where: short}
-                yield data[:length] + behind, short, replace(item, problems=gone, **made)
+                request, response = (short, None) if where == "request" else (None, short)
+                made = replace(item, problems=gone, request=request, response=response)
+                yield data[:length] + behind, short, made
 
 
 def traffic_of(path: Path) -> Iterator[Exchange]:
