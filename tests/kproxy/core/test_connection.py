@@ -300,7 +300,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
     relay.client(request(55, 2, 1))
     relay.broker(answer)
     assert relay.to_client == answer
-    assert relay.notices == ["controllers-DescribeQuorum v2"]  # once for all brokers
+    assert relay.notices == ["controllers-DescribeQuorum v2"]
     relay.book.remember("kafka-9", 1)
     relay.client(request(55, 2, 1))
     relay.broker(answer)
