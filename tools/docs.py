@@ -163,8 +163,8 @@ each must, so that `topic != orders` says that no topic is orders:
 | --- | --- |
 | `any response.body.topics[].partitions[].isrNodes[] != 3` | some in-sync replica is on another broker than 3 |
 | `all response.body.topics[].partitions[].isrNodes[] == 3` | every in-sync replica is on broker 3 |
-| `response.body.topics[].partitions[].isrNodes[] == 3` | broker 3 is an in-sync replica of some partition (as with `any`) |
-| `response.body.topics[].partitions[].isrNodes[] != 3` | broker 3 is an in-sync replica of no partition (as with `all`) |
+| `response.body.topics[].partitions[].isrNodes[] == 3` | some partition has broker 3 in its ISR (as with `any`) |
+| `response.body.topics[].partitions[].isrNodes[] != 3` | no partition has broker 3 in its ISR (as with `all`) |
 
 ## Fields
 

@@ -252,7 +252,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "outline.enter",
         "Exchange",
-        "Go to the exchange (#n) of the line; on a line without one open or close what belongs to it.",
+        "Go to the exchange (#n) of the line; on a heading open or close what belongs to it; in Health show the "
+        "exchanges that the line counts.",
         ("enter",),
         "outline",
         "enter",

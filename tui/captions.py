@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from bisect import bisect_left
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from captures.export.text import size_text
 from tui import look
 from tui.widgets.chrome import Part
+from tui.writer import Ended, Writer
 
 if TYPE_CHECKING:
     from captures.index.reader import IndexReader
@@ -49,8 +49,7 @@ class Captions:
         self._last_rate = 0.0
         self._read_at: tuple[float, int] | None = None
         """When the first bytes were seen to be read, and how many."""
-        self._looked_for_writer = 0.0
-        self._writer_gone = False
+        self._writer = Writer(live=live is not None)
 
     @property
     def name(self) -> str:
@@ -107,8 +106,9 @@ class Captions:
         if error:
             offset = "" if error["offset"] is None else f" byte {error['offset']}:"
             return [(f"  {Path(error['path']).name}:{offset} {error['message']}", look.SEVERITY["E"])]
-        if meta.get("state") in {"indexing", "following"} and not self._writer_lives(meta.get("pid")):
-            return [("  the indexer is gone: no further rows", look.SEVERITY["E"])]
+        ended = self.ended()
+        if ended is not None:
+            return [(f"  no further rows: {ended.cause}", look.SEVERITY["E"])]
         if meta.get("state") not in {"indexing", "stopped"}:
             return []
         read, total = meta.get("bytes_read") or 0, meta.get("bytes_total")
@@ -133,13 +133,9 @@ class Captions:
         left = f"  {(total - read) / speed:,.0f} s left" if total else ""
         return f"  {size_text(int(speed))}B/s{left}"
 
-    def _writer_lives(self, pid: int | None) -> bool:
-        """Whether the process that writes the index is there; looked at once a second."""
-        now = time.monotonic()
-        if pid and now - self._looked_for_writer > 1.0:
-            self._looked_for_writer = now
-            self._writer_gone = _gone(pid)
-        return not self._writer_gone
+    def ended(self) -> Ended | None:
+        """Why no further rows come, where that is not because everything was read."""
+        return None if self.index is None else self._writer.ended(self.index.meta)
 
     def empty(self, *, filtered: bool) -> list[str]:
         if self.error:
@@ -169,18 +165,3 @@ class Captions:
             f"{name.replace('_', ' ')}: {value:,}" for name, value in health.items() if isinstance(value, int) and value
         ]
         return [*lines, "Kafka is found by content on every port; --port narrows where to look."]
-
-
-def _gone(pid: int) -> bool:
-    """Whether a process has ended, be it one of ours that nobody has waited for."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        pass  # not ours
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # somebody else's
-    return False

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from captures.export.text import size_text
 from captures.export.views import local
 from tui.analysis import Block
+from tui.times import of_day
 
 if TYPE_CHECKING:
     from captures.index.reader import IndexReader
     from tui.captions import Captions
     from tui.live import RunInfo
+    from tui.writer import Ended
 
 COUNTERS: dict[str, str] = {
     "packets": "packets read",
@@ -29,6 +31,20 @@ COUNTERS: dict[str, str] = {
 """Counters of decoders.exchange.Health, and what they count."""
 RARE: dict[str, str] = {"untimed": "packets whose time does not fit, read with that of the packet before"}
 """The same of counters that are shown only where they count something."""
+FOUND_BY: dict[str, str] = {
+    "gaps": "partial",
+    "lost": "partial",
+    "cut": "partial",
+    "undecoded": "status == undecodable",
+    "tls": "status == tls",
+}
+"""By counter the filter that finds the exchanges concerned."""
+STATES: dict[str, str] = {
+    "failed": "read as far as it can be read",
+    "stopped": "reading was stopped",
+    "indexing": "is being read",
+}
+"""What is said for a state of captures.index.indexer, where that is not its name."""
 MOST_PROBLEMS = 200
 """Problems that are shown: the last ones."""
 
@@ -47,13 +63,16 @@ class Health:
         index, live = self._captions.index, self._live
         meta = {} if index is None else index.meta
         counters = meta.get("health") or {}
-        counts = [f"  {counters.get(name) or 0:>13,}  {text}" for name, text in COUNTERS.items()]
-        counts += [f"  {count:>13,}  {RARE[name]}" for name in RARE if (count := counters.get(name))]
+        counts = {name: int(counters.get(name) or 0) for name in COUNTERS}
+        lines = [f"  {counts[name]:>13,}  {text}" for name, text in COUNTERS.items()]
+        lines += [f"  {count:>13,}  {RARE[name]}" for name in RARE if (count := counters.get(name))]
         unread = sorted((counters.get("unread") or {}).items())
-        counts += [f"  {count:>13,}  packets not read: {name}" for name, count in unread]
+        lines += [f"  {count:>13,}  packets not read: {name}" for name, count in unread]
+        finding = [(FOUND_BY[name],) if count and name in FOUND_BY else () for name, count in counts.items()]
+        finding += [()] * (len(lines) - len(finding))
         found = [
-            _block("capture", _capture(index, meta, self._captions.error)),
-            _block("reading", ["Reading", *counts]),
+            _block("capture", _capture(index, meta, self._captions.error, self._captions.ended())),
+            Block("reading", ("Reading", *lines), ((), *finding)),
         ]
         if live is not None:
             stopped = live.stopped()
@@ -83,19 +102,38 @@ def _problems(index: IndexReader | None, count: int) -> Block:
     return Block("problems", tuple(lines), tuple(filters))
 
 
-def _capture(index: IndexReader | None, meta: dict[str, Any], error: str) -> list[str]:
+def _capture(index: IndexReader | None, meta: dict[str, Any], error: str, ended: Ended | None) -> list[str]:
     if index is None:
         return ["Capture", f"  {error or 'waiting for the index'}"]
     total = meta.get("bytes_total")
     read = f"{size_text(meta.get('bytes_read') or 0)}B" + (f" of {size_text(total)}B" if total else "") + " read"
-    lines = [f"Capture  {meta.get('state')}", *(f"  {Path(source)}" for source in meta.get("sources", ())), f"  {read}"]
+    state = str(meta.get("state"))
+    heading = "reading ended early" if ended is not None else STATES.get(state, state)
+    lines = [f"Capture  {heading}", *(f"  {Path(source)}" for source in meta.get("sources", ())), f"  {read}"]
     lines.append(f"  {index.count - index.first:,} exchanges on {meta.get('connections') or 0:,} connections")
     if index.first:
         lines.append(f"  {index.first:,} older exchanges overwritten")
     if meta.get("release"):
         lines.append(f"  read as Kafka {meta['release']}")
     if meta.get("error"):
-        lines.append(f"  ended early: {meta['error']['text']}")
+        lines += _early(meta["error"])
+    if ended is not None:
+        lines += [
+            f"  {of_day(ended.time // 1_000_000_000)} {ended.cause}",
+            "  the rows until then stay",
+            f"  to do: {ended.remedy}",
+        ]
+    return lines
+
+
+def _early(error: dict[str, Any]) -> list[str]:
+    """What ended the reading of a capture, and what to do about it."""
+    lines = [f"  reading ended early: {error['text']}"]
+    if error["offset"] is not None:
+        lines += [
+            "  all before that place is shown",
+            "  to do: open the capture again once it is written to its end, or copy it again",
+        ]
     return lines
 
 

@@ -60,7 +60,10 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
 
 
 def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], str]:
-    """The command line that shows captures, and their name. Raises what would keep it from starting, before a browser would see it."""
+    """The command line that shows captures, and their name.
+
+    Raises what would keep it from starting, before a browser would see it.
+    """
     from captures.source import check
 
     shown = ["replay", *arguments]
@@ -73,7 +76,10 @@ def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], 
 
 
 def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tuple[list[str], str]:
-    """The command line that shows a proxy that is running, and its name. Raises Failure where there is none, or nothing to see."""
+    """The command line that shows a proxy that is running, and its name.
+
+    Raises Failure where there is none, or nothing to see.
+    """
     from kproxy.runs import NoRunError, find
 
     try:

@@ -14,8 +14,9 @@ from decoders.problems import Code
 from kproxy.launcher import RelayProcess, StartError, wait_until
 from kproxy.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
-from tests.kproxy.support import SECONDS, FakeBroker, connect, exactly
+from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports
+from tests.support.patience import SECONDS
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 

@@ -10,8 +10,8 @@ import pytest
 
 from captures.processes import MOST
 from kproxy.launcher import wait_until
-from tests.kproxy.support import SECONDS
 from tests.kproxy.test_run import free_port, running
+from tests.support.patience import SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux names processes so")
 

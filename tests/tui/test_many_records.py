@@ -18,6 +18,7 @@ from tui.app import KproxyApp
 from tui.records import RecordLine
 from tui.screens.menu import ChoiceMenu
 from tui.screens.records import RecordsScreen
+from tui.widgets.record import RecordPane
 
 __all__ = ["captured"]
 
@@ -179,9 +180,9 @@ async def test_records_are_copied_and_searched_in_both_panes(captured: Path, mon
         assert app.focused is screen.pane
         await pilot.press("enter", "ctrl+f", *"crc", "enter")
         await pilot.pause()
-        record_pane = screen.tab.record
-        assert app.focused is record_pane
-        assert "crc" in record_pane.line_text(record_pane.cursor)
+        focused = app.screen.focused
+        assert isinstance(focused, RecordPane)
+        assert "crc" in focused.line_text(focused.cursor)
         await pilot.press("c")
         await pilot.pause()
         assert isinstance(app.screen, ChoiceMenu)

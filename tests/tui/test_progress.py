@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
 import sys
 
 import pytest
@@ -11,7 +9,6 @@ from captures.reader import read
 from kproxy.cli import progress as chosen
 from tests.captures import traffic
 from tui import progress
-from tui.captions import _gone
 
 
 def test_items_pass_and_a_bar_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +41,3 @@ def test_a_bar_is_in_nobody_s_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     assert sum(map(len, chosen.batches(read(traffic.LIBRDKAFKA), out))) == 176
     assert stream.getvalue() == ""
-
-
-def test_a_child_that_has_ended_is_gone_before_anybody_waits_for_it() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert not _gone(child.pid)
-        assert not _gone(os.getppid())
-        child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert _gone(child.pid)
-    assert _gone(child.pid)

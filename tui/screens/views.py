@@ -139,6 +139,12 @@ class HealthScreen(ViewScreen):
         self._health = health
         self._looked = 0.0
 
+    def content(self) -> Iterator[Widget]:
+        for widget in super().content():
+            if isinstance(widget, Outline):
+                widget.counts = True
+            yield widget
+
     def refreshed(self) -> bool:
         now = time.monotonic()
         if now - self._looked < 1.0:

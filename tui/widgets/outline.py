@@ -66,6 +66,8 @@ class Outline(Lines):
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self.empty = ""
+        self.counts = False
+        """Whether lines count exchanges, which `enter` shows then."""
         self.sought: Sought | None = None
         self._blocks: Sequence[Block] = ()
         self._folded: set[Hashable] = set()
@@ -204,6 +206,8 @@ class Outline(Lines):
             self.post_message(self.Followed(number))
         elif line == 0:
             self._fold(block, fold=block.key not in self._folded)
+        elif self.counts and block.filters[line]:
+            self.action_filter_by()
 
     def action_filter_by(self) -> None:
         here = self._under_cursor()

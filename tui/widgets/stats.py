@@ -101,7 +101,7 @@ class StatsTable(Lines):
         return list(Strip(segments).adjust_cell_length(width))
 
     def _figures(self, width: int) -> Sequence[tuple[str, int]]:
-        shown = FIGURES
+        shown: Sequence[tuple[str, int]] = FIGURES
         for name in DROPPED_FIRST:
             if sum(size for _, size in shown) + NAME_CELLS + FEWEST_SPARKS + 1 <= width:
                 break

@@ -1,0 +1,141 @@
+"""The Health screen: what happened, when, what to do, and which exchanges are concerned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from captures.index.indexer import run
+from captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.launcher import wait_until
+from tests.tui.screen import grid
+from tests.tui.test_views import until
+from tui import writer
+from tui.app import KproxyApp
+from tui.screens.views import HealthScreen
+
+CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    path = tmp_path / "growing.pcap"
+    path.write_bytes(CAPTURE.read_bytes())
+    return path
+
+
+@pytest.fixture
+def indexer(capture: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that follows the capture, and has read what there is of it."""
+    index = tmp_path / "index"
+    module = "captures.index.indexer"
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", module, "--follow", str(capture), str(index)], stderr=subprocess.DEVNULL
+    ) as process:
+
+        def has_read() -> bool:
+            try:
+                with IndexReader(index) as reader:
+                    return reader.meta.get("bytes_read") == capture.stat().st_size
+            except IndexUnreadableError:
+                return False
+
+        try:
+            assert wait_until(has_read, PATIENCE)
+            yield process
+        finally:
+            process.kill()
+
+
+async def health(app: KproxyApp, pilot: Pilot[bool]) -> HealthScreen:
+    await until(lambda: app.main.pane.view is not None, pilot)
+    await pilot.press("0")
+    await pilot.pause()
+    screen = app.screen
+    assert isinstance(screen, HealthScreen)
+    return screen
+
+
+@pytest.fixture(autouse=True)
+def _looking_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LOOK_SECONDS", -1.0)
+
+
+def said(app: KproxyApp, screen: HealthScreen) -> str:
+    screen._looked = 0.0
+    screen._tick()
+    return "\n".join(grid(app))
+
+
+async def test_an_indexer_that_was_killed_is_told_with_its_signal(
+    indexer: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    app = KproxyApp(tmp_path / "index", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await health(app, pilot)
+        assert "Capture  following" in said(app, screen)
+        indexer.kill()
+        await until(lambda: writer.end_of(indexer.pid) is not None, pilot)
+        said(app, screen)
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "Capture  reading ended early" in text
+        assert f"the indexer (process {indexer.pid}) was ended by SIGKILL" in text
+        assert "to do: open the capture again" in text
+        assert "no further rows" in grid(app)[-3]
+
+
+async def test_a_followed_capture_that_was_truncated_is_told(
+    indexer: subprocess.Popen[bytes], capture: Path, tmp_path: Path
+) -> None:
+    assert indexer.poll() is None
+    app = KproxyApp(tmp_path / "index", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await health(app, pilot)
+        os.truncate(capture, 1_000)
+        said(app, screen)
+        await pilot.pause()
+        text = "\n".join(grid(app))
+        assert "Capture  reading ended early" in text
+        assert "growing.pcap was truncated: 1.0kB are left of the" in text
+
+
+async def test_a_cut_last_packet_is_no_failure(tmp_path: Path) -> None:
+    capture = tmp_path / "cut.pcap"
+    capture.write_bytes(CAPTURE.with_name("kafka-1.1.1.pcap").read_bytes()[:100_000])
+    assert run([capture], tmp_path / "index") is not None
+    app = KproxyApp(tmp_path / "index", ascii_only=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await health(app, pilot)
+        await pilot.pause()
+        text = said(app, screen)
+        assert "failed" not in text
+        assert "Capture  read as far as it can be read" in text
+        assert "all before that place is shown" in text
+        # the line that counts frames of which bytes are missing opens their exchanges
+        lines = [line for block in screen.pane._blocks for line in block.lines]
+        at = next(number for number, line in enumerate(lines) if "only the beginning" in line)
+        await pilot.press(*["j"] * at, "enter")
+        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        assert app.main.bar.applied == "partial"
+        assert app.main.pane.count >= 1
+
+
+def test_how_a_process_ended_is_told() -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(3)"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert writer.end_of(process.pid) == "ended with exit code 3"
+    assert writer.end_of(process.pid) == "has ended"
+    assert writer.end_of(os.getppid()) is None
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert writer.end_of(process.pid) is None
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert writer.end_of(process.pid) == "was ended by SIGKILL"  # before anybody has waited for it
