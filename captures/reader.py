@@ -23,7 +23,7 @@ from captures.formats.link import LinkLayers
 from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
-from captures.source import FileSource, Part
+from captures.source import RELEASE_BYTES, FileSource, Part
 from captures.spool import Spooling
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
@@ -42,6 +42,8 @@ Done: TypeAlias = "list[tuple[int, Item]]"
 FIRST_BATCH = 1024
 BATCH = 4096
 """Packets taken up at once; the first batches are smaller so that the first rows show soon."""
+BATCH_BYTES = 2 << 20
+"""Bytes taken up at once: requests of 14 bytes each take a hundred times as much memory once they are read."""
 TICK = 1_000_000_000
 """Capture time after which connections without traffic are asked what has waited too long."""
 _address = itemgetter(0)
@@ -105,6 +107,7 @@ class Reader:
         self._began_talk = began
         self._batch_limit = batch
         self._batch = min(FIRST_BATCH, batch)
+        self._batch_bytes = BATCH_BYTES
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
@@ -278,7 +281,10 @@ class Reader:
             if self._walker is None:
                 return None
         try:
-            records = self._walker.walk(view, self._batch)
+            reach = self._walker.position + self._batch_bytes
+            records = self._walker.walk(view[:reach], self._batch)
+            if records is None and reach < len(view):  # a packet that is longer
+                records = self._walker.walk(view, 1)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
             self._reached = part.base + self._walker.position
@@ -286,6 +292,7 @@ class Reader:
                 self.precision = 9
         if records is None:
             return None
+        self.source.release(self._reached - RELEASE_BYTES)
         self._batch = min(2 * self._batch, self._batch_limit)
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())

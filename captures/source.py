@@ -40,6 +40,8 @@ _OVERWRITTEN: Final = (
     "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
 )
 _NOTHING = memoryview(b"")
+RELEASE_BYTES = 16 << 20
+"""How much of mapped files is read before its memory is given back."""
 
 
 AND: Final = " + "
@@ -92,6 +94,8 @@ class FileSource:
         self._files: dict[Path, int] = {}
         """File descriptors, closed by `close` or with the source."""
         self._finalizer = weakref.finalize(self, _close, self._files)
+        self._released = 0
+        """Address up to which the memory of mapped files was given back."""
         for path in paths:
             part = self._open(path)
             if part.spool is not None and len(paths) > 1:
@@ -147,6 +151,20 @@ class FileSource:
 
     def done_with(self, address: int) -> None:
         """What lies before an address will be viewed no more, though it may still be read."""
+
+    def release(self, address: int) -> None:
+        """Give the memory of mapped bytes before an address back to the system; reading them maps them again.
+
+        Called again and again with growing addresses, it keeps what this process occupies small on large files.
+        """
+        if address - self._released < RELEASE_BYTES:
+            return
+        for part in self.parts:
+            start, end = max(self._released - part.base, 0), min(address - part.base, part.size)
+            if isinstance(part.view.obj, mmap.mmap) and start < end:
+                start -= start % mmap.PAGESIZE
+                part.view.obj.madvise(mmap.MADV_DONTNEED, start, end - start - (end - start) % mmap.PAGESIZE)
+        self._released = address
 
     def _spool_of(self, part: Part) -> Spool | None:
         """What fills a part while it is read."""
