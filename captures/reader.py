@@ -52,7 +52,7 @@ _address = itemgetter(0)
 class Talk:
     """A TCP connection on its way to being a conversation: events wait until it is clear who the client is."""
 
-    __slots__ = ("connection", "conversation", "held", "orientation", "swapped")
+    __slots__ = ("connection", "conversation", "held", "orientation", "swapped", "waiting")
 
     def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
@@ -60,6 +60,8 @@ class Talk:
         self.orientation: Orientation | None = None
         self.swapped = False
         self.held: list[Event] = []
+        self.waiting = 0
+        """Requests without a response when it was last looked at."""
 
 
 class Elsewhere(Protocol):
@@ -120,6 +122,9 @@ class Reader:
         self._reached = 0
         """Address up to which packets have been taken."""
         self._ticked = 0
+        self._waiting = 0
+        """Requests without a response on all connections."""
+        self._most_waiting = (limits or Limits()).all_outstanding
         self.began: list[tuple[int, Exchange]] = []
         """`started` with the addresses of their headers' last bytes."""
         self.done: Done = []
@@ -245,6 +250,8 @@ class Reader:
 
     def _packets(self, *, wait: bool) -> Packets | None:
         """The next batch of TCP segments; None where there is no further packet (yet)."""
+        if self._follow:
+            self.source.drop_deleted()
         while self._part < len(self.source.parts):
             part = self.source.parts[self._part]
             try:
@@ -333,12 +340,32 @@ class Reader:
                 if talk.swapped:
                     _swap(events)
                 done += self._converse(talk.conversation, events)
+                waiting = talk.conversation.waiting
+                self._waiting += waiting - talk.waiting
+                talk.waiting = waiting
                 self.began += talk.conversation.take_started()
                 self.ranks.append((talk.conversation.connection, connection.rank))
             if connection.over:
                 if talk.conversation is not None:
                     self.ended.append(talk.conversation.connection)
+                self._waiting -= talk.waiting
                 del self._talks[connection]
+        if self._waiting > self._most_waiting:
+            done += self._give_up()
+        return done
+
+    def _give_up(self) -> Done:
+        """Give up the oldest requests of the connections where most wait, until half the limit waits in all."""
+        half = share = self._most_waiting // 2
+        while sum(min(talk.waiting, share) for talk in self._talks.values()) > half:
+            share //= 2
+        done: Done = []
+        for talk in self._talks.values():
+            if talk.conversation is None or talk.waiting <= share:
+                continue
+            done += talk.conversation.keep(share, self._reached)
+            self._waiting += talk.conversation.waiting - talk.waiting
+            talk.waiting = talk.conversation.waiting
         return done
 
     def _converse(self, conversation: Conversation | DialectConversation, events: list[Event]) -> Done:

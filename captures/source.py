@@ -6,6 +6,8 @@ Reading is a slice of a memory map. This module is what a viewer needs to turn s
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -151,6 +153,9 @@ class FileSource:
 
     def done_with(self, address: int) -> None:
         """What lies before an address will be viewed no more, though it may still be read."""
+
+    def drop_deleted(self) -> None:
+        """Let go of the bytes of deleted files: memory and disk space are free only when nobody maps them."""
 
     def release(self, address: int) -> None:
         """Give the memory of mapped bytes before an address back to the system; reading them maps them again.
@@ -383,14 +388,21 @@ class RingSource(FileSource):
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         grown = self._take_segments()
-        for part in self.parts:
-            if part.final and part.path in self._files and not part.path.exists():
-                os.close(self._files.pop(part.path))
-                part.view = _NOTHING
-                compressed = part.path.with_name(part.path.name + PACKED)
-                if compressed.exists():
-                    part.path, part.packed = compressed, True
+        self.drop_deleted()
         return grown
+
+    def drop_deleted(self) -> None:
+        for part in self.parts:
+            if part.path not in self._files or part.path.exists():
+                continue
+            compressed = part.path.with_name(part.path.name + PACKED)
+            replaced = compressed.exists()
+            if replaced and not part.final:
+                continue  # its size is known once its successor is
+            os.close(self._files.pop(part.path))
+            part.view = _NOTHING
+            if replaced:
+                part.path, part.packed = compressed, True
 
     def catch_up(self) -> None:
         self.grow()
@@ -450,6 +462,9 @@ class RingSource(FileSource):
             if path.exists():
                 raise
         else:
+            # mapped memory keeps this lock too: it tells the writer that a deleted segment still takes up space
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._files[path], fcntl.LOCK_SH | fcntl.LOCK_NB)
             return True
         try:
             size = packed_size(compressed)
