@@ -262,9 +262,13 @@ class Ring:
 
     def write(self, batch: Batch) -> None:
         file = self._file
-        if file is not None and file.size > len(self._header) and (
-            file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
-            or (self._seconds is not None and time.time() - self._since >= self._seconds)
+        if (
+            file is not None
+            and file.size > len(self._header)
+            and (
+                file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
+                or (self._seconds is not None and time.time() - self._since >= self._seconds)
+            )
         ):
             file.close()  # a reader takes a segment that has a successor for complete
             self._base += file.size
