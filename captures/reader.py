@@ -25,7 +25,7 @@ from captures.formats.records import Walker
 from captures.orientation import Orientation
 from captures.ports import Ports
 from captures.seen import Seen
-from captures.source import FileSource, Part
+from captures.source import RELEASE_BYTES, FileSource, Part
 from captures.spool import Spooling
 from captures.tcp.packets import Packets
 from captures.tcp.packets import ports as ports_of
@@ -44,6 +44,8 @@ Done: TypeAlias = "list[tuple[int, Item]]"
 FIRST_BATCH = 1024
 BATCH = 4096
 """Packets taken up at once; the first batches are smaller so that the first rows show soon."""
+BATCH_BYTES = 2 << 20
+"""Bytes taken up at once: requests of 14 bytes each take a hundred times as much memory once they are read."""
 TICK = 1_000_000_000
 """Capture time after which connections without traffic are asked what has waited too long."""
 _address = itemgetter(0)
@@ -52,7 +54,7 @@ _address = itemgetter(0)
 class Talk:
     """A TCP connection on its way to being a conversation: events wait until it is clear who the client is."""
 
-    __slots__ = ("connection", "conversation", "held", "orientation", "swapped")
+    __slots__ = ("connection", "conversation", "held", "orientation", "swapped", "waiting")
 
     def __init__(self, connection: TcpConnection) -> None:
         self.connection = connection
@@ -60,6 +62,8 @@ class Talk:
         self.orientation: Orientation | None = None
         self.swapped = False
         self.held: list[Event] = []
+        self.waiting = 0
+        """Requests without a response when it was last looked at."""
 
 
 class Elsewhere(Protocol):
@@ -108,6 +112,7 @@ class Reader:
         self._began_talk = began
         self._batch_limit = batch
         self._batch = min(FIRST_BATCH, batch)
+        self._batch_bytes = BATCH_BYTES
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
@@ -121,6 +126,9 @@ class Reader:
         self._reached = 0
         """Address up to which packets have been taken."""
         self._ticked = 0
+        self._waiting = 0
+        """Requests without a response on all connections."""
+        self._most_waiting = (limits or Limits()).all_outstanding
         self.began: list[tuple[int, Exchange]] = []
         """`started` with the addresses of their headers' last bytes."""
         self.done: Done = []
@@ -244,6 +252,8 @@ class Reader:
 
     def _packets(self, *, wait: bool) -> Packets | None:
         """The next batch of TCP segments; None where there is no further packet (yet)."""
+        if self._follow:
+            self.source.drop_deleted()
         while self._part < len(self.source.parts):
             part = self.source.parts[self._part]
             try:
@@ -280,7 +290,10 @@ class Reader:
             if self._walker is None:
                 return None
         try:
-            records = self._walker.walk(view, self._batch)
+            reach = self._walker.position + self._batch_bytes
+            records = self._walker.walk(view[:reach], self._batch)
+            if records is None and reach < len(view):  # a packet that is longer
+                records = self._walker.walk(view, 1)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
             self.health.untimed = self._untimed + self._walker.untimed
@@ -289,6 +302,7 @@ class Reader:
                 self.precision = 9
         if records is None:
             return None
+        self.source.release(self._reached - RELEASE_BYTES)
         self._batch = min(2 * self._batch, self._batch_limit)
         if len(records):
             self.seen.times(int(records.time[0]), int(records.time[-1]))
@@ -334,12 +348,32 @@ class Reader:
                 if talk.swapped:
                     _swap(events)
                 done += self._converse(talk.conversation, events)
+                waiting = talk.conversation.waiting
+                self._waiting += waiting - talk.waiting
+                talk.waiting = waiting
                 self.began += talk.conversation.take_started()
                 self.ranks.append((talk.conversation.connection, connection.rank))
             if connection.over:
                 if talk.conversation is not None:
                     self.ended.append(talk.conversation.connection)
+                self._waiting -= talk.waiting
                 del self._talks[connection]
+        if self._waiting > self._most_waiting:
+            done += self._give_up()
+        return done
+
+    def _give_up(self) -> Done:
+        """Give up the oldest requests of the connections where most wait, until half the limit waits in all."""
+        half = share = self._most_waiting // 2
+        while sum(min(talk.waiting, share) for talk in self._talks.values()) > half:
+            share //= 2
+        done: Done = []
+        for talk in self._talks.values():
+            if talk.conversation is None or talk.waiting <= share:
+                continue
+            done += talk.conversation.keep(share, self._reached)
+            self._waiting += talk.conversation.waiting - talk.waiting
+            talk.waiting = talk.conversation.waiting
         return done
 
     def _converse(self, conversation: Conversation | DialectConversation, events: list[Event]) -> Done:

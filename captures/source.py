@@ -6,6 +6,8 @@ Reading is a slice of a memory map. This module is what a viewer needs to turn s
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -40,6 +42,8 @@ _OVERWRITTEN: Final = (
     "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
 )
 _NOTHING = memoryview(b"")
+RELEASE_BYTES = 16 << 20
+"""How much of mapped files is read before its memory is given back."""
 
 
 AND: Final = " + "
@@ -92,6 +96,8 @@ class FileSource:
         self._files: dict[Path, int] = {}
         """File descriptors, closed by `close` or with the source."""
         self._finalizer = weakref.finalize(self, _close, self._files)
+        self._released = 0
+        """Address up to which the memory of mapped files was given back."""
         for path in paths:
             part = self._open(path)
             if part.spool is not None and len(paths) > 1:
@@ -147,6 +153,23 @@ class FileSource:
 
     def done_with(self, address: int) -> None:
         """What lies before an address will be viewed no more, though it may still be read."""
+
+    def drop_deleted(self) -> None:
+        """Let go of the bytes of deleted files: memory and disk space are free only when nobody maps them."""
+
+    def release(self, address: int) -> None:
+        """Give the memory of mapped bytes before an address back to the system; reading them maps them again.
+
+        Called again and again with growing addresses, it keeps what this process occupies small on large files.
+        """
+        if address - self._released < RELEASE_BYTES:
+            return
+        for part in self.parts:
+            start, end = max(self._released - part.base, 0), min(address - part.base, part.size)
+            if isinstance(part.view.obj, mmap.mmap) and start < end:
+                start -= start % mmap.PAGESIZE
+                part.view.obj.madvise(mmap.MADV_DONTNEED, start, end - start - (end - start) % mmap.PAGESIZE)
+        self._released = address
 
     def _spool_of(self, part: Part) -> Spool | None:
         """What fills a part while it is read."""
@@ -365,14 +388,21 @@ class RingSource(FileSource):
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         grown = self._take_segments()
-        for part in self.parts:
-            if part.final and part.path in self._files and not part.path.exists():
-                os.close(self._files.pop(part.path))
-                part.view = _NOTHING
-                compressed = part.path.with_name(part.path.name + PACKED)
-                if compressed.exists():
-                    part.path, part.packed = compressed, True
+        self.drop_deleted()
         return grown
+
+    def drop_deleted(self) -> None:
+        for part in self.parts:
+            if part.path not in self._files or part.path.exists():
+                continue
+            compressed = part.path.with_name(part.path.name + PACKED)
+            replaced = compressed.exists()
+            if replaced and not part.final:
+                continue  # its size is known once its successor is
+            os.close(self._files.pop(part.path))
+            part.view = _NOTHING
+            if replaced:
+                part.path, part.packed = compressed, True
 
     def catch_up(self) -> None:
         self.grow()
@@ -432,6 +462,9 @@ class RingSource(FileSource):
             if path.exists():
                 raise
         else:
+            # mapped memory keeps this lock too: it tells the writer that a deleted segment still takes up space
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._files[path], fcntl.LOCK_SH | fcntl.LOCK_NB)
             return True
         try:
             size = packed_size(compressed)

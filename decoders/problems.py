@@ -13,6 +13,7 @@ MOST: Final = 1_000
 class Code(StrEnum):
     """The closed list of problem codes of the exchange JSON.
 
+    evicted: more requests waited for a response than are kept, and this was the oldest.
     address_leaked: kproxy says that a broker's own address in this response reached the client.
     """
 
@@ -25,6 +26,7 @@ class Code(StrEnum):
     UNKNOWN_VERSION = "unknown_version"
     UNMATCHED_RESPONSE = "unmatched_response"
     REPEATED_CORRELATION_ID = "repeated_correlation_id"
+    EVICTED = "evicted"
     OVERSIZE_FRAME = "oversize_frame"
     GAP = "gap"
     RESYNC = "resync"

@@ -3,8 +3,9 @@
 The relay notes what passes and when, no more: somebody waits for the other end. Packets are made of many notes at once,
 which is also quicker; they are gathered and written, one call a batch. A batch is written when it has BATCH_BYTES or is
 DELAY_SECONDS old: to shared memory in place, to a disk by a thread. Where that thread is further behind than memory
-allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk refuses, recording ends
-and says so, and traffic goes on.
+allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk is full, they are until
+there is room again, which is tried every RETRY_SECONDS; where the disk refuses for another reason, recording ends. Both
+are said, and traffic goes on.
 
 What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
 sink (`kproxy.sinks`).
@@ -27,7 +28,7 @@ from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN,
 from kproxy.core.compiled import Notes, Packets, Pair
 from kproxy.core.passing import UNACKNOWLEDGED
 from kproxy.core.selection import Choice, Selection
-from kproxy.sinks import Batch, Buffers, Sink
+from kproxy.sinks import FULL, Batch, Buffers, Sink
 from kproxy.timer import Schedule
 
 BATCH_BYTES = 1 << 20
@@ -37,6 +38,7 @@ NOTED_BYTES = 1 << 16
 JOINED_BYTES = 4096
 """Packets up to this size become one buffer when they come: a write of many small ones would hold traffic up."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
+RETRY_SECONDS = 1.0
 GATHERED_BATCHES = 8
 """What the thread writes at once, when it has fallen behind."""
 
@@ -60,7 +62,7 @@ class Counters:
     excluded: int = 0
     """Exchanges left out because the recording is not to hold them."""
     failed: str | None = None
-    """Why recording has stopped, where it has."""
+    """Why recording has stopped, where it has; with a full disk until there is room."""
 
 
 class Recorder:
@@ -76,12 +78,16 @@ class Recorder:
         schedule: Schedule,
         on_failure: Callable[[str], None],
         *,
+        on_resumed: Callable[[int], None] = lambda _: None,
         choice: Choice | None = None,
         threaded: bool = True,
         queue_max: int | None = None,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`schedule(seconds, callback)` runs a callback later; `on_failure` may be called from the writer's thread.
+        """`schedule(seconds, callback)` runs a callback later.
+
+        `on_failure` is given why recording stopped, `on_resumed` how many packets are missing when it goes on; both may
+        be called from the writer's thread.
 
         `choice` says what is recorded, None everything. What is written at once is at most one read longer than
         `batch_bytes`, or than eight of them with `threaded`.
@@ -90,6 +96,11 @@ class Recorder:
         self._sink = sink
         self._schedule = schedule
         self._on_failure = on_failure
+        self._on_resumed = on_resumed
+        self._retry_at: float | None = None
+        """When a full disk is tried again, by the monotonic clock."""
+        self._dropped_before = 0
+        """Packets dropped before the disk was full."""
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
         """What passed; it becomes packets soon, in this order."""
@@ -183,12 +194,18 @@ class Recorder:
         # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
         buffers, size, packets = self.packets.take()
         counters = self.counters
-        if counters.failed is not None or self._queued - self._done > self._queue_max:
+        if self._stopped() or self._queued - self._done > self._queue_max:
             counters.dropped += packets
         else:
             counters.packets += packets
             counters.bytes += size
             self._hand_over(Batch(buffers, size, packets))
+
+    def _stopped(self) -> bool:
+        """Whether writing would fail; a full disk is worth another try from time to time."""
+        if self.counters.failed is None:
+            return False
+        return self._retry_at is None or time.monotonic() < self._retry_at
 
     def _hand_over(self, batch: Batch) -> None:
         counters, told = self.counters, self._told
@@ -212,18 +229,30 @@ class Recorder:
 
     def _write(self, batch: Batch) -> None:
         counters = self.counters
-        if counters.failed is None:
+        if counters.failed is None or self._retry_at is not None:
             try:
                 self._sink.write(batch)
             except OSError as error:
-                self._sink.close()
+                if error.errno in FULL:
+                    if counters.failed is None:
+                        self._dropped_before = counters.dropped
+                    self._retry_at = time.monotonic() + RETRY_SECONDS
+                else:
+                    self._retry_at = None
+                    self._sink.close()
+                self._told.dropped += batch.packets  # the sink has counted them
                 self._fail(error.strerror or str(error))
+            else:
+                if counters.failed is not None:
+                    counters.failed = self._retry_at = None
+                    self._on_resumed(counters.dropped - self._dropped_before)
+                return
         if counters.failed is not None:
             counters.packets -= batch.packets
             counters.dropped += batch.packets
 
     def _fail(self, why: str) -> None:
-        """Nothing more is recorded."""
+        """Nothing more is recorded, or nothing until a full disk has room."""
         if self.counters.failed is None:
             self.counters.failed = why
             self._on_failure(why)

@@ -44,7 +44,8 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
         compressor = Compressor() if settings.ring_zstd else None
     else:
         directory, files = Path(settings.scratch_dir or "."), SCRATCH_SEGMENTS
-        each, compressor = settings.scratch // files, None
+        # one more than is kept may be there: a segment that is deleted and still open in a reader
+        each, compressor = settings.scratch // (files + 1), None
     return Opened(
         Ring(directory, header, each, files, seconds=settings.ring_seconds, closed=compressor),
         _choice(settings),

@@ -216,6 +216,7 @@ class Process:
             opened.sink,
             timer(self._loop),
             self._recording_failed,
+            on_resumed=self._recording_resumed,
             choice=opened.choice,
             threaded=opened.threaded,
             batch_bytes=opened.batch_bytes,
@@ -225,6 +226,12 @@ class Process:
         """Called from the writer's thread."""
         message = f"recording to {self.recording} has stopped: {why}; traffic goes on"
         event = {"event": "warning", "topic": "recorder", "message": message, "stopped": why}
+        self._loop.call_soon_threadsafe(self.tell, event)
+
+    def _recording_resumed(self, missing: int) -> None:
+        """Called from the writer's thread."""
+        message = f"recording to {self.recording} goes on: there is room again; {missing} packets are missing"
+        event = {"event": "warning", "topic": "recorder", "message": message, "stopped": ""}
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _asked_to_stop(self) -> None:

@@ -19,6 +19,8 @@ from captures.ring import PACKED, RING_FILE, number_of, segment_name
 from captures.source import RingSource
 
 IOV_MAX = 1000
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors after which writing may go on: there may be room again."""
 STATISTICS_BYTES = 512
 """Room for the block that ends a file."""
 
@@ -50,7 +52,10 @@ class Sink(Protocol):
     """Where batches go; used by the writer's thread alone."""
 
     def write(self, batch: Batch) -> None:
-        """Raises OSError when it cannot; nothing but `close` may follow that."""
+        """Raises OSError when it cannot, and has then counted the batch's packets as dropped.
+
+        After an error of FULL another write may follow, after any other nothing but `close`.
+        """
 
     def close(self) -> None:
         """May be called more than once."""
@@ -67,7 +72,13 @@ class File:
         self._total = Batch()
         self._failure = ""
         self.size = 0
-        self._append([header], len(header))
+        try:
+            self._append([header], len(header))
+        except OSError:
+            os.close(self._descriptor)
+            if self._regular:
+                path.unlink(missing_ok=True)
+            raise
 
     def write(self, batch: Batch) -> None:
         """Raises OSError, also where somebody has removed the file."""
@@ -77,14 +88,21 @@ class File:
         try:
             if batch.size:
                 self._append(batch.buffers, batch.size)
-            if batch.dropped:
-                self._append_statistics()
+            if batch.dropped or self._failure:
+                self._append_statistics("packets are missing before this")
+                self._failure = ""
             if self._regular and not os.fstat(self._descriptor).st_nlink:
                 raise FileNotFoundError(errno.ENOENT, "the file has been removed")
         except OSError as error:
             self._failure = error.strerror or str(error)
             self._total.packets -= batch.packets
             self._total.dropped += batch.packets
+            if error.errno in FULL:
+                with contextlib.suppress(OSError):
+                    self._cut()
+                    self._append_statistics()
+                with contextlib.suppress(OSError):
+                    self._cut()
             raise
 
     def _append(self, buffers: Buffers, size: int) -> None:
@@ -95,13 +113,13 @@ class File:
                 rest = rest[os.write(self._descriptor, rest) :]
         self.size += size
 
-    def _append_statistics(self) -> None:
+    def _append_statistics(self, failed: str = "recording stopped here") -> None:
         total = self._total
         comments = []
         if total.excluded:
             comments.append(f"{total.excluded} exchanges left out, as --record says")
         if self._failure:
-            comments.append(f"recording stopped here: {self._failure}")
+            comments.append(f"{failed}: {self._failure}")
         block = statistics(time.time_ns(), total.packets + total.dropped, total.dropped, comments)
         self._append([block], len(block))
 
@@ -132,6 +150,9 @@ class Ring:
     run that are in the directory belong to the ring and go in their turn. `closed` gets the path of each segment that
     is complete, and may put a compressed one (`captures.ring.PACKED`) in its place.
 
+    A deleted segment that a reader still holds open takes up space, so it counts as one of `keep`: as many more are
+    deleted. Readers hold a shared lock on each segment (`captures.source.RingSource`), by which this is known.
+
     `ring.json` says where each segment begins in the address space of the whole ring, and which is this run's first:
     {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
     """
@@ -155,11 +176,19 @@ class Ring:
         self._closed = closed
         self._number = 0
         self._bases: dict[str, int] = {}
+        self._held: list[int] = []
+        """Descriptors of deleted segments that a reader had open when this was last looked at."""
+        self._live: set[int] = set()
+        """Numbers of the segments that are there, without a new one."""
+        self._missed = 0
+        """Packets dropped while there was no room for a new segment."""
+        self._ended: Path | None = None
+        """The last segment, complete, until there is a next one."""
         self._claim = self._lock()
         try:
-            base = self._take_over()
+            self._base = self._take_over()
             self._began = self._number + 1
-            self._file = self._next(base)
+            self._file: File | None = self._next()
         except BaseException:
             os.close(self._claim)
             raise
@@ -190,18 +219,40 @@ class Ring:
         finally:
             held.close()
 
-    def _next(self, base: int) -> File:
-        self._number += 1
+    def _next(self) -> File:
+        """The next segment, with room made for it. Raises OSError; it can then be asked for again."""
+        number = self._number + 1
         self._since = time.time()
-        name = segment_name(self._number, self._since)
-        first = self._number - self._keep + 1
-        self._bases[name] = base
-        self._bases = {name: base for name, base in self._bases.items() if number_of(name) >= first}
+        name = segment_name(number, self._since)
+        self._make_room()
+        self._bases = {name: base for name, base in self._bases.items() if number_of(name) in self._live}
+        self._bases[name] = self._base
         private.replace(self._directory / RING_FILE, json.dumps({"bases": self._bases, "began": self._began}))
-        for path in self._directory.iterdir():
-            if 0 < number_of(path.name) < first:
-                path.unlink(missing_ok=True)
-        return File(self._directory / name, self._header)
+        file = File(self._directory / name, self._header)
+        self._number = number
+        return file
+
+    def _make_room(self) -> None:
+        """Delete the oldest segments until one more makes `keep`, with those that are deleted and still held."""
+        self._held = [file for file in self._held if not _unused(file)]
+        found = sorted((number, path) for path in self._directory.iterdir() if (number := number_of(path.name)))
+        oldest = self._number - self._keep + 1
+        gone = 0
+        for number, path in found:
+            if number > oldest and len(found) - gone + len(self._held) < self._keep:
+                break
+            self._delete(path)
+            gone += 1
+        self._live = {number for number, _ in found[gone:]}
+
+    def _delete(self, path: Path) -> None:
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        path.unlink(missing_ok=True)
+        if not _unused(file):
+            self._held.append(file)
 
     def _complete(self, path: Path) -> None:
         if self._closed is not None:
@@ -209,22 +260,56 @@ class Ring:
 
     def write(self, batch: Batch) -> None:
         file = self._file
-        if file.size > len(self._header) and (
-            file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
-            or (self._seconds is not None and time.time() - self._since >= self._seconds)
+        if (
+            file is not None
+            and file.size > len(self._header)
+            and (
+                file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
+                or (self._seconds is not None and time.time() - self._since >= self._seconds)
+            )
         ):
             file.close()  # a reader takes a segment that has a successor for complete
-            self._file = self._next(self._bases[file.path.name] + file.size)
-            self._complete(file.path)
-        self._file.write(batch)
+            self._base += file.size
+            self._ended, self._file = file.path, None
+        self._open_next(batch).write(batch)
+
+    def _open_next(self, batch: Batch) -> File:
+        """The segment to write to, a new one where the last has ended. Raises OSError."""
+        if self._file is None:
+            try:
+                self._file = self._next()
+            except OSError:
+                self._missed += batch.packets + batch.dropped
+                raise
+            batch.dropped, self._missed = batch.dropped + self._missed, 0
+        if self._ended is not None:
+            self._complete(self._ended)
+            self._ended = None
+        return self._file
 
     def close(self) -> None:
         if self._claim < 0:
             return
-        self._file.close()
-        self._complete(self._file.path)
-        os.close(self._claim)
-        self._claim = -1
+        if self._file is not None:
+            self._file.close()
+            self._ended = self._file.path
+        if self._ended is not None:
+            self._complete(self._ended)
+        for file in (*self._held, self._claim):
+            os.close(file)
+        self._held, self._claim = [], -1
+
+
+def _unused(file: int) -> bool:
+    """Whether no reader has a deleted segment open or mapped any more; its descriptor is then closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks cannot tell
+    os.close(file)
+    return True
 
 
 def pcapng_header(interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:

@@ -293,6 +293,16 @@ class Conversation:
         self.started.clear()
         return started
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a response."""
+        return self._pairing.waiting
+
+    def keep(self, most: int, at: int) -> Done:
+        """Give up the oldest requests, with the capture now at address `at`, until at most so many wait."""
+        self._pairing.keep(at, most, "in all")
+        return self._take_done()
+
     def tick(self, time: int, at: int) -> Done:
         """Complete what has waited too long, with the capture now at `time` and address `at`.
 

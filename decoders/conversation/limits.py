@@ -14,7 +14,9 @@ class Limits:
     frame: int = 128 << 20
     """Longest frame believed; Kafka's socket.request.max.bytes is 100 MiB."""
     outstanding: int = 10_000
-    """Requests without a response; the oldest is then given up."""
+    """Requests without a response on one connection; the oldest is then given up."""
+    all_outstanding: int = 100_000
+    """Requests without a response on all connections of a reading; the oldest of the busiest are then given up."""
     outstanding_time: int = 900 * SECOND
     """How long a request waits; a JoinGroup may wait for max.poll.interval.ms, 5 minutes unless set."""
     no_reply_time: int = SECOND

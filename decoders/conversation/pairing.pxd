@@ -9,12 +9,12 @@ cdef object _NEVER, _CUT, _OK
 @cython.final
 cdef class Pairing:
     cdef object connection, limits, _fits
-    cdef list started, headless
+    cdef list started
     cdef public list done
     cdef readonly dict outstanding, repeated, broken
     cdef dict early
     cdef Py_ssize_t repeats, earlies
-    cdef object unanswered, tokens, in_order
+    cdef object unanswered, tokens, in_order, headless
     cdef readonly object deadline
     cdef object asked_from
 
@@ -36,6 +36,7 @@ cdef class Pairing:
     cdef _give_up_unanswered(self, key, Exchange exchange)
     cdef _remove(self, Exchange exchange)
     cdef _bound(self, key)
+    cpdef keep(self, key, Py_ssize_t most, where)
 
 cdef Frame _request(Exchange exchange)
 cdef _at(Exchange exchange)

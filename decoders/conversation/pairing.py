@@ -61,7 +61,7 @@ class Pairing:
         self.repeats = 0
         self.unanswered: deque[Exchange] = deque()
         """Exchanges that want no reply, oldest first; they stand in `outstanding` as well."""
-        self.headless: list[Exchange] = []
+        self.headless: deque[Exchange] = deque()
         """Requests whose correlation id could not be read."""
         self.tokens: deque[Exchange] = deque()
         self.in_order: deque[Exchange] = deque()
@@ -327,21 +327,30 @@ class Pairing:
 
     def _bound(self, key: int) -> None:
         """Give up the oldest of what waits beyond the limit."""
-        limit = self.limits.outstanding
-        reason = f"given up: more than {limit} requests waited"
-        if len(self.outstanding) + self.repeats > limit:
+        self.keep(key, self.limits.outstanding, "on this connection")
+
+    def keep(self, key: int, most: int, where: str) -> None:
+        """Give up the oldest requests of each kind until at most so many wait; `where` the limit was passed."""
+        while len(self.outstanding) + self.repeats > most:
             oldest = next(iter(self.outstanding.values()))
             if self.unanswered and self.unanswered[0] is oldest:
                 self._give_up_unanswered(key, oldest)
             else:
                 self._remove(oldest)
-                self._finish(key, oldest, Status.NO_RESPONSE, reason)
-        if len(self.tokens) > limit:
-            self._finish(key, self.tokens.popleft(), Status.NO_RESPONSE, reason)
-        if len(self.in_order) > limit:
-            self._finish(key, self.in_order.popleft(), Status.NO_RESPONSE, reason)
-        if len(self.headless) > limit:
-            self._finish(key, self.headless.pop(0), Status.NO_RESPONSE, reason)
+                self._evict(key, oldest, where)
+        for others in (self.tokens, self.in_order, self.headless):
+            while len(others) > most:
+                self._evict(key, others.popleft(), where)
+
+    def _evict(self, key: int, exchange: Exchange, where: str) -> None:
+        reason = f"given up: too many requests waited {where}"
+        exchange.problems.append(Problem("request", 0, "", reason, Code.EVICTED))
+        self._finish(key, exchange, Status.NO_RESPONSE, reason)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self.outstanding) + self.repeats + len(self.tokens) + len(self.in_order) + len(self.headless)
 
     def tick(self, key: int, time: int) -> None:
         """Complete the requests that are overdue at capture time `time`, with nothing new on this connection.

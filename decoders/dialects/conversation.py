@@ -233,8 +233,7 @@ class DialectConversation:
         waiting[number] = exchange
         self._places[exchange] = number
         if len(waiting) > self.limits.outstanding:
-            reason = f"given up: more than {self.limits.outstanding} requests waited"
-            self._give_up(key, next(iter(waiting.values())), reason)
+            self._evict(key, next(iter(waiting.values())), "on this connection")
 
     def _response(self, key: int, frame: Frame, problems: list[Problem], data: bytes, exchange: Exchange) -> None:
         if self.dialect.by_order:
@@ -275,6 +274,23 @@ class DialectConversation:
     def _give_up(self, key: int, exchange: Exchange, reason: str) -> None:
         self._forget(exchange)
         self._finish(key, exchange, Status.NO_RESPONSE, reason)
+
+    def _evict(self, key: int, exchange: Exchange, where: str) -> None:
+        reason = f"given up: too many requests waited {where}"
+        exchange.problems.append(Problem("request", 0, "", reason, Code.EVICTED))
+        self._give_up(key, exchange, reason)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a response."""
+        return sum(map(len, self._waiting))
+
+    def keep(self, most: int, at: int) -> Done:
+        """Give up the oldest requests, with the capture now at address `at`, until at most so many wait."""
+        while self.waiting > most:
+            waiting = max(self._waiting, key=len)
+            self._evict(at, next(iter(waiting.values())), "in all")
+        return self._take_done()
 
     def _expire(self, key: int, time: int) -> None:
         """Note what is late at capture time `time`, and give up what has waited too long."""

@@ -501,13 +501,15 @@ class _Export:
     def pack(self, items: Sequence[Exchange | StreamProblem]) -> bytes:
         from captures.export.packing import pack
 
-        return pack(items, (self.reader.precision, self.reader.source.size))
+        return pack(items, (self.reader.precision, self.reader.source.size, self.reader.position))
 
     def unpack(self, packed: bytes) -> list[Exchange | StreamProblem]:
         from captures.errors import CaptureError
         from captures.export.packing import unpack
+        from captures.source import RELEASE_BYTES
 
-        items, (self.reader.precision, size) = unpack(packed)
+        items, (self.reader.precision, size, position) = unpack(packed)
+        self.reader.source.release(position - RELEASE_BYTES)
         if self.reader.source.size < size:
             with contextlib.suppress(CaptureError):  # told by the process that reads
                 self.reader.source.catch_up()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import random
+import re
+import struct
 import threading
 import weakref
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any
 import pytest
 
 from captures.errors import CaptureError
-from captures.reader import Reader, read
-from captures.source import SpoolSource, open_source
+from captures.reader import BATCH_BYTES, Reader, read
+from captures.source import RELEASE_BYTES, SpoolSource, open_source
 from captures.spool import Spooling
 from decoders import schema
-from decoders.exchange import Exchange
+from decoders.conversation.limits import Limits
+from decoders.exchange import Exchange, Status
+from decoders.problems import Code
 from tests.captures import files, traffic
 from tests.support.plain import bare
 
@@ -426,3 +430,66 @@ def test_reading_needs_no_numpy_to_open_a_source() -> None:
 
     code = "import sys, captures.source; assert not {'numpy', 'scapy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def flood(path: Path, connections: int, requests: int, segment: int) -> None:
+    """A capture of pipelined ApiVersions requests of 22 bytes that nobody answers, `segment` of them in a packet."""
+    from scapy.layers.inet import IP, TCP
+    from scapy.layers.l2 import Ether
+
+    def frame(port: int, number: int, flags: str, data: bytes = b"") -> bytes:
+        head = Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=port, dport=9092, seq=number, flags=flags)
+        return bytes(head / data)
+
+    packets = [(port, frame(port, 0, "S")) for port in range(1024, 1024 + connections)]
+    for first in range(0, requests, segment):
+        data = b"".join(
+            struct.pack(">ihhih", 18, 18, 0, number, 8) + b"hostile!" for number in range(first, first + segment)
+        )
+        packets += [(first, frame(port, 1 + 22 * first, "PA", data)) for port in range(1024, 1024 + connections)]
+    path.write_bytes(files.pcap([(1_700_000_000 * 10**9 + at, data) for at, data in packets]))
+
+
+def test_a_batch_is_bounded_by_its_bytes(tmp_path: Path) -> None:
+    """Packets of 64 KiB with tiny requests: what is read at once must not grow with them."""
+    flood(tmp_path / "flood.pcap", connections=1, requests=120_000, segment=2_900)
+    reader = reading(tmp_path / "flood.pcap", batch=4096)
+    sizes = [len(batch) for batch in reader.batches()]
+    assert sum(sizes) == 121_800
+    assert max(sizes[:-1]) <= BATCH_BYTES // 22
+    assert sizes[-1] <= Limits().outstanding + BATCH_BYTES // 22
+
+
+def test_requests_that_wait_are_bounded_in_all(tmp_path: Path) -> None:
+    flood(tmp_path / "flood.pcap", connections=20, requests=300, segment=30)
+    reader = reading(tmp_path / "flood.pcap", batch=16, limits=Limits(all_outstanding=1_000))
+    found: list[Any] = []
+    for batch in reader.batches():
+        found += batch
+        assert reader._waiting <= 1_000
+    evicted = [one for one in found if any(problem.code == Code.EVICTED for problem in one.problems)]
+    assert len(found) == 20 * 300
+    assert len(evicted) > 4_000
+    assert {one.reason for one in evicted} == {"given up: too many requests waited in all"}
+    assert {one.status for one in found} == {Status.NO_RESPONSE}
+
+
+def test_memory_of_what_was_read_is_given_back(tmp_path: Path) -> None:
+    """The pages of a mapped capture do not stay with the process that read them."""
+    path = tmp_path / "large.pcap"
+    flood(path, connections=1, requests=2_900, segment=2_900)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[-(len(whole) - 24 - 70) :] * 1_500)  # 96 MB of one segment, again and again
+
+    def mapped() -> int:
+        """Resident bytes of the capture."""
+        text = Path("/proc/self/smaps").read_text()
+        sizes = re.findall(rf"{re.escape(str(path))}\n(?:.*\n)*?Rss: +(\d+) kB", text)
+        return sum(map(int, sizes)) * 1024
+
+    reader = reading(path, batch=4096)
+    most = 0
+    for _ in reader.batches():
+        most = max(most, mapped())
+    assert path.stat().st_size > 90 << 20
+    assert 0 < most <= 3 * RELEASE_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -257,3 +258,73 @@ def test_ring_json_says_where_what_is_left_begins(tmp_path: Path) -> None:
     assert [part.base for part in source.parts] == list(held["bases"].values())
     assert source.parts[0].base > 0
     source.close()
+
+
+def held_open(directory: Path) -> int:
+    """How many deleted segments this process maps."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    return len({line.split()[5] for line in maps if str(directory) in line and line.endswith("(deleted)")})
+
+
+def test_a_reader_that_fell_behind_lets_go_of_what_was_deleted(tmp_path: Path) -> None:
+    recording = Recording(tmp_path)
+    recording.exchanges(50)
+    reader = read(tmp_path, follow=True)
+    reader._batch_limit = reader._batch = 2
+    reader.poll()
+    assert not held_open(tmp_path)
+    recording.exchanges(100)
+    assert held_open(tmp_path) == 3, "all that it had found"
+    reader.poll()
+    assert not held_open(tmp_path)
+    recording.flow = recording.recorder.connection(("10.0.0.1", 51235), BROKER)
+    recording.exchanges(1)
+    recording.close()
+    found = []
+    while not reader.idle:
+        found += [item.correlation_id for item in reader.poll() if isinstance(item, Exchange)]
+    assert found[-1] == 151, "it goes on with what is there"
+    reader.close()
+
+
+@pytest.mark.parametrize("keep", [2, 4])
+def test_deleted_segments_that_a_stopped_reader_holds_count_as_space_in_use(tmp_path: Path, keep: int) -> None:
+    recording = Recording(tmp_path, keep=keep)
+    recording.exchanges(20 * keep)
+    stopped = RingSource(tmp_path)
+    assert len(stopped.parts) == keep
+    for _ in range(4 * keep):
+        recording.exchanges(10)
+        assert held_open(tmp_path) + len(segments(tmp_path)) <= keep + 1
+    stopped.drop_deleted()
+    assert not held_open(tmp_path)
+    recording.exchanges(20 * keep)
+    assert len(segments(tmp_path)) == keep, "the ring is as long as before"
+    recording.close()
+    stopped.close()
+
+
+def test_a_ring_goes_on_with_a_new_segment_once_a_full_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kproxy.recorder.RETRY_SECONDS", 0)
+    recording = Recording(tmp_path)
+    failed: list[str] = []
+    recording.recorder._on_failure = failed.append
+    real = os.writev
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    recording.exchanges(10)
+    monkeypatch.setattr(os, "writev", full)
+    recording.exchanges(30)
+    assert failed == ["No space left on device"]
+    monkeypatch.setattr(os, "writev", real)
+    recording.flow = recording.recorder.connection(("10.0.0.1", 51235), BROKER)
+    recording.exchanges(30)
+    recording.close()
+    assert recording.recorder.counters.failed is None
+    (health,) = (item for item in read(tmp_path) if isinstance(item, Health))
+    assert health.recorder_dropped == recording.recorder.counters.dropped == 60
+    assert ids(read(tmp_path)) == [*range(1, 11), *range(41, 71)]

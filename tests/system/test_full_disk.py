@@ -68,3 +68,39 @@ def test_a_full_disk_stops_the_recording_and_not_the_traffic(
             tshark is None
             or subprocess.run([tshark, "-r", recording], capture_output=True, check=False).returncode == 0
         )
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_recording_goes_on_once_a_full_disk_has_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small_disk: Path, ring: bool
+) -> None:
+    places(monkeypatch, tmp_path)
+    broker = FakeBroker()
+    said: list[str] = []
+    recording = small_disk / ("ring" if ring else "r.pcapng")
+    settings: dict[str, Any] = {"ring_files": 3, "ring_bytes": 1 << 20, "ring_zstd": False} if ring else {}
+    other = small_disk / "other"
+    other.write_bytes(bytes(3 << 20))
+    with relay(broker.address, record_to=recording, **settings) as process:
+        process.on_event(lambda event: said.append(event.get("message", "")))
+        talk(broker, process.bootstrap, *syncs(32, 128 << 10))
+        assert wait_until(lambda: any("No space left on device; traffic goes on" in one for one in said), SECONDS)
+        other.unlink()
+
+        def goes_on() -> bool:
+            talk(broker, process.bootstrap, *syncs(2, 1 << 10))
+            return any("packets are missing" in one for one in said)
+
+        assert wait_until(goes_on, SECONDS)
+        talk(broker, process.bootstrap, *syncs(5, 1 << 10))
+        assert process.command("status")["recorder"]["failed"] is None
+        process.stop()
+    reader = read(recording)
+    items = list(reader)
+    reader.close()
+    broker.close()
+    whole = [one for one in items if isinstance(one, Exchange) and one.request and one.response]
+    assert len(whole) >= 5, "the connections after it are recorded"
+    health = items[-1]
+    assert isinstance(health, Health)
+    assert health.recorder_dropped

@@ -85,12 +85,12 @@ class TestPairing:
         script.broker(*(response(METADATA, 12, number) for number in (3, 2))).end()
         played = play(script, cut, limits=Limits(outstanding=2))
         assert played.lines() == [
-            "1 Metadata v12 #0 no_response",
-            "2 Metadata v12 #1 no_response",
+            "1 Metadata v12 #0 no_response (evicted)",
+            "2 Metadata v12 #1 no_response (evicted)",
             "4 Metadata v12 #3 ok",
             "3 Metadata v12 #2 ok",
         ]
-        assert played.exchanges[0].reason == "given up: more than 2 requests waited"
+        assert played.exchanges[0].reason == "given up: too many requests waited on this connection"
 
     def test_longer_than_the_limit_waits(self, cut: Cut) -> None:
         script = Script().client(request(METADATA, 12, 7)).wait(1_000_000).client(request(METADATA, 12, 8)).end()

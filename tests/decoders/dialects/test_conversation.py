@@ -158,7 +158,7 @@ def test_limits() -> None:
     script = Script().client(ask(1, 0), ask(2, 0), ask(3, 0)).wait(2000).client(ask(4, 0))
     found = played(script.end(), limits=Limits(outstanding=2, outstanding_time=1_000_000_000))
     assert [line["reason"] for line in found] == [
-        "given up: more than 2 requests waited",
+        "given up: too many requests waited on this connection",
         "given up: no response within 1 s",
         "given up: no response within 1 s",
         "the connection ended (FIN)",
