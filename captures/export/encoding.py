@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from decoders.escaping import in_json
 from decoders.records.form import RecordsText
 
 LINE: Final = orjson.OPT_APPEND_NEWLINE
@@ -30,6 +31,6 @@ def encode(value: Any, option: int | None = None) -> bytes:
     What is no text (half a surrogate pair, of a file's name for one) becomes "?".
     """
     try:
-        return orjson.dumps(value, _records, option)
+        return in_json(orjson.dumps(value, _records, option))
     except TypeError:
-        return _slowly(value).encode("utf-8", "replace") + (b"\n" if option == LINE else b"")
+        return in_json(_slowly(value).encode("utf-8", "replace")) + (b"\n" if option == LINE else b"")

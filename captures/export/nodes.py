@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from captures.export.text import escape
+from decoders.escaping import escape
 from decoders.jsonform import uuid_json
 from decoders.layout import UNKNOWN_TAGS
 from decoders.meanings.table import node_meaning

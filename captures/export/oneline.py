@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.export import Reading
-from captures.export.text import RESULTS, api_text, escape, latency_text, size_text
+from captures.export.text import RESULTS, api_text, latency_text, size_text
 from captures.index.format import Flag
 from captures.index.summary import Summariser, Summary
 from decoders.conversation.comments import CHANGED
 from decoders.conversation.stream import Side
+from decoders.escaping import escape
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import timestamp
 from decoders.knowledge import Knowledge

@@ -8,9 +8,10 @@ from html import escape as html_escape
 from captures.export import Reading
 from captures.export.nodes import Style, hex_lines, title
 from captures.export.oneline import health_note
-from captures.export.text import RESULTS, api_text, escape, latency_text
+from captures.export.text import RESULTS, api_text, latency_text
 from decoders import secrets
 from decoders.conversation.stream import Side
+from decoders.escaping import escape
 from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from decoders.exchange_json import exchange_json, timestamp
 from decoders.frames import frame_tree

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from captures.export import Reading
+from decoders.escaping import escape, in_sheet
 from decoders.exchange import Exchange, Frame, Health, StreamProblem
 from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
 from decoders.knowledge import Knowledge
@@ -50,9 +51,11 @@ COLUMNS: tuple[str, ...] = (
 
 
 def quoted(text: str | None) -> str:
-    """A cell of text (RFC 4180), "" for None."""
+    """A cell of text (RFC 4180), "" for None; control characters are spelt."""
     if text is None:
         return ""
+    if not text.isprintable():
+        text = escape(text)
     return '"' + text.replace('"', '""') + '"' if NEEDS_QUOTES(text) else text
 
 
@@ -61,7 +64,8 @@ class CsvLines:
 
     problems = 0
 
-    def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS) -> None:
+    def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS, *, formulas: bool = False) -> None:
+        """With `formulas`, text that a spreadsheet would calculate stands as it is."""
         self.columns = tuple(columns)
         self._reader = reader
         self._precision = 6
@@ -69,7 +73,7 @@ class CsvLines:
         self._names: dict[str, Callable[..., Any]] = {
             "time": self._timestamps(),
             "number": lambda value: "" if value is None else value,
-            "text": quoted,
+            "text": quoted if formulas else _for_sheets,
             "api": self._api,
             "latency": self._latency,
             "decoded": self._decoded,
@@ -116,6 +120,11 @@ class CsvLines:
         return exchange_json(
             exchange, self._reader.source, self._reader.definitions, view=_UNOPENED, precision=self._precision
         )
+
+
+def _for_sheets(text: str | None) -> str:
+    """A cell of text that no spreadsheet calculates."""
+    return quoted(None if text is None else in_sheet(text))
 
 
 def _writer(columns: Sequence[str]) -> Callable[..., str]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from captures.export.text import escape, size_text
+from captures.export.text import size_text
+from decoders.escaping import escape
 from decoders.schema import errors
 
 Line = Mapping[str, Any]

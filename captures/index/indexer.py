@@ -30,6 +30,7 @@ from captures.processes import name_process
 from captures.reader import Reader
 from captures.source import STANDARD_INPUT, RingSource
 from captures.spool import MOST, Spooling
+from decoders.escaping import message
 from decoders.exchange import Exchange, Status, StreamProblem
 from decoders.exchange_json import problem_json
 from decoders.knowledge import Fact, Knowledge
@@ -389,7 +390,7 @@ def serve(
         error = CaptureError(f"cannot be indexed: {problem.strerror or problem}", options.captures[0])
     if error is None:
         return 0
-    sys.stderr.write(f"kproxy: {error}\n")
+    sys.stderr.write(f"kproxy: {message(str(error))}\n")
     return UNREADABLE
 
 

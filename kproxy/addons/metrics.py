@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from decoders.escaping import escape
 from decoders.exchange import Health, Status
 from kproxy.addons.api import Observed, Observer, Progress
 from kproxy.runs import ask
@@ -151,7 +152,7 @@ class Metrics(Observer):
         """A metric's series; finding it costs prometheus_client more than counting does."""
         found = self._children.get((metric, labels))
         if found is None:
-            found = self._children[metric, labels] = metric.labels(*labels)
+            found = self._children[metric, labels] = metric.labels(*map(escape, labels))
         return found
 
 

@@ -83,6 +83,9 @@ SMALL = 16 << 20
     help="Do not open record batches of more than this, decompressed.",
 )
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
+@click.option(
+    "--formulas", is_flag=True, help="Write text of a CSV that begins with = + - @ as it is, not behind an apostrophe."
+)
 @click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (all but records unless given).")
 @click.option(
     "--no-bodies", is_flag=True, help="With --format parquet only what headers tell: quicker, some columns are null."
@@ -124,6 +127,7 @@ def command(
     form: str,
     batch_limit: int,
     columns: str | None,
+    formulas: bool,
     tables: str | None,
     no_bodies: bool,
     number: int | None,
@@ -220,7 +224,7 @@ def command(
                     if form == "pcapng":
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
-                        lines = _lines(reader, form, chosen, view)
+                        lines = _lines(reader, form, chosen, view, formulas=formulas)
                         known_facts = None if form == "csv" else view.knowledge
                         export = _Export(reader, lines, selection, known_facts, redaction, partial)
                         export.write(out, _jobs(jobs, source, out, selection, viewing, redaction))
@@ -395,13 +399,13 @@ def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
     return chosen
 
 
-def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View) -> Lines:
+def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View, *, formulas: bool) -> Lines:
     from captures.export.jsonl import JsonArray, JsonLines
     from captures.export.records import RecordLines
     from captures.export.rows import CsvLines
 
     if form == "csv":
-        return CsvLines(reader, columns)
+        return CsvLines(reader, columns, formulas=formulas)
     if form == "records":
         return RecordLines(reader, view)
     if form == "html":

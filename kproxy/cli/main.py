@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
+from decoders.escaping import message
 from kproxy import __version__
 from kproxy.cli import settings, shadowing
 from kproxy.cli.exits import Exit, Failure
@@ -152,10 +153,12 @@ def _show(error: click.ClickException, code: int) -> None:
 
         click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
         return
-    message, hint = error.format_message(), ""
+    # a filter's mistake is shown on lines of its own, with a mark under the place
+    lines = error.format_message().split("\n") if isinstance(error, click.UsageError) else [error.format_message()]
+    text, hint = "\n".join(map(message, lines)), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        hint = f"{chr(10) if chr(10) in message else ' '}({error.ctx.command_path} --help tells more)"
-    click.echo(f"kproxy: {message}{hint}", err=True)
+        hint = f"{chr(10) if len(lines) > 1 else ' '}({error.ctx.command_path} --help tells more)"
+    click.echo(f"kproxy: {text}{hint}", err=True)
 
 
 def _os_error(error: OSError) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decoders.escaping import message
 from kproxy.cli import settings as cli
 from kproxy.cli.options_addons import log_details
 
@@ -43,6 +44,7 @@ class Messages:
         self._say(f"kproxy: warning: {text}")
 
     def _say(self, line: str) -> None:
+        line = message(line)  # hosts and names of brokers and clients are in it
         with self._lock:
             if self._held is not None:
                 self._held.append(line)

@@ -57,7 +57,8 @@ def stats(reader: SegmentReader) -> None:
 
 
 def _row(segment: Segment) -> tuple[str, ...]:
-    from captures.export.text import escape, size_text
+    from captures.export.text import size_text
+    from decoders.escaping import escape
 
     return (
         segment.topic or escape(segment.file),

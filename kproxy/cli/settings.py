@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from decoders.escaping import message as harmless
 from kproxy.cli.exits import Exit, Failure
 
 PREFIX = "KPROXY_"
@@ -397,7 +398,7 @@ def unknown_keys(
 def warn(message: str) -> None:
     """One line on standard error, unless `-q`."""
     if not _settings.quiet:
-        click.echo(f"kproxy: warning: {message}", err=True)
+        click.echo(f"kproxy: warning: {harmless(message)}", err=True)
 
 
 def start_log() -> None:
@@ -422,10 +423,16 @@ def start_log() -> None:
         if _settings.log_format == "json"
         else "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
+    handler.addFilter(_escape_message)
     if _settings.log_format == "json":
         handler.addFilter(_quote_message)
     handler.setFormatter(logging.Formatter(form))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _escape_message(record: Any) -> bool:
+    record.msg, record.args = harmless(record.getMessage()), None
+    return True
 
 
 def _quote_message(record: Any) -> bool:

@@ -91,8 +91,8 @@ def _json(value: Any) -> str:
 
 def text(found: Found, width: int) -> Iterator[str]:
     """A section as lines of a terminal; nothing of one that is a plot alone."""
-    from captures.export.text import escape
     from captures.spark.report import forms
+    from decoders.escaping import escape
 
     section = found.section
     columns = [column for column in section.columns if not column.wide]

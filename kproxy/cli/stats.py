@@ -92,7 +92,8 @@ def command(
 
 def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:
     """Objects "kproxy.stats/1" as the lines of a table."""
-    from captures.export.text import escape, size_text
+    from captures.export.text import size_text
+    from decoders.escaping import escape
 
     rows = [
         (

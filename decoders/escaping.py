@@ -1,0 +1,71 @@
+"""Text from the wire or a file's name, made harmless for terminals, logs, pages, sheets and JSON that a terminal shows.
+
+Everything that kproxy prints goes through here: no terminal obeys it, no line ends early, no text changes direction.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LONGEST: Final = 1000
+"""Characters of one message; the rest is counted instead."""
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: a terminal obeys them
+    "\u00ad\u061c\u180e"  # soft hyphen, Arabic letter mark, Mongolian vowel separator
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line ends, bidi
+    "\ufe00-\ufe0f\ufeff\ufff9-\ufffb"  # variation selectors, byte order mark, interlinear
+    "\ud800-\udfff"
+    "\U000e0000-\U000e0fff"  # tags and variation selectors
+    "]"
+)
+_BEYOND_ASCII = re.compile("[^ -~]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+_UNSAFE_IN_JSON = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"  # DEL, C1, bidi, line ends
+)
+_FORMULA = tuple("=+-@\t\r")
+
+
+def escape(text: str, *, ascii_only: bool = False) -> str:
+    """The text with everything spelt that would move a cursor, change direction or take no cell.
+
+    `ascii_only` also spells everything beyond ASCII.
+    """
+    text = _UNSAFE.sub(_spell, text)
+    return _BEYOND_ASCII.sub(_spell, text) if ascii_only else text
+
+
+def message(text: str) -> str:
+    """One line for a terminal or log, of at most LONGEST characters and the number of those left out."""
+    left_out = len(text) - LONGEST
+    return escape(text) if left_out <= 0 else f"{escape(text[:LONGEST])}… ({left_out:,} characters more)"
+
+
+def in_json(data: bytes) -> bytes:
+    """JSON that has DEL, C1 and bidirectional controls as escapes: the same value, harmless on a terminal."""
+    if data.isascii():
+        return data.replace(b"\x7f", b"\\u007f") if b"\x7f" in data else data
+    return _UNSAFE_IN_JSON.sub(_as_json, data)
+
+
+def in_sheet(text: str) -> str:
+    """A cell that spreadsheets take for text: an apostrophe stands before what they would calculate."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _as_json(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
+
+
+def _spell(match: re.Match[str]) -> str:
+    character = match[0]
+    short = _SHORT.get(character)
+    if short is not None:
+        return short
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
