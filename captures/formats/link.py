@@ -7,7 +7,6 @@ neither knows through scapy.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -75,7 +74,7 @@ class LinkLayers:
         return self._plain.incomplete
 
     @property
-    def unread(self) -> Counter[str]:
+    def unread(self) -> dict[str, int]:
         """Packets of links and tunnels that are not read, by name."""
         return self._plain.unread
 
@@ -138,7 +137,7 @@ class LinkLayers:
             place = find_ip(link, bytes(view[start : record.end]))
             if place is None:
                 self.unknown.add(link)
-                self.unread[unread.link(link)] += 1
+                self._plain.leave(unread.link(link))
             elif place:
                 offset, protocol = place
                 self._plain.read(view, start + offset, protocol, record, rows)

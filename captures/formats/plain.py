@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -92,8 +92,12 @@ class Plain:
     def __init__(self) -> None:
         self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
         self.incomplete = 0
-        self.unread: Counter[str] = Counter()
+        self.unread: dict[str, int] = {}
         """Packets of tunnels that are not read, by name."""
+
+    def leave(self, name: str) -> None:
+        """Count a packet of a link or tunnel that is not read."""
+        self.unread[name] = self.unread.get(name, 0) + 1
 
     @property
     def fragmented(self) -> bool:
@@ -120,13 +124,13 @@ class Plain:
             elif 0 < protocol <= LONGEST_LLC:
                 step = (at + 8, end, _short(view, at + 6)) if at + 8 <= end and view[at : at + 6] in _SNAP else None
             elif protocol == _PSEUDOWIRE:
-                self.unread[unread.PSEUDOWIRE] += 1
+                self.leave(unread.PSEUDOWIRE)
             elif protocol not in unread.QUIET and (depth or protocol in unread.ETHERTYPES):
-                self.unread[unread.ethertype(protocol)] += 1
+                self.leave(unread.ethertype(protocol))
             if step is None:
                 return
             at, end, protocol = step
-        self.unread[unread.TOO_DEEP] += 1
+        self.leave(unread.TOO_DEEP)
 
     def _ipv4(
         self, view: memoryview, at: int, end: int, record: Record, rows: list[Row]
@@ -206,7 +210,7 @@ class Plain:
         if kind == GRE and at + 4 <= end:
             flags = _short(view, at)
             if flags & 7:
-                self.unread[unread.PPTP] += 1  # it compresses and encrypts
+                self.leave(unread.PPTP)  # it compresses and encrypts
                 return None
             header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
             return _gre(view, at + header, end, _short(view, at + 2), numbered=bool(flags & 0x1000))
@@ -223,9 +227,9 @@ class Plain:
             if port == GTP_U:
                 return _gtp(view, at + 8, end)
             if port in unread.PORTS:
-                self.unread[unread.PORTS[port]] += 1
+                self.leave(unread.PORTS[port])
         elif kind in unread.PROTOCOLS:
-            self.unread[unread.PROTOCOLS[kind]] += 1
+            self.leave(unread.PROTOCOLS[kind])
         return None
 
     def _piece(

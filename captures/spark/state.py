@@ -44,6 +44,7 @@ MODULES: Final = (
     "captures.formats.link",
     "captures.formats.plain",
     "captures.reader",
+    "captures.seen",
     "captures.spark.flows",
     "captures.tables.flows",
     "captures.tables.keys",

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
-from decoders.escaping import message
 from kproxy import __version__
 from kproxy.cli import settings, shadowing
 from kproxy.cli.exits import Exit, Failure
@@ -153,6 +152,8 @@ def _show(error: click.ClickException, code: int) -> None:
 
         click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
         return
+    from decoders.escaping import message
+
     # a filter's mistake is shown on lines of its own, with a mark under the place
     lines = error.format_message().split("\n") if isinstance(error, click.UsageError) else [error.format_message()]
     text, hint = "\n".join(map(message, lines)), ""

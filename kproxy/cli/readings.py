@@ -80,7 +80,8 @@ def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
     """
     from captures.export.oneline import health_note
 
-    empty = not selection.taken and selection.count != 0
+    found = reader.numbering.exchanges if selection.everything else selection.taken
+    empty = not found and selection.count != 0
     if empty and reader.error is None:
         _say_nothing_found(reader, selection)
     if selection.note:

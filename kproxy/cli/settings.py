@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from decoders.escaping import message as harmless
 from kproxy.cli.exits import Exit, Failure
 
 PREFIX = "KPROXY_"
@@ -397,6 +396,8 @@ def unknown_keys(
 
 def warn(message: str) -> None:
     """One line on standard error, unless `-q`."""
+    from decoders.escaping import message as harmless
+
     if not _settings.quiet:
         click.echo(f"kproxy: warning: {harmless(message)}", err=True)
 
@@ -431,6 +432,8 @@ def start_log() -> None:
 
 
 def _escape_message(record: Any) -> bool:
+    from decoders.escaping import message as harmless
+
     record.msg, record.args = harmless(record.getMessage()), None
     return True
 
