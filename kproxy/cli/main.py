@@ -23,6 +23,10 @@ OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What a full disk says to whoever writes to it."""
 
 
+LONGEST_LINE = 500
+"""Characters of an error that are shown as they are."""
+
+
 class Entry(NamedTuple):
     target: str
     """module:attribute of a click.Command."""
@@ -152,14 +156,21 @@ def _show(error: click.ClickException, code: int) -> None:
 
         click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
         return
-    from decoders.escaping import message
-
     # a filter's mistake is shown on lines of its own, with a mark under the place
     lines = error.format_message().split("\n") if isinstance(error, click.UsageError) else [error.format_message()]
-    text, hint = "\n".join(map(message, lines)), ""
+    text, hint = "\n".join(map(_harmless, lines)), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"{chr(10) if len(lines) > 1 else ' '}({error.ctx.command_path} --help tells more)"
     click.echo(f"kproxy: {text}{hint}", err=True)
+
+
+def _harmless(line: str) -> str:
+    """A line for the terminal. Only one that needs it imports ours: a stranger's package may stand in its place."""
+    if line.isprintable() and len(line) <= LONGEST_LINE:
+        return line
+    from decoders.escaping import message
+
+    return message(line)
 
 
 def _os_error(error: OSError) -> str:
