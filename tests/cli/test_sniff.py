@@ -40,7 +40,7 @@ def test_ports_are_written_as_they_are_read() -> None:
         (("lo", "--port", "70000"), "'70000' is no range of ports"),
         (("lo", "--ring", "10x100MB"), "--ring needs -w DIR"),
         (("lo", "--scratch", "much"), "no size: 'much'"),
-        (("lo", "-Y", "api =="), "(column"),
+        (("lo", "-Y", "api =="), "\n  api ==\n"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], says: str) -> None:
