@@ -21,7 +21,7 @@ def test_no_mark_is_left_of_any_frame_cut_at_any_length() -> None:
     assert not leaks(1)
 
 
-@pytest.mark.parametrize("payload", [*range(20, 60, 4), *range(60, 400, 20), 600, 1000])
+@pytest.mark.parametrize("payload", [20, 28, 44, 60, 100, 180, 300, 600, 1000])
 def test_no_form_shows_a_mark_at_any_snap_length(payload: int, tmp_path: Path) -> None:
     whole = tmp_path / "whole.pcap"
     whole.write_bytes(marking.marked())
