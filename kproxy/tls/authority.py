@@ -187,8 +187,8 @@ def _name(host: str) -> x509.GeneralName | None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Writes a file that is there whole or not at all; one that another process has made meanwhile stays."""
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    """Writes a file that is there whole or not at all; one that another thread or process has made meanwhile stays."""
+    beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     private.replace(beside, data)
     try:
         with contextlib.suppress(FileExistsError):

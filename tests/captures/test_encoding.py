@@ -26,7 +26,7 @@ def test_it_is_read_as_it_was(value: Any) -> None:
 @pytest.mark.parametrize("beside", [0, 1 << 64])
 def test_it_has_one_form_whoever_writes_it(beside: int) -> None:
     value = {"a": [1, None, True], "b": {"c": "\u00e9\x7f\t"}, "d": [], "e": beside}
-    assert encode(value) == b'{"a":[1,null,true],"b":{"c":"\xc3\xa9\x7f\\t"},"d":[],"e":%d}' % beside
+    assert encode(value) == b'{"a":[1,null,true],"b":{"c":"\xc3\xa9\\u007f\\t"},"d":[],"e":%d}' % beside
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:

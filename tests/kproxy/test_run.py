@@ -169,7 +169,6 @@ def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
         (["--upstream", "x", "--snap", "10"], 2, "--snap"),
         (["--upstream", "x", "--record", "api = Fetch"], 2, "--record"),
         (["--upstream", "x", "--record", "api == Fetch and error"], 2, "error (any error code of the response"),
-        (["--upstream", "x", "-Y", "api ="], 2, "--filter"),
         (["--upstream", f"127.0.0.1:{free_port()}", "--check"], 4, "refused the connection"),
     ]
     for arguments, code, words in cases:
@@ -179,3 +178,10 @@ def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
         assert len(failed.stderr.splitlines()) == 1
         assert failed.stdout == ""
     broker.close()
+
+
+def test_a_filter_that_cannot_be_read_is_marked_where(tmp_path: Path) -> None:
+    failed = failing(tmp_path, "--upstream", "x", "-Y", "api =")
+    assert failed.returncode == 2
+    assert "--filter" in failed.stderr.splitlines()[0]
+    assert failed.stderr.splitlines()[1:3] == ["  api =", "      ^"]

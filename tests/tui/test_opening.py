@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -136,6 +137,7 @@ async def test_reading_is_stopped_and_what_was_read_stays(home: Path) -> None:
     builder = IndexBuilder(home)
     heartbeat(builder)
     builder.flush()
+    os.truncate(builder.capture, 8_000_000)
     builder.writer.write_meta(bytes_read=3_000_000, bytes_total=8_000_000)
     app = KproxyApp(builder.path, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:

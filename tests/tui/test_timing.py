@@ -86,21 +86,21 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
 async def test_a_fetch(captured: Path) -> None:
     app = KproxyApp(captured, filter_text="api == Fetch", ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: app.main.pane.count > 2, pilot)
         await pilot.press("j", "j", "enter", "right_curly_bracket", "right_curly_bracket", "j")
-        await pilot.pause()
+        await until(lambda: "max wait" in "\n".join(grid(app)), pilot)
         text = "\n".join(grid(app))
-        assert "max wait" in text
         assert app.main.detail.tab == "Timing"
         assert grid(app)[-2].startswith(" Timing: ")
         assert "Overview:" not in text
         await pilot.press("space")
-        await pilot.pause()
-        assert "\n".join(grid(app)) != text  # the next exchange's
+        await until(lambda: "\n".join(grid(app)) != text, pilot)  # the next exchange's
 
 
 async def test_ascii_and_narrow(captured: Path) -> None:
     app = KproxyApp(captured, filter_text="api == Fetch", ascii_only=True)
     async with app.run_test(size=(60, 15)) as pilot:
+        await until(lambda: app.main.pane.count > 2, pilot)
         await pilot.press("enter", "right_curly_bracket", "right_curly_bracket")
         await pilot.pause()
         assert "".join(grid(app)).isascii()
