@@ -12,9 +12,10 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 BUILD = Path("build", "cython")
-CONVERSATION = Path("decoders", "conversation")
-RECORDS = Path("decoders", "records")
-SHARED = Path("decoders", "exchange.pxd")
+PACKAGE = Path("kproxy")
+CONVERSATION = PACKAGE / "decoders" / "conversation"
+RECORDS = PACKAGE / "decoders" / "records"
+SHARED = PACKAGE / "decoders" / "exchange.pxd"
 """C types of a module that is not compiled."""
 MODULES = (
     CONVERSATION / "loop",
@@ -22,11 +23,11 @@ MODULES = (
     RECORDS / "loop",
     RECORDS / "shown",
     RECORDS / "text",
-    Path("captures", "formats", "block"),
-    Path("captures", "formats", "starts"),
-    Path("captures", "spark", "checks"),
-    Path("captures", "spark", "looked"),
-    Path("kproxy", "core", "passing"),
+    PACKAGE / "captures" / "formats" / "block",
+    PACKAGE / "captures" / "formats" / "starts",
+    PACKAGE / "captures" / "spark" / "checks",
+    PACKAGE / "captures" / "spark" / "looked",
+    PACKAGE / "core" / "passing",
 )
 
 
@@ -43,7 +44,7 @@ def copied(module: Path) -> Extension:
     source, types = (file.read_bytes() for file in files)
     copy = Path(BUILD, place, f"_{name}.py")
     copy.parent.mkdir(parents=True, exist_ok=True)
-    for package in (copy.parent, copy.parent.parent):
+    for package in (folder for folder in copy.parents if folder.is_relative_to(BUILD / PACKAGE)):
         Path(package, "__init__.py").touch()
     lines = [line for line in source.splitlines(keepends=True) if not line.endswith(b"  # not in C\n")]
     copy.write_bytes(b"".join(lines) + b'\nSOURCE = "%s"\n' % sha256(source + types).hexdigest().encode())

@@ -22,9 +22,9 @@ from functools import partial
 from importlib.metadata import version as version_of
 from typing import Any
 
-from decoders.compiler import decoder
-from decoders.message import decode_request, decode_response
-from decoders.schema import definitions
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.message import decode_request, decode_response
+from kproxy.decoders.schema import definitions
 from tests.support.golden import Golden, golden
 
 ROUNDS = 7

@@ -41,7 +41,7 @@ from typing import Self
 from bench.offline import index_wholly, installed, kept_index, take_terminal, until_rows
 from bench.relay import Goals
 from bench.summary import BASE, PORT
-from captures.index import format as layout
+from kproxy.captures.index import format as layout
 from tests.support.multiply import multiply
 
 COLUMNS, LINES = 120, 40
@@ -62,15 +62,15 @@ ARROWS = {"down": b"\x1b[B", "page down": b"\x1b[6~"}
 FILTER, EVERYTHING, CLEAR = b"api == Fetch\r", b"exchange > 0\r", b"\x15\r"
 """Typed into the filter bar, which `f` opens."""
 ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
-SHOW = "import sys, tui; tui.run(sys.argv[1])"
+SHOW = "import sys, kproxy.tui; kproxy.tui.run(sys.argv[1])"
 TABLE = """
 import sys
 from pathlib import Path
 from textual.app import App
 from textual.widgets import DataTable
-from captures.definitions import definitions
-from captures.index.reader import IndexReader
-from tui.rows import COLUMNS, RowText
+from kproxy.captures.definitions import definitions
+from kproxy.captures.index.reader import IndexReader
+from kproxy.tui.rows import COLUMNS, RowText
 
 class Table(App):
     def compose(self):

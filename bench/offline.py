@@ -58,6 +58,7 @@ ROWS_PATIENCE, INDEX_PATIENCE = 60.0, 1800.0
 SCREEN = struct.pack("HHHH", 40, 140, 0, 0)
 ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
 """The time of day that a row begins with."""
+INDEXER = "kproxy.captures.index.indexer"
 TOPIC = "b-gzip"
 """One in several hundred messages of bench-base names it."""
 
@@ -87,7 +88,7 @@ PARTS = {
     "index": Part(
         "index of every exchange",
         10,
-        lambda capture, place: [sys.executable, "-m", "captures.index.indexer", str(capture), str(place / "index")],
+        lambda capture, place: [sys.executable, "-m", INDEXER, str(capture), str(place / "index")],
         ["-Y", "kafka", *fields(*INDEXED)],
     ),
     "json": Part(

@@ -23,8 +23,8 @@ from typing import cast
 import psutil
 import uvloop
 
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Settings, upstream
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Settings, upstream
 from tests.support.brokers import free_ports
 
 HEAD = struct.Struct(">ihhi")

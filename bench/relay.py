@@ -32,7 +32,7 @@ from typing import TypeAlias
 
 from bench import peers
 from bench.peers import FETCH_HELD, Api, Way
-from kproxy import scratch
+from kproxy.runs import scratch
 
 PRODUCE, FETCH = (0, 9), (1, 12)
 MOVED = {"produce": PRODUCE, "fetch": FETCH, "fetch, held": FETCH_HELD}

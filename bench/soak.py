@@ -26,9 +26,9 @@ from typing import Any
 
 import psutil
 
-from decoders.writer import write
-from kproxy.launcher import Indexer, RelayProcess, arguments
-from kproxy.settings import Settings, upstream
+from kproxy.decoders.writer import write
+from kproxy.runs.launcher import Indexer, RelayProcess, arguments
+from kproxy.runs.settings import Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
 from tests.support.peers import DefaultRecordBatchBuilder
 

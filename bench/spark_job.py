@@ -26,10 +26,10 @@ RUNS = 2
 
 def run(spark: Any, capture: Path, *, bodies: bool) -> dict[str, float]:
     """Make and write the tables once; seconds, CPU seconds, exchanges and bytes shuffled."""
-    from captures.spark.flows import Options
-    from captures.spark.job import make, shuffled
-    from captures.spark.writing import write
-    from captures.tables.schema import EXCHANGES, USUAL, WITHOUT_BODIES
+    from kproxy.captures.spark.flows import Options
+    from kproxy.captures.spark.job import make, shuffled
+    from kproxy.captures.spark.writing import write
+    from kproxy.captures.tables.schema import EXCHANGES, USUAL, WITHOUT_BODIES
 
     before = shuffled(spark)
     begin = time.perf_counter()

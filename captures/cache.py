@@ -27,8 +27,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from captures import private
-from captures.stamps import ends
+from kproxy.captures import private
+from kproxy.captures.stamps import ends
 
 SEALS: Final = "seals.json"
 """In an entry: size and digest of each file, because a disk or a person may have damaged them."""
@@ -61,7 +61,7 @@ def name(*made_of: Any) -> str:
 @cache
 def _code() -> str:
     """A digest of which files read captures: another release reads otherwise."""
-    import decoders
+    from kproxy import decoders
 
     digest = hashlib.sha256()
     for package in (Path(__file__).parent, Path(str(decoders.__file__)).parent):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NoReturn
 
-from captures.pipes import ready
+from kproxy.captures.pipes import ready
 
 _PIPE: Final = 1 << 20
 """Bytes that a pipe should hold, where the system allows: then nobody waits for who writes or reads."""

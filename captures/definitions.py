@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from decoders import schema
-from decoders.schema import Definitions
-from decoders.schema.jsontext import DefinitionError
+from kproxy.decoders import schema
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema.jsontext import DefinitionError
 
 if TYPE_CHECKING:
-    from decoders.additions import Additions
+    from kproxy.decoders.additions import Additions
 
 SUFFIX = ".json"
 
@@ -26,7 +26,7 @@ def read(given: Sequence[str]) -> Additions:
 
     Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
     """
-    from decoders.additions import read as read_additions
+    from kproxy.decoders.additions import read as read_additions
 
     return read_additions(text for one in dict.fromkeys(given) for text in _texts(one))
 
@@ -41,8 +41,8 @@ def definitions(release: str | None = None, given: Sequence[str] = ()) -> Defini
 
 @lru_cache(maxsize=8)
 def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
-    from decoders.filters.bodies import add_fields
-    from decoders.filters.values import add_api_names
+    from kproxy.decoders.filters.bodies import add_fields
+    from kproxy.decoders.filters.values import add_api_names
 
     additions = read(given)
     add_api_names(additions.names)
@@ -52,8 +52,8 @@ def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
 
 def _texts(given: str) -> Iterator[tuple[str, str]]:
     """(name, text) of each file."""
-    from decoders import dialects
-    from decoders.additions import LARGEST
+    from kproxy.decoders import dialects
+    from kproxy.decoders.additions import LARGEST
 
     path = Path(given)
     if given in dialects.shipped() and not path.exists():

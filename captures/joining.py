@@ -14,15 +14,15 @@ from typing import Final
 
 import numpy as np
 
-from captures import cache
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect, pcapng_writer
-from captures.formats.records import Records, Walker
-from captures.source import AND, FileSource, Part
-from captures.spool import Spool, Spooling
-from captures.stamps import stamp
-from captures.tcp.packets import Ints
-from captures.tls import keylog
+from kproxy.captures import cache
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect, pcapng_writer
+from kproxy.captures.formats.records import Records, Walker
+from kproxy.captures.source import AND, FileSource, Part
+from kproxy.captures.spool import Spool, Spooling
+from kproxy.captures.stamps import stamp
+from kproxy.captures.tcp.packets import Ints
+from kproxy.captures.tls import keylog
 
 BATCH: Final = 32_768
 DISORDER: Final = 1_000_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from captures.ports import Ports
-from decoders.conversation.recognition import which_side_asks
-from decoders.conversation.stream import End, Event, Run, Source
-from decoders.schema import Definitions
+from kproxy.captures.ports import Ports
+from kproxy.decoders.conversation.recognition import which_side_asks
+from kproxy.decoders.conversation.stream import End, Event, Run, Source
+from kproxy.decoders.schema import Definitions
 
 LOOKED_AT = 256
 """Bytes of each side."""

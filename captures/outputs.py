@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from captures import private
+from kproxy.captures import private
 
 ADVICE: Final = "exists already: name another file, or overwrite it with --force"
 _BUFFER: Final = 1 << 20

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-from captures.errors import CaptureError
-from captures.spool import MARGIN
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.spool import MARGIN
 
 MOST_OPEN = 3
 """Decompressed files that are kept; more are there only while somebody holds a slice of them."""

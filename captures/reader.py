@@ -16,27 +16,27 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
-from captures.definitions import definitions
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect
-from captures.formats.link import LinkLayers
-from captures.formats.odd import not_read
-from captures.formats.records import Walker
-from captures.orientation import Orientation
-from captures.ports import Ports
-from captures.seen import Seen
-from captures.source import RELEASE_BYTES, FileSource, Part
-from captures.spool import Spooling
-from captures.tcp.packets import Packets
-from captures.tcp.packets import ports as ports_of
-from captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
-from captures.tls.opening import open_capture
-from decoders.conversation.conversation import Conversation, Limits
-from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import Event, Run, Side
-from decoders.dialects.conversation import DialectConversation
-from decoders.exchange import Connection, Exchange, Health, StreamProblem
-from decoders.schema import Definitions
+from kproxy.captures.definitions import definitions
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.formats.odd import not_read
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.orientation import Orientation
+from kproxy.captures.ports import Ports
+from kproxy.captures.seen import Seen
+from kproxy.captures.source import RELEASE_BYTES, FileSource, Part
+from kproxy.captures.spool import Spooling
+from kproxy.captures.tcp.packets import Packets
+from kproxy.captures.tcp.packets import ports as ports_of
+from kproxy.captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
+from kproxy.captures.tls.opening import open_capture
+from kproxy.decoders.conversation.conversation import Conversation, Limits
+from kproxy.decoders.conversation.numbering import Numbering
+from kproxy.decoders.conversation.stream import Event, Run, Side
+from kproxy.decoders.dialects.conversation import DialectConversation
+from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
+from kproxy.decoders.schema import Definitions
 
 Item: TypeAlias = Exchange | StreamProblem
 Done: TypeAlias = "list[tuple[int, Item]]"

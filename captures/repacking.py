@@ -16,15 +16,15 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from captures import private
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect
-from captures.formats.link import LinkLayers
-from captures.formats.pcapng_writer import file_header, interface, packet, statistics
-from captures.formats.records import Records
-from captures.outputs import create
-from captures.source import FileSource, Part
-from captures.tcp.packets import endpoints, turned
+from kproxy.captures import private
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.formats.pcapng_writer import file_header, interface, packet, statistics
+from kproxy.captures.formats.records import Records
+from kproxy.captures.outputs import create
+from kproxy.captures.source import FileSource, Part
+from kproxy.captures.tcp.packets import endpoints, turned
 
 _BATCH: Final = 8192
 _OPEN: Final = 64

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from captures.compression import PIECE, CompressionError
+from kproxy.captures.compression import PIECE, CompressionError
 
 FOOTER: Final = struct.Struct("<IBI")
 """Frames, what the table's entries hold, MAGIC."""

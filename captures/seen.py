@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from decoders.exchange_json import timestamp
+from kproxy.decoders.exchange_json import timestamp
 
 MOST_NAMED: Final = 10
 """Ports that are named."""

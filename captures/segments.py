@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from captures.errors import CaptureError
-from captures.formats.magic import is_capture
-from captures.source import FileSource, Part
-from decoders.jsonform import body_json
-from decoders.records.batches import Trouble, parse
-from decoders.records.form import RecordsForm
-from decoders.records.internal import fits
-from decoders.records.opening import open_batch
-from decoders.view import View
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.magic import is_capture
+from kproxy.captures.source import FileSource, Part
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.records.batches import Trouble, parse
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.internal import fits
+from kproxy.decoders.records.opening import open_batch
+from kproxy.decoders.view import View
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAME: Final = re.compile(r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)(?:\.\w+)*", re.ASCII)

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from captures.formats.pcapng_writer import LINKTYPE_RAW
+from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 
 BUFFER_BYTES = 32 << 20
 LONGEST = 262_144

@@ -20,15 +20,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from captures import cache
-from captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
-from captures.errors import CaptureError
-from captures.packed import Unpacked, packed_size
-from captures.pipes import ready
-from captures.ring import PACKED, RING_FILE, number_of
-from captures.seekable import Frames, frames
-from captures.spool import Spool, Spooling
-from captures.stamps import stamp_of
+from kproxy.captures import cache
+from kproxy.captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.packed import Unpacked, packed_size
+from kproxy.captures.pipes import ready
+from kproxy.captures.ring import PACKED, RING_FILE, number_of
+from kproxy.captures.seekable import Frames, frames
+from kproxy.captures.spool import Spool, Spooling
+from kproxy.captures.stamps import stamp_of
 
 STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
@@ -574,7 +574,7 @@ def open_source(
                 raise CaptureError("a directory cannot be read together with other captures", path)
             return RingSource(path, spooling, live=live)
     if len(files) > 1 and not ordered:
-        from captures.joining import JoinedSource
+        from kproxy.captures.joining import JoinedSource
 
         return JoinedSource(files, spooling, names)
     seekable = _frames(files[0]) if len(files) == 1 and not names else None

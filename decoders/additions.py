@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from decoders import schema
-from decoders.dialects.model import Dialect
-from decoders.dialects.reading import DIALECT, dialect
-from decoders.schema import kafkajson
-from decoders.schema.jsontext import DefinitionError, Element, parse
-from decoders.schema.model import Field, Message
-from decoders.schema.names import folded
+from kproxy.decoders import schema
+from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.dialects.reading import DIALECT, dialect
+from kproxy.decoders.schema import kafkajson
+from kproxy.decoders.schema.jsontext import DefinitionError, Element, parse
+from kproxy.decoders.schema.model import Field, Message
+from kproxy.decoders.schema.names import folded
 
 LARGEST: Final = 8 << 20
 """Bytes of a file; Kafka's largest definition has some 20 KB."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from decoders.layout import Layout, Shape, Slot, per_version
-from decoders.layout import layout as layout_of
-from decoders.schema.model import Message
+from kproxy.decoders.layout import Layout, Shape, Slot, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.model import Message
 
 SUFFIX = "rrorCode"
 """How the names of fields end that hold an error code."""

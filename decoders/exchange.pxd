@@ -44,10 +44,10 @@ cdef extern from *:
         return (PyObject *)made;
     }
     """
-    ctypedef class decoders.exchange.Frame [object FrameObject, check_size error]:
+    ctypedef class kproxy.decoders.exchange.Frame [object FrameObject, check_size error]:
         cdef object at, comments, first_time, missing, side, size, spans, stream_offset, time
 
-    ctypedef class decoders.exchange.Exchange [object ExchangeObject, check_size error]:
+    ctypedef class kproxy.decoders.exchange.Exchange [object ExchangeObject, check_size error]:
         cdef object api_key, api_version, asked_by, client_id, connection, correlation_id, number, problems
         cdef object protocol, reason, request, response, session, status, token, told
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from decoders.conversation.stream import Side, Source
-from decoders.problems import Code, Problem
+from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.problems import Code, Problem
 
 if TYPE_CHECKING:
-    from decoders.sasl.session import Session
+    from kproxy.decoders.sasl.session import Session
 
 
 class Status(StrEnum):

@@ -12,23 +12,23 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from decoders import embedded, secrets
-from decoders.conversation.stream import Side, Source
-from decoders.dialects.decoding import names, supposed
-from decoders.embedded import Scope
-from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.frames import codes, decode_frame, where_of
-from decoders.jsonform import base64, body_json, uuid_json, with_records
-from decoders.knowledge import concerns, topic_ids
-from decoders.layout import per_version
-from decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
-from decoders.primitives import Buffer
-from decoders.problems import Code, Problem, limited
-from decoders.records import skipped
-from decoders.sasl.session import Session
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message
-from decoders.view import PLAIN, View
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.dialects.decoding import names, supposed
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from kproxy.decoders.frames import codes, decode_frame, where_of
+from kproxy.decoders.jsonform import base64, body_json, uuid_json, with_records
+from kproxy.decoders.knowledge import concerns, topic_ids
+from kproxy.decoders.layout import per_version
+from kproxy.decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, Problem, limited
+from kproxy.decoders.records import skipped
+from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.view import PLAIN, View
 
 EXCHANGE = "kproxy.exchange/1"
 PROBLEM = "kproxy.problem/1"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decoders.conversation.stream import Side
-from decoders.dialects import decoding
-from decoders.dialects.decoding import Where
-from decoders.embedded import Scope, hang, token
-from decoders.exchange import Exchange, Frame
-from decoders.message import Decoded, decode_request, decode_response, error_codes, frame_root
-from decoders.message import frame_tree as kafka_tree
-from decoders.primitives import Buffer
-from decoders.records.places import Place
-from decoders.schema.lookup import Definitions
-from decoders.tree import Node
-from decoders.view import PLAIN, View
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.dialects import decoding
+from kproxy.decoders.dialects.decoding import Where
+from kproxy.decoders.embedded import Scope, hang, token
+from kproxy.decoders.exchange import Exchange, Frame
+from kproxy.decoders.message import Decoded, decode_request, decode_response, error_codes, frame_root
+from kproxy.decoders.message import frame_tree as kafka_tree
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records.places import Place
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import PLAIN, View
 
 TOKEN_START = 4
 """Where a bare SASL token begins in its frame."""

@@ -14,15 +14,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from decoders import embedded, secrets
-from decoders.embedded import Scope
-from decoders.knowledge import Knowledge
-from decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
-from decoders.layout import layout as layout_of
-from decoders.primitives import Buffer
-from decoders.records.form import Allowance, RecordsForm, unaligned_records
-from decoders.schema.model import Message
-from decoders.view import PLAIN, View
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records.form import Allowance, RecordsForm, unaligned_records
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.view import PLAIN, View
 
 
 def body_json(

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from decoders.layout import Layout, Shape, per_version
-from decoders.layout import layout as layout_of
-from decoders.primitives import Buffer
-from decoders.schema.model import Message
+from kproxy.decoders.layout import Layout, Shape, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema.model import Message
 
 RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
 """Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from decoders.schema.model import Field, Message
+from kproxy.decoders.schema.model import Field, Message
 
 T = TypeVar("T")
 

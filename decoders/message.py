@@ -13,24 +13,24 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from decoders import embedded, secrets
-from decoders.compiler import STRICT, Decode, Values, decoder
-from decoders.conversation.stream import Side
-from decoders.embedded import Scope
-from decoders.errorcodes import error_codes
-from decoders.jsonform import records_forms
-from decoders.knowledge import TOPIC_ID, Knowledge
-from decoders.layout import layout as layout_of
-from decoders.primitives import Buffer
-from decoders.problems import Code, DecodeError, Problem, limited
-from decoders.records import nodes
-from decoders.records.places import Place
-from decoders.schema import irregular
-from decoders.schema.errors import all_errors
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message, Versions
-from decoders.tree import Node, tree
-from decoders.view import PLAIN, View
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.compiler import STRICT, Decode, Values, decoder
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.errorcodes import error_codes
+from kproxy.decoders.jsonform import records_forms
+from kproxy.decoders.knowledge import TOPIC_ID, Knowledge
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, DecodeError, Problem, limited
+from kproxy.decoders.records import nodes
+from kproxy.decoders.records.places import Place
+from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.errors import all_errors
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.schema.model import Message, Versions
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.view import PLAIN, View
 
 __all__ = [
     "Decoded",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 
-from decoders.problems import Code, DecodeError
+from kproxy.decoders.problems import Code, DecodeError
 
 Buffer = bytes | memoryview
 

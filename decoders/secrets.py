@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from decoders.knowledge import RESERVED
-from decoders.primitives import Buffer
-from decoders.schema.model import Message
+from kproxy.decoders.knowledge import RESERVED
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema.model import Message
 
 if TYPE_CHECKING:
-    from decoders.tree import Node
+    from kproxy.decoders.tree import Node
 
 ALWAYS: Mapping[str, frozenset[str]] = {
     "SaslAuthenticateRequest": frozenset({"authBytes"}),

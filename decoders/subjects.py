@@ -14,11 +14,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from decoders.knowledge import TOPIC_ID
-from decoders.layout import Layout, Shape, Slot, per_version
-from decoders.layout import layout as layout_of
-from decoders.message import Decoded
-from decoders.schema.model import Message
+from kproxy.decoders.knowledge import TOPIC_ID
+from kproxy.decoders.layout import Layout, Shape, Slot, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.message import Decoded
+from kproxy.decoders.schema.model import Message
 
 PRODUCE: Final = 0
 FETCH: Final = 1

@@ -12,13 +12,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from decoders import secrets
-from decoders.errorcodes import is_error_code
-from decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
-from decoders.layout import layout as layout_of
-from decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
-from decoders.problems import Code, DecodeError, Problem
-from decoders.schema.model import Field, Message
+from kproxy.decoders import secrets
+from kproxy.decoders.errorcodes import is_error_code
+from kproxy.decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.model import Field, Message
 
 
 class Node:

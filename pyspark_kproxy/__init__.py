@@ -1,5 +1,5 @@
 """What Spark finds by its name: the data source `kafka_capture`, without a call that registers it."""
 
-from captures.spark.source import KafkaCapture as DefaultSource
+from kproxy.captures.spark.source import KafkaCapture as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import click
 
-from captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
-from decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
-from decoders.filters.values import DURATIONS, LITERALS, SIZES
+from kproxy.captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
 from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import COMMANDS, load, main
-from tui.actions import ALONE, CONTEXTS, of
-from tui.keymap import key_text
+from kproxy.decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
+from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
+from kproxy.tui.actions import ALONE, CONTEXTS, of
+from kproxy.tui.keymap import key_text
 
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"

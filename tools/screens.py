@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.app import KproxyApp
+from kproxy.tui.app import KproxyApp
 
 ROOT = Path(__file__).parent.parent
 CAPTURES = ROOT / "tests" / "data" / "captures"
@@ -58,7 +58,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as directory:
             index = Path(directory) / "index"
             subprocess.run(
-                [sys.executable, "-m", "captures.index.indexer", str(CAPTURES / picture.capture), str(index)],
+                [sys.executable, "-m", "kproxy.captures.index.indexer", str(CAPTURES / picture.capture), str(index)],
                 check=True, timeout=60,
             )  # fmt: skip
             text = asyncio.run(draw(picture, index))

@@ -15,14 +15,14 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from captures.garbage import few_collections
-from captures.processes import name_process
-from tui.live import RunInfo
-from tui.outside import Exporter, Opener
-from tui.preferences import Preferences
+from kproxy.captures.garbage import few_collections
+from kproxy.captures.processes import name_process
+from kproxy.tui.live import RunInfo
+from kproxy.tui.outside import Exporter, Opener
+from kproxy.tui.preferences import Preferences
 
 if TYPE_CHECKING:
-    from tui.viewing import Viewers
+    from kproxy.tui.viewing import Viewers
 
 # A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
 os.environ.setdefault("TEXTUAL_FPS", "250")
@@ -67,7 +67,7 @@ def run(
     """
     name_process("ui")
     with few_collections():
-        from tui.app import KproxyApp
+        from kproxy.tui.app import KproxyApp
 
         app = KproxyApp(
             Path(index_dir),

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures.index.format import VIEWS
+from kproxy.captures.index.format import VIEWS
 
-MODULE = "captures.analysis.snapshots"
+MODULE = "kproxy.captures.analysis.snapshots"
 STOP_SECONDS = 3.0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from captures.export.text import size_text
+from kproxy.captures.export.text import size_text
 
 if TYPE_CHECKING:
-    from decoders.tree import Node
+    from kproxy.decoders.tree import Node
 
 WIRE = "wire"
 

@@ -7,14 +7,14 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from captures.export.text import size_text
-from tui import look
-from tui.widgets.chrome import Part
-from tui.writer import Ended, Writer
+from kproxy.captures.export.text import size_text
+from kproxy.tui import look
+from kproxy.tui.widgets.chrome import Part
+from kproxy.tui.writer import Ended, Writer
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from tui.live import RunInfo
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.tui.live import RunInfo
 
 SPEED_SECONDS = 1.0
 """After which it can be said how fast a capture is read."""

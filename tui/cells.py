@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len, set_cell_size
 
-from decoders.escaping import escape
+from kproxy.decoders.escaping import escape
 
 # what a look uses of Unicode and how ASCII says it
 _GLYPHS = {

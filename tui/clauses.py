@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from decoders.filters import parse
-from decoders.filters.bodies import BadPath, read
-from decoders.filters.expression import And, Or, meant_errors
-from decoders.filters.fields import BY_NAME, FIELDS, Cost, Field, Type
-from decoders.filters.rows import KAFKA, Unavailable
-from decoders.filters.values import LITERALS, quote
+from kproxy.decoders.filters import parse
+from kproxy.decoders.filters.bodies import BadPath, read
+from kproxy.decoders.filters.expression import And, Or, meant_errors
+from kproxy.decoders.filters.fields import BY_NAME, FIELDS, Cost, Field, Type
+from kproxy.decoders.filters.rows import KAFKA, Unavailable
+from kproxy.decoders.filters.values import LITERALS, quote
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from decoders.schema import Definitions
-    from decoders.tree import Node
-    from tui.records import RecordLine
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.tree import Node
+    from kproxy.tui.records import RecordLine
 
 MOST_VALUES = 20
 """Values of a field with several that are suggested."""
@@ -83,7 +83,7 @@ class RowClauses:
     """Clauses from the columns of an index."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
-        from captures.index.filtering import RowValues
+        from kproxy.captures.index.filtering import RowValues
 
         self._index = index
         self._values = RowValues(index, definitions)
@@ -172,7 +172,7 @@ def _path_test(path: str, node: Node) -> str:
     if node.null:
         return f"not has {path}"
     if node.type == "uuid":
-        from decoders.jsonform import uuid_json
+        from kproxy.decoders.jsonform import uuid_json
 
         value = uuid_json(value)
     if field.type is Type.STRUCT or isinstance(value, memoryview) or value is None or node.type.startswith("[]"):

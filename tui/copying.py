@@ -9,13 +9,13 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from decoders.view import View
-from tui.opened import Opened
-from tui.records import RecordLine
+from kproxy.decoders.view import View
+from kproxy.tui.opened import Opened
+from kproxy.tui.records import RecordLine
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from decoders.schema import Definitions
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.schema import Definitions
 
 BYTES_A_ROW = 16
 
@@ -80,10 +80,10 @@ def json_copy(index: IndexReader, definitions: Definitions, number: int, *, show
     """An exchange as the JSON object that `kproxy export` prints."""
 
     def make() -> str:
-        from captures.export.encoding import encode
-        from captures.index.exchanges import Exchanges
-        from captures.source import open_source
-        from decoders.exchange_json import exchange_json
+        from kproxy.captures.export.encoding import encode
+        from kproxy.captures.index.exchanges import Exchanges
+        from kproxy.captures.source import open_source
+        from kproxy.decoders.exchange_json import exchange_json
 
         view = View(show_secrets=show_secrets, knowledge=index.knowledge)
         with (

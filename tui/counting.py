@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from captures.index.filtering import SeenValues
-    from captures.index.reader import IndexReader
-    from decoders.schema import Definitions
+    from kproxy.captures.index.filtering import SeenValues
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.schema import Definitions
 
 
 class SlicedCounts:
@@ -23,7 +23,7 @@ class SlicedCounts:
 
     @cached_property
     def _values(self) -> SeenValues:
-        from captures.index.filtering import SeenValues
+        from kproxy.captures.index.filtering import SeenValues
 
         return SeenValues(self._index, self._definitions)
 

@@ -18,11 +18,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from captures.export.text import size_text
-from captures.outputs import refuse_existing
+from kproxy.captures.export.text import size_text
+from kproxy.captures.outputs import refuse_existing
 
 if TYPE_CHECKING:
-    from tui.outside import Exporter
+    from kproxy.tui.outside import Exporter
 
 FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "jsonl": (".jsonl", "exchange JSON, one a line"),

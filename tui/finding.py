@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from decoders.filters.regex import LARGEST
+from kproxy.decoders.filters.regex import LARGEST
 
 _HEX: Final = re.compile(r"0x([0-9a-f\s]+)", re.IGNORECASE)
 LONGEST: Final = 1_000

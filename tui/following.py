@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
-from decoders.filters import parse
-from decoders.filters.values import quote
-from tui.records import RecordLine
+from kproxy.decoders.filters import parse
+from kproxy.decoders.filters.values import quote
+from kproxy.tui.records import RecordLine
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from decoders.schema import Definitions
-    from decoders.tree import Node
-    from tui.clauses import Clause
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.tree import Node
+    from kproxy.tui.clauses import Clause
 
 FOLLOWED: Final[Mapping[str, str]] = {
     "connection": "Connection",
@@ -57,9 +57,9 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
     row = index.row(number)
     if row.api_key not in _WITH_PRODUCERS or index.protocol(row) is not None:
         return None
-    from captures.index.exchanges import Exchanges
-    from decoders.filters import Unavailable
-    from decoders.filters.bodies import read
+    from kproxy.captures.index.exchanges import Exchanges
+    from kproxy.decoders.filters import Unavailable
+    from kproxy.decoders.filters.bodies import read
 
     with closing(Exchanges(index, definitions)) as exchanges:
         exchange = exchanges.row(number + 1, row)

@@ -7,11 +7,11 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from captures.index.format import COLUMNS
-from tui.times import before_on_connection
+from kproxy.captures.index.format import COLUMNS
+from kproxy.tui.times import before_on_connection
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
+    from kproxy.captures.index.reader import IndexReader
 
 NANOSECONDS: Final = 1_000_000_000
 _NUMBER: Final = re.compile(r"#?([0-9][0-9,_]*)")

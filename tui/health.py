@@ -6,16 +6,16 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captures.export.text import size_text
-from captures.export.views import local
-from tui.analysis import Block
-from tui.times import of_day
+from kproxy.captures.export.text import size_text
+from kproxy.captures.export.views import local
+from kproxy.tui.analysis import Block
+from kproxy.tui.times import of_day
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from tui.captions import Captions
-    from tui.live import RunInfo
-    from tui.writer import Ended
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.tui.captions import Captions
+    from kproxy.tui.live import RunInfo
+    from kproxy.tui.writer import Ended
 
 COUNTERS: dict[str, str] = {
     "packets": "packets read",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from captures import private
+from kproxy.captures import private
 
 MOST_LINES = 500
 """Lines of a history that are kept, the newest."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.keys import _character_to_key
 
-from tui import actions
-from tui.action import Action
+from kproxy.tui import actions
+from kproxy.tui.action import Action
 
 KEY_TEXT = {
     "apostrophe": "'",

@@ -7,17 +7,17 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from captures.index.format import NO_RECORDS, UNSETTLED
-from captures.index.reader import IndexReader, IndexUnreadableError
-from decoders.records.places import PLACES
-from decoders.view import View
-from tui.opened import Opener
-from tui.records import AT_ONCE, Line, LinesRead, Origin, RecordLine, TextLine, lines_of
+from kproxy.captures.index.format import NO_RECORDS, UNSETTLED
+from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.view import View
+from kproxy.tui.opened import Opener
+from kproxy.tui.records import AT_ONCE, Line, LinesRead, Origin, RecordLine, TextLine, lines_of
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
-    from decoders.schema import Definitions
-    from tui.matching import View as Shown
+    from kproxy.captures.index.format import Row
+    from kproxy.decoders.schema import Definitions
+    from kproxy.tui.matching import View as Shown
 
 MOST_BYTES: Final = 16_000_000
 """Bytes of records that are held; those who want to see on begin further down."""

@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from captures.index.format import UNSETTLED
-from captures.index.reader import IndexReader
-from decoders.schema import Definitions
-from tui.numbers import Numbers
+from kproxy.captures.index.format import UNSETTLED
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders.schema import Definitions
+from kproxy.tui.numbers import Numbers
 
 if TYPE_CHECKING:
-    from decoders.filters import Expression, Why
+    from kproxy.decoders.filters import Expression, Why
 
 SLICE_SECONDS = 0.01
 """What testing rows may take, about, before the screen gets its turn."""
@@ -44,8 +44,8 @@ class View:
         self._unsettled: list[int] = []
         if expression is not None:
             self._rows = Numbers(index.directory)
-            from captures.index.filtering import IndexFilter
-            from decoders.filters.fields import Cost
+            from kproxy.captures.index.filtering import IndexFilter
+            from kproxy.decoders.filters.fields import Cost
 
             self._asks_bodies = expression.cost is Cost.DECODE
             self._filter = IndexFilter(index, expression, definitions)

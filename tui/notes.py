@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from captures import private
+from kproxy.captures import private
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
+    from kproxy.captures.index.format import Row
 
 SCHEMA: Final = "kproxy.notes/1"
 SUFFIX: Final = ".notes.json"

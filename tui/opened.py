@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from captures.errors import CaptureError
-from captures.index.format import NO_NUMBER, Flag, Row, State
-from captures.index.reader import Detail, IndexReader
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.exchange import Frame
-from decoders.schema import Definitions
-from decoders.view import View
-from tui.records import RecordLines
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.index.format import NO_NUMBER, Flag, Row, State
+from kproxy.captures.index.reader import Detail, IndexReader
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Frame
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.view import View
+from kproxy.tui.records import RecordLines
 
 if TYPE_CHECKING:
-    from captures.source import FileSource
-    from decoders.meanings.remarks import Remark
-    from decoders.records.places import Place
-    from decoders.tree import Node
+    from kproxy.captures.source import FileSource
+    from kproxy.decoders.meanings.remarks import Remark
+    from kproxy.decoders.records.places import Place
+    from kproxy.decoders.tree import Node
 
 Ranges = list[tuple[int, int]]
 
@@ -70,7 +70,7 @@ class Opener:
             opened.unparsed = _whole(data)
             return opened
         if row.flags & Flag.TOKEN:
-            from decoders.frames import TOKEN_START, token_tree
+            from kproxy.decoders.frames import TOKEN_START, token_tree
 
             opened.root = token_tree(data, side, self._definitions, view=self._view())
             if not self._show_secrets:
@@ -87,8 +87,8 @@ class Opener:
 
     def remarks(self, row: Row, detail: Detail) -> list[Remark]:
         """What there is to say about the exchange beyond single fields. Never raises on bad bytes."""
-        from decoders import message
-        from decoders.meanings.remarks import MAKERS, remarks
+        from kproxy.decoders import message
+        from kproxy.decoders.meanings.remarks import MAKERS, remarks
 
         request, response = detail.request, detail.response
         if (
@@ -117,7 +117,7 @@ class Opener:
         """The bytes of a frame and, where some are not there, a note that says so."""
         try:
             if self._source is None:
-                from captures.source import open_source
+                from kproxy.captures.source import open_source
 
                 self._source = open_source(self._index.meta["sources"], ordered=True)
             wanted = sum(length for _, length in frame.spans)
@@ -137,11 +137,11 @@ class Opener:
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
         """The records fields of an exchange, with what its other half says of them; none where it carries none."""
-        from decoders.records.places import ENVELOPE, PLACES, places
+        from kproxy.decoders.records.places import ENVELOPE, PLACES, places
 
         if row.protocol or row.api_key not in {*PLACES, ENVELOPE} or row.state == State.ORPHAN_RESPONSE:
             return []
-        from decoders import message
+        from kproxy.decoders import message
 
         asked = answered = None
         if detail.request is not None:
@@ -153,7 +153,7 @@ class Opener:
 
     def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
         """The records of an exchange, not read yet; or what to say where there are none."""
-        from decoders.records.places import ENVELOPE, PLACES
+        from kproxy.decoders.records.places import ENVELOPE, PLACES
 
         if row.protocol or row.api_key not in {*PLACES, ENVELOPE}:
             return None, "no message of this API carries records"
@@ -167,11 +167,11 @@ class Opener:
 
     def max_wait(self, row: Row, detail: Detail) -> int | None:
         """For how many milliseconds a Fetch lets the broker wait for data; None for other exchanges."""
-        from captures.index.summary import FETCHES
+        from kproxy.captures.index.summary import FETCHES
 
         if row.protocol or row.api_key not in FETCHES or detail.request is None:
             return None
-        from decoders import message
+        from kproxy.decoders import message
 
         asked = message.decode_request(self.bytes_of(detail.request)[0], self._definitions).body
         wait = None if asked is None else asked.get("maxWaitMs")
@@ -181,8 +181,8 @@ class Opener:
         return View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
 
     def _decode(self, opened: Opened, row: Row, detail: Detail) -> None:
-        from decoders import frames, message
-        from decoders.records.nodes import topic_of
+        from kproxy.decoders import frames, message
+        from kproxy.decoders.records.nodes import topic_of
 
         api_key = version = None
         if row.state != State.ORPHAN_RESPONSE:

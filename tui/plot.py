@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from captures.export.text import latency_text
-from tui.cells import Cells
+from kproxy.captures.export.text import latency_text
+from kproxy.tui.cells import Cells
 
 LEVELS: Final = "▁▂▃▄▅▆▇█"
 ASCII_LEVELS: Final = "._-=+*%#"

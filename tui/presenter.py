@@ -6,21 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from captures.export.text import size_text
-from captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
-from tui.opened import Opened, Opener
-from tui.rows import RowText
-from tui.widgets.detail import RECORDS, TIMING, Detail
-from tui.widgets.overview import Line, overview
+from kproxy.captures.export.text import size_text
+from kproxy.captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
+from kproxy.tui.opened import Opened, Opener
+from kproxy.tui.rows import RowText
+from kproxy.tui.widgets.detail import RECORDS, TIMING, Detail
+from kproxy.tui.widgets.overview import Line, overview
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
-    from captures.index.reader import Detail as RowDetail
-    from captures.index.reader import IndexReader
-    from decoders.conversation.stream import Side
-    from decoders.schema import Definitions
-    from tui.cells import Cells
-    from tui.timing import Timing
+    from kproxy.captures.index.format import Row
+    from kproxy.captures.index.reader import Detail as RowDetail
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.conversation.stream import Side
+    from kproxy.decoders.schema import Definitions
+    from kproxy.tui.cells import Cells
+    from kproxy.tui.timing import Timing
 
 DECODE_AT_ONCE = 128 * 1024
 """Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
@@ -87,7 +87,7 @@ class Presenter:
             self._aside(partial(self._remark_aside, row, detail, lines, self._decoding))
 
     def _show_timing(self, row_number: int, row: Row, detail: RowDetail) -> None:
-        from tui.timing import timing
+        from kproxy.tui.timing import timing
 
         told = partial(timing, row_number, row, detail, self._index, self._text)
         if detail.request is not None and detail.request.size > DECODE_AT_ONCE:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.records import skipped
-from decoders.view import PLAIN, View
+from kproxy.decoders.records import skipped
+from kproxy.decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
-    from decoders.records.batches import Batch
-    from decoders.records.places import Place
-    from decoders.records.record import Record
+    from kproxy.decoders.records.batches import Batch
+    from kproxy.decoders.records.places import Place
+    from kproxy.decoders.records.record import Record
 
 AT_ONCE: Final = 1_000
 """Lines that are read before somebody asks for more."""
@@ -124,7 +124,7 @@ def _read(places: Iterable[Place], view: View) -> Iterator[Line]:
 
 def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator[Line]:
     """The records of one partition, and what is wrong with their batches."""
-    from decoders.records.partition import PartitionRecords
+    from kproxy.decoders.records.partition import PartitionRecords
 
     found = PartitionRecords(place, view)
 
@@ -167,7 +167,7 @@ def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator
 
 
 def _kind(record: Record) -> str:
-    from decoders.records import control
+    from kproxy.decoders.records import control
 
     number = control.type_of(record[2])
     return "?" if number is None else control.type_name(number)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from captures.export.text import RESULTS, api_text, latency_text, size_text
-from captures.index import format as layout
-from captures.index.format import Flag, Row, State
-from captures.index.reader import IndexReader
-from decoders.schema import Definitions, errors
-from tui.times import Times, of_day
+from kproxy.captures.export.text import RESULTS, api_text, latency_text, size_text
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import Flag, Row, State
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders.schema import Definitions, errors
+from kproxy.tui.times import Times, of_day
 
 if TYPE_CHECKING:
-    from tui.notes import Notes
+    from kproxy.tui.notes import Notes
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
 """What became of an exchange."""

@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from captures.index.format import Flag
+from kproxy.captures.index.format import Flag
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
-    from captures.index.reader import IndexReader
-    from decoders.exchange import Frame
-    from tui.arrangement import Rows
-    from tui.finding import Sought
-    from tui.rows import RowText
-    from tui.widgets.hex_view import HexView
-    from tui.widgets.lines import Lines
+    from kproxy.captures.index.format import Row
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.exchange import Frame
+    from kproxy.tui.arrangement import Rows
+    from kproxy.tui.finding import Sought
+    from kproxy.tui.rows import RowText
+    from kproxy.tui.widgets.hex_view import HexView
+    from kproxy.tui.widgets.lines import Lines
 
 SLICE_SECONDS: Final = 0.02
 """How long a list is searched before the keys get their turn."""

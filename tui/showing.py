@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui.analysis import Analysis
-from tui.captions import Captions
-from tui.screens.exchanges import ExchangesScreen
+from kproxy.tui.analysis import Analysis
+from kproxy.tui.captions import Captions
+from kproxy.tui.screens.exchanges import ExchangesScreen
 
 if TYPE_CHECKING:
-    from tui.cells import Cells
-    from tui.live import RunInfo
-    from tui.screens.tabbed import TabbedScreen
+    from kproxy.tui.cells import Cells
+    from kproxy.tui.live import RunInfo
+    from kproxy.tui.screens.tabbed import TabbedScreen
 
 
 class Showing:
@@ -51,19 +51,19 @@ class Showing:
     def _made(self, name: str) -> TabbedScreen:
         # imported once somebody looks: the list is painted before
         if name == "health":
-            from tui.health import Health
-            from tui.screens.views import HealthScreen
+            from kproxy.tui.health import Health
+            from kproxy.tui.screens.views import HealthScreen
 
             return HealthScreen(name, self._cells, self.captions, Health(self.captions, self._live))
         if name == "records":
-            from tui.screens.records import RecordsScreen
+            from kproxy.tui.screens.records import RecordsScreen
 
             return RecordsScreen(name, self._cells, self.captions, self.main)
         if name == "stats":
-            from tui.screens.stats import StatsScreen
+            from kproxy.tui.screens.stats import StatsScreen
 
             return StatsScreen(name, self._cells, self.captions, self.analysis)
-        from tui.screens.views import AnalysisScreen
+        from kproxy.tui.screens.views import AnalysisScreen
 
         return AnalysisScreen(name, self._cells, self.captions, self.analysis)
 

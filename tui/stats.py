@@ -46,8 +46,8 @@ class Window:
 
     def tests(self, slices: int) -> list[str]:
         """What finds the exchanges of that many slices of it, in the display filter's words."""
-        from decoders.filters.fields import Type
-        from decoders.filters.values import LITERALS
+        from kproxy.decoders.filters.fields import Type
+        from kproxy.decoders.filters.values import LITERALS
 
         write = LITERALS[Type.TIME].write
         return [f"time >= {write(self.start)}", f"time < {write(self.start + self.slice * slices)}"]

@@ -19,10 +19,10 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 
-from tui import terminal_input
+from kproxy.tui import terminal_input
 
 if TYPE_CHECKING:
-    from tui.app import KproxyApp
+    from kproxy.tui.app import KproxyApp
 
 
 terminal_input.install()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
-    from captures.index.reader import IndexReader
+    from kproxy.captures.index.format import Row
+    from kproxy.captures.index.reader import IndexReader
 
 CLOCK: Final = "clock"
 SINCE: Final = "since"

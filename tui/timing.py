@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from captures.index.format import NO_LATENCY, Flag, Row, State
-from tui import look
+from kproxy.captures.index.format import NO_LATENCY, Flag, Row, State
+from kproxy.tui import look
 
 if TYPE_CHECKING:
-    from captures.index.reader import Detail, IndexReader
-    from decoders.exchange import Frame
-    from tui.rows import RowText
-    from tui.widgets.overview import Line
+    from kproxy.captures.index.reader import Detail, IndexReader
+    from kproxy.decoders.exchange import Frame
+    from kproxy.tui.rows import RowText
+    from kproxy.tui.widgets.overview import Line
 
 AROUND: Final = 2_000
 """Exchanges before and after that are looked at."""

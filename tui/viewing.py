@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from decoders import secrets
-from decoders.view import PLAIN, View
+from kproxy.decoders import secrets
+from kproxy.decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
-    from decoders.records.record import Header, Record
+    from kproxy.decoders.records.record import Header, Record
 
 TEXT: Final = "text"
 HEX: Final = "hex"
@@ -71,7 +71,7 @@ class PlainViewers:
                 return Read(TEXT, "chosen", data.decode())
             except UnicodeDecodeError as error:
                 return Read(TEXT, "chosen", error=f"text: not UTF-8 at byte {error.start}")
-        from decoders.records.compiled import text_or_base64
+        from kproxy.decoders.records.compiled import text_or_base64
 
         plain = text_or_base64(data)
         if isinstance(plain, str):
@@ -95,11 +95,11 @@ class Choices:
         key, value, headers = record[2], record[3], record[4]
         data = (key if part == "key" else value) or b""
         chosen = self._chosen.get((topic, part))
-        from decoders.records import internal
+        from kproxy.decoders.records import internal
 
         if topic in internal.TOPICS:
-            from decoders.jsonform import body_json
-            from decoders.records.form import internal_part
+            from kproxy.decoders.jsonform import body_json
+            from kproxy.decoders.records.form import internal_part
 
             form, found = internal_part(topic, part, key, data, body_json, self._view)
             error = f"{found[0][0]}: {found[0][1]}" if found else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from captures.export.text import size_text
+from kproxy.captures.export.text import size_text
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks at the process and at the captures."""

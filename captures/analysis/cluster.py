@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from captures.analysis.seen import Seen, Values
-from captures.analysis.topics import fetch_role
-from decoders.exchange_json import timestamp
+from kproxy.captures.analysis.seen import Seen, Values
+from kproxy.captures.analysis.topics import fetch_role
+from kproxy.decoders.exchange_json import timestamp
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 EVENTS: Final = 100_000

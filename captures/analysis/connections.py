@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from captures.analysis.seen import Client, Seen
-from decoders.exchange import Exchange, Status
-from decoders.exchange_json import milliseconds, session_json, timestamp
-from decoders.sasl.session import Session
-from decoders.schema import errors
+from kproxy.captures.analysis.seen import Client, Seen
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.exchange_json import milliseconds, session_json, timestamp
+from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.schema import errors
 
 MOST: Final = 100_000
 """Connections, and clients, that are told apart; later ones are counted."""

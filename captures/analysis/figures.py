@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from captures.analysis.overtime import WINDOWS, Slice, Span, together
-from captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, measure, time_of
-from captures.bodies import Bodies
-from decoders.exchange import Exchange, Status
-from decoders.filters.values import in_quotes
-from decoders.schema import Definitions
+from kproxy.captures.analysis.overtime import WINDOWS, Slice, Span, together
+from kproxy.captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, measure, time_of
+from kproxy.captures.bodies import Bodies
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.filters.values import in_quotes
+from kproxy.decoders.schema import Definitions
 
 SHARES: Final = (0.5, 0.9, 0.99)
 FILES: Final[Mapping[str, str]] = MappingProxyType({by: f"stats-{by}" for by in BY})

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from captures.analysis.seen import Seen, Values
-from decoders.exchange_json import timestamp
+from kproxy.captures.analysis.seen import Seen, Values
+from kproxy.decoders.exchange_json import timestamp
 
 OFFSET_COMMIT, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 11, 12, 13, 14
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
@@ -404,6 +404,6 @@ def _partitions(assignment: dict[str, list[int]]) -> str:
 
 
 def _code(seen: Seen) -> str:
-    from decoders.schema import errors
+    from kproxy.decoders.schema import errors
 
     return f"{seen.error} {errors.name(seen.error)}" if seen.error else ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from captures.analysis.histogram import bucket_of, middle_of
+from kproxy.captures.analysis.histogram import bucket_of, middle_of
 
 SECOND: Final = 1_000_000_000
 WINDOWS: Final = (10, 60, 600)

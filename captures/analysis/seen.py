@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from captures.bodies import Bodies
-from captures.index.labels import topic_name
-from decoders.conversation.stream import Source
-from decoders.embedded import Scope
-from decoders.exchange import Exchange, Health
-from decoders.frames import codes
-from decoders.jsonform import body_json
-from decoders.knowledge import Knowledge
-from decoders.learning import learn_both
-from decoders.message import Decoded
-from decoders.schema import Definitions
-from decoders.view import View
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.index.labels import topic_name
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.decoders.frames import codes
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.learning import learn_both
+from kproxy.decoders.message import Decoded
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.view import View
 
 API_VERSIONS = 18
 MOST_CLIENTS = 100_000

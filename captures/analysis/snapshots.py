@@ -24,21 +24,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from captures import private
-from captures.analysis.figures import FILES, Figures
-from captures.analysis.timelines import timeline
-from captures.analysis.views import Views
-from captures.bodies import Bodies
-from captures.errors import CaptureError
-from captures.export.views import TEXTS, local, view_text
-from captures.index import indexer
-from captures.index.format import META, VIEWS
-from captures.index.reader import IndexReader, IndexUnreadableError
-from captures.index.summary import Summary
-from captures.processes import name_process
-from captures.reader import Reader
-from decoders.exchange import Exchange
-from decoders.filters.values import in_quotes
+from kproxy.captures import private
+from kproxy.captures.analysis.figures import FILES, Figures
+from kproxy.captures.analysis.timelines import timeline
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.export.views import TEXTS, local, view_text
+from kproxy.captures.index import indexer
+from kproxy.captures.index.format import META, VIEWS
+from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.captures.index.summary import Summary
+from kproxy.captures.processes import name_process
+from kproxy.captures.reader import Reader
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters.values import in_quotes
 
 WRITE_SECONDS: Final = 1.0
 """Snapshots are at least so far apart, and ten times as far as writing them takes."""
@@ -266,7 +266,7 @@ def meta_of(directory: Path) -> dict[str, Any] | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The process's command line; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="captures.analysis.snapshots", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kproxy.captures.analysis.snapshots", description=__doc__)
     parser.add_argument("directory", metavar="INDEX_DIR", type=Path)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, which started it, ends")
     options = parser.parse_args(arguments)

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from captures.analysis.histogram import Histogram
-from captures.analysis.overtime import OverTime, Span
-from captures.bodies import Bodies
-from captures.tables.places import parts
-from decoders.conversation.stream import Side, Source
-from decoders.exchange import Exchange, Health, Status
-from decoders.frames import codes
-from decoders.jsonform import uuid_json
-from decoders.knowledge import Knowledge
-from decoders.learning import learn_both
-from decoders.meanings.remarks import wait_over
-from decoders.schema import Definitions
+from kproxy.captures.analysis.histogram import Histogram
+from kproxy.captures.analysis.overtime import OverTime, Span
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.tables.places import parts
+from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.frames import codes
+from kproxy.decoders.jsonform import uuid_json
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.learning import learn_both
+from kproxy.decoders.meanings.remarks import wait_over
+from kproxy.decoders.schema import Definitions
 
 NANOSECONDS: Final = 1_000_000
 """In a millisecond, the unit of what is shown."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from captures.analysis.partitioner import Keys
-from captures.analysis.seen import Client, Seen, Values
-from captures.index.labels import id_text, topic_id
-from decoders.records.batches import Batch, parse
-from decoders.records.counting import record_count
-from decoders.records.opening import open_batch
+from kproxy.captures.analysis.partitioner import Keys
+from kproxy.captures.analysis.seen import Client, Seen, Values
+from kproxy.captures.index.labels import id_text, topic_id
+from kproxy.decoders.records.batches import Batch, parse
+from kproxy.decoders.records.counting import record_count
+from kproxy.decoders.records.opening import open_batch
 
 PRODUCE, FETCH, METADATA, SHARE_FETCH = 0, 1, 3, 78
 MOST: Final = 100_000

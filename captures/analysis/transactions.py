@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from captures.analysis.seen import Client, Seen, Values
-from decoders.exchange_json import milliseconds, timestamp
-from decoders.records.batches import parse
-from decoders.schema import errors
+from kproxy.captures.analysis.seen import Client, Seen, Values
+from kproxy.decoders.exchange_json import milliseconds, timestamp
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.schema import errors
 
 FENCED: Final = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer has taken the transactional id."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from captures.analysis.cluster import Cluster
-from captures.analysis.connections import Connections
-from captures.analysis.groups import Groups
-from captures.analysis.seen import Decoder, Seen
-from captures.analysis.topics import Topics
-from captures.analysis.transactions import Transactions
-from captures.bodies import Bodies
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Health
-from decoders.schema import Definitions
+from kproxy.captures.analysis.cluster import Cluster
+from kproxy.captures.analysis.connections import Connections
+from kproxy.captures.analysis.groups import Groups
+from kproxy.captures.analysis.seen import Decoder, Seen
+from kproxy.captures.analysis.topics import Topics
+from kproxy.captures.analysis.transactions import Transactions
+from kproxy.captures.bodies import Bodies
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.decoders.schema import Definitions
 
 
 class Counted(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Health, StreamProblem
-from decoders.schema import Definitions
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Exchange, Health, StreamProblem
+from kproxy.decoders.schema import Definitions
 
 
 class Reading(Protocol):

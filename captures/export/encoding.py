@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import orjson
 
-from decoders.escaping import in_json
-from decoders.records.form import RecordsText
+from kproxy.decoders.escaping import in_json
+from kproxy.decoders.records.form import RecordsText
 
 LINE: Final = orjson.OPT_APPEND_NEWLINE
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from captures.export import Reading
-from captures.export.encoding import LINE, encode
-from decoders.exchange import Exchange, Health, StreamProblem
-from decoders.exchange_json import exchange_json, health_json, problem_json
-from decoders.view import View
+from kproxy.captures.export import Reading
+from kproxy.captures.export.encoding import LINE, encode
+from kproxy.decoders.exchange import Exchange, Health, StreamProblem
+from kproxy.decoders.exchange_json import exchange_json, health_json, problem_json
+from kproxy.decoders.view import View
 
 
 class JsonLines:

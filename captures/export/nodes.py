@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from decoders.escaping import escape
-from decoders.jsonform import uuid_json
-from decoders.layout import UNKNOWN_TAGS
-from decoders.meanings.table import node_meaning
-from decoders.primitives import Buffer
-from decoders.problems import Code
-from decoders.records.nodes import BITS
-from decoders.schema import errors
-from decoders.tree import Node
+from kproxy.decoders.escaping import escape
+from kproxy.decoders.jsonform import uuid_json
+from kproxy.decoders.layout import UNKNOWN_TAGS
+from kproxy.decoders.meanings.table import node_meaning
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.nodes import BITS
+from kproxy.decoders.schema import errors
+from kproxy.decoders.tree import Node
 
 READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
 """Problems that did not end the reading."""

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export import Reading
-from captures.export.text import RESULTS, api_text, latency_text, size_text
-from captures.index.format import Flag
-from captures.index.summary import Summariser, Summary
-from decoders.conversation.comments import CHANGED
-from decoders.conversation.stream import Side
-from decoders.escaping import escape
-from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.exchange_json import timestamp
-from decoders.knowledge import Knowledge
-from decoders.schema import Definitions
+from kproxy.captures.export import Reading
+from kproxy.captures.export.text import RESULTS, api_text, latency_text, size_text
+from kproxy.captures.index.format import Flag
+from kproxy.captures.index.summary import Summariser, Summary
+from kproxy.decoders.conversation.comments import CHANGED
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.escaping import escape
+from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from kproxy.decoders.exchange_json import timestamp
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.schema import Definitions
 
 
 def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 
 Item = Exchange | StreamProblem
 Row = tuple[Any, ...]

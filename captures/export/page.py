@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape as html_escape
 
-from captures.export import Reading
-from captures.export.nodes import Style, hex_lines, title
-from captures.export.oneline import health_note
-from captures.export.text import RESULTS, api_text, latency_text
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.escaping import escape
-from decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
-from decoders.exchange_json import exchange_json, timestamp
-from decoders.frames import frame_tree
-from decoders.message import may_tell_a_secret
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.captures.export import Reading
+from kproxy.captures.export.nodes import Style, hex_lines, title
+from kproxy.captures.export.oneline import health_note
+from kproxy.captures.export.text import RESULTS, api_text, latency_text
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.escaping import escape
+from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
+from kproxy.decoders.exchange_json import exchange_json, timestamp
+from kproxy.decoders.frames import frame_tree
+from kproxy.decoders.message import may_tell_a_secret
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 
 _STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #1c2127 }

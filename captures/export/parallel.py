@@ -24,9 +24,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
-from captures.pipes import ready
-from decoders.exchange import Exchange, StreamProblem
-from decoders.knowledge import Knowledge
+from kproxy.captures.pipes import ready
+from kproxy.decoders.exchange import Exchange, StreamProblem
+from kproxy.decoders.knowledge import Knowledge
 
 CHUNK_ITEMS: Final = 256
 CHUNK_BYTES: Final = 1 << 20

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
-from captures import private
-from captures.export.parallel import Stage
-from captures.outputs import ADVICE
-from captures.stamps import ends
+from kproxy.captures import private
+from kproxy.captures.export.parallel import Stage
+from kproxy.captures.outputs import ADVICE
+from kproxy.captures.stamps import ends
 
 PATIENCE: Final = 20.0
 """Seconds until processes that outlived the run which forked them must have noticed."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from captures.export import Reading
-from captures.export.encoding import encode
-from decoders.exchange import Exchange, Health, StreamProblem
-from decoders.exchange_json import exchange_json
-from decoders.jsonform import body_json, uuid_bytes
-from decoders.learning import learn
-from decoders.records import skipped
-from decoders.records.form import Allowance, RecordsForm
-from decoders.records.places import ENVELOPE, PLACES, Lists, assigned_offsets
-from decoders.view import View
+from kproxy.captures.export import Reading
+from kproxy.captures.export.encoding import encode
+from kproxy.decoders.exchange import Exchange, Health, StreamProblem
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.jsonform import body_json, uuid_bytes
+from kproxy.decoders.learning import learn
+from kproxy.decoders.records import skipped
+from kproxy.decoders.records.form import Allowance, RecordsForm
+from kproxy.decoders.records.places import ENVELOPE, PLACES, Lists, assigned_offsets
+from kproxy.decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
 PIECE: Final = 1 << 20

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from captures.export import Reading
-from decoders.escaping import escape, in_sheet
-from decoders.exchange import Exchange, Frame, Health, StreamProblem
-from decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
-from decoders.knowledge import Knowledge
-from decoders.view import View
+from kproxy.captures.export import Reading
+from kproxy.decoders.escaping import escape, in_sheet
+from kproxy.decoders.exchange import Exchange, Frame, Health, StreamProblem
+from kproxy.decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.view import View
 
 NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from captures.export.encoding import encode
-from captures.export.records import batch_facts, record_line
-from captures.segments import Segment, StoredBatch
-from decoders.records.batches import Trouble
+from kproxy.captures.export.encoding import encode
+from kproxy.captures.export.records import batch_facts, record_line
+from kproxy.captures.segments import Segment, StoredBatch
+from kproxy.decoders.records.batches import Trouble
 
 BATCH: Final = "kproxy.batch/1"
 SEGMENT: Final = "kproxy.segment/1"

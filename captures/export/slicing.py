@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Direction, file_header, statistics
-from captures.tables.keys import split_address
-from decoders.conversation.stream import Side, Source
-from decoders.exchange import Connection, Exchange, Frame, StreamProblem
+from kproxy.captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Direction, file_header, statistics
+from kproxy.captures.tables.keys import split_address
+from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.exchange import Connection, Exchange, Frame, StreamProblem
 
 _SASL_HANDSHAKE: Final = 17
 _START: Final = 1_000_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from decoders.exchange import Status
-from decoders.schema import Definitions
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.schema import Definitions
 
 
 def size_text(size: int) -> str:

@@ -7,9 +7,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from captures.export.text import size_text
-from decoders.escaping import escape
-from decoders.schema import errors
+from kproxy.captures.export.text import size_text
+from kproxy.decoders.escaping import escape
+from kproxy.decoders.schema import errors
 
 Line = Mapping[str, Any]
 Clock = Callable[[str | None], str]

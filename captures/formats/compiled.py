@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from captures.formats.block import Template
-from captures.formats.starts import starts
+from kproxy.captures.formats.block import Template
+from kproxy.captures.formats.starts import starts
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
-        from captures.formats._block import Template
-        from captures.formats._starts import starts
+        from kproxy.captures.formats._block import Template
+        from kproxy.captures.formats._starts import starts
 
         COMPILED = True
     except ImportError:

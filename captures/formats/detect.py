@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from captures.errors import FormatError
-from captures.formats.magic import PCAP, PCAPNG
-from captures.formats.pcap import HEADER, PcapWalker
-from captures.formats.pcapng import PcapngWalker
-from captures.formats.records import Walker
+from kproxy.captures.errors import FormatError
+from kproxy.captures.formats.magic import PCAP, PCAPNG
+from kproxy.captures.formats.pcap import HEADER, PcapWalker
+from kproxy.captures.formats.pcapng import PcapngWalker
+from kproxy.captures.formats.records import Walker
 
 OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"\x02\x21\x4c\x18", "compressed with lz4 in its legacy form: unpack it first, or `lz4 -dc FILE | kproxy … -`"),

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from captures.formats import unread
-from captures.formats.gather import Bytes
-from captures.formats.plain import (
+from kproxy.captures.formats import unread
+from kproxy.captures.formats.gather import Bytes
+from kproxy.captures.formats.plain import (
     EXTENSIONS,
     FRAMED,
     IPV4,
@@ -29,8 +29,8 @@ from captures.formats.plain import (
     Record,
     Row,
 )
-from captures.formats.records import Records
-from captures.tcp.packets import Ints, Mask, Packets, Where, joined, nothing, numbered, where
+from kproxy.captures.formats.records import Records
+from kproxy.captures.tcp.packets import Ints, Mask, Packets, Where, joined, nothing, numbered, where
 
 NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2 = (
     0, 1, 12, 14, 101, 104, 108, 113, 228, 229, 276,
@@ -130,7 +130,7 @@ class LinkLayers:
     def _through_scapy(
         self, view: memoryview, records: Records, link: int, which: Ints, base: int, rows: list[Row]
     ) -> None:
-        from captures.formats.odd import find_ip
+        from kproxy.captures.formats.odd import find_ip
 
         for i in which.tolist():
             start, record = int(records.data[i]), _record(records, i, base)

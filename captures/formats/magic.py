@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from captures.compression import CompressionError, pieces
+from kproxy.captures.compression import CompressionError, pieces
 
 PCAP: Final = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),

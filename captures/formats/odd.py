@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from captures.formats.plain import IPV4, IPV6
+from kproxy.captures.formats.plain import IPV4, IPV6
 
 NFLOG = 239
 NFLOG_PAYLOAD = 9

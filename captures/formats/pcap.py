@@ -6,11 +6,11 @@ import struct
 
 import numpy as np
 
-from captures.errors import FormatError
-from captures.formats.compiled import starts
-from captures.formats.gather import Bytes
-from captures.formats.magic import PCAP
-from captures.formats.records import Records
+from kproxy.captures.errors import FormatError
+from kproxy.captures.formats.compiled import starts
+from kproxy.captures.formats.gather import Bytes
+from kproxy.captures.formats.magic import PCAP
+from kproxy.captures.formats.records import Records
 
 HEADER = 24
 RECORD = 16

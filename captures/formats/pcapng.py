@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.errors import FormatError
-from captures.formats.gather import Bytes
-from captures.formats.records import Records
-from captures.tcp.packets import Ints
+from kproxy.captures.errors import FormatError
+from kproxy.captures.formats.gather import Bytes
+from kproxy.captures.formats.records import Records
+from kproxy.captures.tcp.packets import Ints
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 PACKET_BLOCKS = frozenset({OLD_PACKET, SIMPLE_PACKET, PACKET})

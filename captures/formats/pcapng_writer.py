@@ -10,7 +10,7 @@ import ipaddress
 import struct
 from collections.abc import Sequence
 
-from captures.formats.compiled import Template
+from kproxy.captures.formats.compiled import Template
 
 LINKTYPE_RAW = 101
 MAX_PAYLOAD = 65_495

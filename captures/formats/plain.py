@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from captures.formats import unread
+from kproxy.captures.formats import unread
 
 IPV4, IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from captures.tcp.packets import Ints
+from kproxy.captures.tcp.packets import Ints
 
 
 @dataclass(slots=True)

@@ -16,12 +16,12 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from captures.index import format as layout
-from captures.index.format import Flag
-from captures.index.summary import Summary
-from decoders.conversation.comments import CHANGED
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange, Frame, Status
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import Flag
+from kproxy.captures.index.summary import Summary
+from kproxy.decoders.conversation.comments import CHANGED
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange, Frame, Status
 
 _STRINGS: Final = ("client", "label", "subject")
 _TYPE: Final = np.dtype(

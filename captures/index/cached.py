@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from captures import cache, private, spool
-from captures.index import format as layout
-from captures.source import STANDARD_INPUT
-from captures.spool import Spool, Spooling
-from captures.stamps import stamp
+from kproxy.captures import cache, private, spool
+from kproxy.captures.index import format as layout
+from kproxy.captures.source import STANDARD_INPUT
+from kproxy.captures.spool import Spool, Spooling
+from kproxy.captures.stamps import stamp
 
 MOST: Final = 2 << 30
 """Bytes of indexes that are kept; the one that was made last may be larger."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from decoders.exchange import Exchange, Status
+from kproxy.decoders.exchange import Exchange, Status
 
 
 class Changed(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from captures.errors import CaptureError
-from captures.index import format as layout
-from captures.index.format import Flag, Row, State
-from captures.index.reader import IndexReader
-from captures.source import FileSource, open_source
-from decoders.exchange import Connection, Exchange
-from decoders.filters.rows import ExchangeRow, Learnt
-from decoders.message import decode_request
-from decoders.schema import Definitions
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import Flag, Row, State
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.source import FileSource, open_source
+from kproxy.decoders.exchange import Connection, Exchange
+from kproxy.decoders.filters.rows import ExchangeRow, Learnt
+from kproxy.decoders.message import decode_request
+from kproxy.decoders.schema import Definitions
 
 
 class _Nothing:

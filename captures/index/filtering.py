@@ -14,18 +14,18 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from captures.index import format as layout
-from captures.index.exchanges import Exchanges
-from captures.index.format import UNSETTLED, Flag, Row, State
-from captures.index.reader import IndexReader
-from decoders.filters import Expression, Unavailable, Why
-from decoders.filters.expression import And, Compare, Not, Or, Present, meant_errors
-from decoders.filters.fields import BY_NAME, Field, Type
-from decoders.filters.rows import KAFKA, api_class, retriable, topics_of
-from decoders.filters.values import LITERALS
-from decoders.records.places import PLACES
-from decoders.schema import Definitions
-from decoders.subjects import Subject
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.exchanges import Exchanges
+from kproxy.captures.index.format import UNSETTLED, Flag, Row, State
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders.filters import Expression, Unavailable, Why
+from kproxy.decoders.filters.expression import And, Compare, Not, Or, Present, meant_errors
+from kproxy.decoders.filters.fields import BY_NAME, Field, Type
+from kproxy.decoders.filters.rows import KAFKA, api_class, retriable, topics_of
+from kproxy.decoders.filters.values import LITERALS
+from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.subjects import Subject
 
 CHUNK: Final = 16_384
 """Rows that are held in columns at a time."""

@@ -34,7 +34,7 @@ import struct
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
-from decoders.exchange import Status
+from kproxy.decoders.exchange import Status
 
 VERSION = 1
 

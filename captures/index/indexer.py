@@ -15,25 +15,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from captures import reader as captures_reader
-from captures.crew import Lost
-from captures.errors import WARNING, CaptureError
-from captures.export.parallel import chunks
-from captures.garbage import few_collections
-from captures.index import cached
-from captures.index.changes import Changes
-from captures.index.format import STOP
-from captures.index.parallel import Division, helpful
-from captures.index.summary import Summariser, Summary
-from captures.index.writer import IndexWriter, Mark, NoIndex
-from captures.processes import name_process
-from captures.reader import Reader
-from captures.source import STANDARD_INPUT, RingSource
-from captures.spool import MOST, Spooling
-from decoders.escaping import message
-from decoders.exchange import Exchange, Status, StreamProblem
-from decoders.exchange_json import problem_json
-from decoders.knowledge import Fact, Knowledge
+from kproxy.captures import reader as captures_reader
+from kproxy.captures.crew import Lost
+from kproxy.captures.errors import WARNING, CaptureError
+from kproxy.captures.export.parallel import chunks
+from kproxy.captures.garbage import few_collections
+from kproxy.captures.index import cached
+from kproxy.captures.index.changes import Changes
+from kproxy.captures.index.format import STOP
+from kproxy.captures.index.parallel import Division, helpful
+from kproxy.captures.index.summary import Summariser, Summary
+from kproxy.captures.index.writer import IndexWriter, Mark, NoIndex
+from kproxy.captures.processes import name_process
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import STANDARD_INPUT, RingSource
+from kproxy.captures.spool import MOST, Spooling
+from kproxy.decoders.escaping import message
+from kproxy.decoders.exchange import Exchange, Status, StreamProblem
+from kproxy.decoders.exchange_json import problem_json
+from kproxy.decoders.knowledge import Fact, Knowledge
 
 POLL_SECONDS = 0.05
 """How often a followed capture is asked for more: what a row adds to the age of what is seen."""
@@ -361,7 +361,7 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """The process's command line; returns its exit code."""
-    return serve(parser("captures.index.indexer", __doc__).parse_args(arguments), threading.Event())
+    return serve(parser("kproxy.captures.index.indexer", __doc__).parse_args(arguments), threading.Event())
 
 
 def serve(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from decoders.knowledge import Knowledge
+from kproxy.decoders.knowledge import Knowledge
 
 Body = Mapping[str, Any]
 

@@ -20,20 +20,20 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from captures.crew import Crew
-from captures.errors import CaptureError
-from captures.export.parallel import usable_cores
-from captures.index.block import Block
-from captures.index.changes import Changes
-from captures.index.labels import id_text
-from captures.index.summary import Summariser
-from captures.reader import Reader
-from captures.source import FileSource
-from captures.tcp.packets import Ints, Packets
-from captures.tcp.reassembly import PARTS, Share, part_of
-from decoders.exchange import Connection, Exchange, Health, StreamProblem
-from decoders.knowledge import Fact, Knowledge, Nodes
-from decoders.primitives import Buffer
+from kproxy.captures.crew import Crew
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.export.parallel import usable_cores
+from kproxy.captures.index.block import Block
+from kproxy.captures.index.changes import Changes
+from kproxy.captures.index.labels import id_text
+from kproxy.captures.index.summary import Summariser
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import FileSource
+from kproxy.captures.tcp.packets import Ints, Packets
+from kproxy.captures.tcp.reassembly import PARTS, Share, part_of
+from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
+from kproxy.decoders.knowledge import Fact, Knowledge, Nodes
+from kproxy.decoders.primitives import Buffer
 
 SMALL: Final = 16 << 20
 """Bytes of captures below which further processes would cost more than they save."""

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from captures import private
-from captures.index import format as layout
-from captures.index.format import ConnectionEntry, Row
-from decoders.conversation.stream import Side
-from decoders.exchange import Frame
-from decoders.knowledge import Fact, Knowledge
-from decoders.problems import Code, Problem
+from kproxy.captures import private
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import ConnectionEntry, Row
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Frame
+from kproxy.decoders.knowledge import Fact, Knowledge
+from kproxy.decoders.problems import Code, Problem
 
 if TYPE_CHECKING:
-    from decoders.sasl.session import Session
+    from kproxy.decoders.sasl.session import Session
 
 STRINGS_CACHED = 16_384
 UNKNOWN_PROTOCOL = "?"
@@ -296,7 +296,7 @@ class IndexReader:
         detail.errors = extra.get("errors", [])
         detail.told = extra.get("told", "")
         if "session" in extra:
-            from decoders.sasl.session import Session
+            from kproxy.decoders.sasl.session import Session
 
             detail.session = Session.from_json(extra["session"])
         if extra.get("asked_by") == "broker":

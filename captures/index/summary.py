@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from captures.index import labels
-from captures.index.format import Flag
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange, Frame, Status
-from decoders.frames import codes, decode_frame, where_of
-from decoders.knowledge import Knowledge, Nodes
-from decoders.learning import learn_both
-from decoders.meanings.remarks import wait_over
-from decoders.message import Decoded
-from decoders.problems import Problem
-from decoders.records.counting import counted
-from decoders.schema import Definitions
-from decoders.subjects import NOTHING, subject_text
+from kproxy.captures.index import labels
+from kproxy.captures.index.format import Flag
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Exchange, Frame, Status
+from kproxy.decoders.frames import codes, decode_frame, where_of
+from kproxy.decoders.knowledge import Knowledge, Nodes
+from kproxy.decoders.learning import learn_both
+from kproxy.decoders.meanings.remarks import wait_over
+from kproxy.decoders.message import Decoded
+from kproxy.decoders.problems import Problem
+from kproxy.decoders.records.counting import counted
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.subjects import NOTHING, subject_text
 
 FETCHES = frozenset({1, 78})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from captures import private
-from captures.holes import punch
-from captures.index import format as layout
-from captures.index.block import Block
-from captures.index.summary import Summary
-from decoders.exchange import Connection, Exchange
-from decoders.knowledge import Fact
+from kproxy.captures import private
+from kproxy.captures.holes import punch
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.block import Block
+from kproxy.captures.index.summary import Summary
+from kproxy.decoders.exchange import Connection, Exchange
+from kproxy.decoders.knowledge import Fact
 
 INTERNED = 65_536
 """Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""

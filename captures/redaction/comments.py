@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.conversation.comments import CHANGED, LEAKED
+from kproxy.decoders.conversation.comments import CHANGED, LEAKED
 
 WITHHELD: Final = "(withheld)"
 

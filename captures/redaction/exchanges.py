@@ -6,18 +6,18 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from captures.bodies import Bodies
-from captures.redaction import HOSTS, PAYLOADS, Removed
-from captures.redaction.comments import withheld, without_address
-from captures.redaction.frames import FrameRedaction
-from captures.redaction.hosts import Hosts
-from captures.tables.keys import split_address
-from decoders.conversation.stream import Source
-from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
-from decoders.knowledge import Knowledge
-from decoders.learning import learn
-from decoders.sasl.session import Session
-from decoders.schema import Definitions
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.redaction import HOSTS, PAYLOADS, Removed
+from kproxy.captures.redaction.comments import withheld, without_address
+from kproxy.captures.redaction.frames import FrameRedaction
+from kproxy.captures.redaction.hosts import Hosts
+from kproxy.captures.tables.keys import split_address
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.learning import learn
+from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.schema import Definitions
 
 
 @dataclass(slots=True)

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from captures.redaction import FILL, HOSTS, PAYLOADS, SECRETS, Removed
-from captures.redaction.hosts import FIELDS, PACKED, Hosts
-from captures.redaction.records import RecordsRedaction
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange, Frame
-from decoders.frames import decode_frame, frame_tree, where_of
-from decoders.knowledge import Knowledge
-from decoders.layout import UNKNOWN_TAGS
-from decoders.message import may_tell_a_secret
-from decoders.problems import Code
-from decoders.records.nodes import topic_of
-from decoders.records.places import UNALIGNED
-from decoders.schema import Definitions
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.captures.redaction import FILL, HOSTS, PAYLOADS, SECRETS, Removed
+from kproxy.captures.redaction.hosts import FIELDS, PACKED, Hosts
+from kproxy.captures.redaction.records import RecordsRedaction
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange, Frame
+from kproxy.decoders.frames import decode_frame, frame_tree, where_of
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.layout import UNKNOWN_TAGS
+from kproxy.decoders.message import may_tell_a_secret
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.nodes import topic_of
+from kproxy.decoders.records.places import UNALIGNED
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 
 _UNREAD: Final = frozenset({"unread", "trailing"})
 _HOLES: Final = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})

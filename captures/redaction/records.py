@@ -17,12 +17,12 @@ from typing import Final
 
 import google_crc32c
 
-from captures.redaction import FILL
-from captures.redaction.hosts import Hosts
-from decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
-from decoders.problems import DecodeError
-from decoders.records.batches import V2_HEADER, Batch, Trouble, crc_valid, parse
-from decoders.records.opening import iterate_batch
+from kproxy.captures.redaction import FILL
+from kproxy.captures.redaction.hosts import Hosts
+from kproxy.decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
+from kproxy.decoders.problems import DecodeError
+from kproxy.decoders.records.batches import V2_HEADER, Batch, Trouble, crc_valid, parse
+from kproxy.decoders.records.opening import iterate_batch
 
 _CRC: Final = struct.Struct(">I")
 _COUNT: Final = struct.Struct(">i")

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from captures.spark.job import tables
+    from kproxy.captures.spark.job import tables
 
 __all__ = ["tables"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "tables":
-        from captures.spark.job import tables
+        from kproxy.captures.spark.job import tables
 
         return tables
     raise AttributeError(name)

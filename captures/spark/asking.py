@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from captures.spark.facts import Facts, Position, Then
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange
-from decoders.filters import Expression
-from decoders.filters.matcher import learns
-from decoders.filters.rows import ExchangeRow, Learnt, Unavailable
-from decoders.knowledge import Nodes
-from decoders.schema import Definitions
+from kproxy.captures.spark.facts import Facts, Position, Then
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters import Expression
+from kproxy.decoders.filters.matcher import learns
+from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable
+from kproxy.decoders.knowledge import Nodes
+from kproxy.decoders.schema import Definitions
 
 ADDRESS: Final = "address"
 """What a fact is about that tells the node id of the broker at "host:port", for filters alone."""

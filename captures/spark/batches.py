@@ -11,21 +11,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from captures.ports import Ports
-from captures.spark import job, parts
-from captures.spark.carry import NUMBERED_AS, Carry
-from captures.spark.carrying import carried
-from captures.spark.closing import CLOSED, Closer, Numbers
-from captures.spark.facts import Facts
-from captures.spark.flows import FINAL, ITEMS, SORTED, STATE, Options
-from captures.spark.order import Order, Summary
-from captures.spark.parts import Part
-from captures.spark.planning import WIDE, Plan, plan
-from captures.spark.reading import SEGMENTS, read
-from captures.spark.workers import Stage, mapped
-from captures.tables import arrow
-from captures.tables.rows import Row
-from captures.tables.schema import ANOMALIES, CAPTURES
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import job, parts
+from kproxy.captures.spark.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.carrying import carried
+from kproxy.captures.spark.closing import CLOSED, Closer, Numbers
+from kproxy.captures.spark.facts import Facts
+from kproxy.captures.spark.flows import FINAL, ITEMS, SORTED, STATE, Options
+from kproxy.captures.spark.order import Order, Summary
+from kproxy.captures.spark.parts import Part
+from kproxy.captures.spark.planning import WIDE, Plan, plan
+from kproxy.captures.spark.reading import SEGMENTS, read
+from kproxy.captures.spark.workers import Stage, mapped
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import ANOMALIES, CAPTURES
 
 LOST = "lost_file"
 LATE = "late_file"

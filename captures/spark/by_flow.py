@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from captures.spark.reading import Segments
-from captures.tables.flows import Counts, counted
-from captures.tcp.packets import Ints, Packets, joined, together
-from captures.tcp.reassembly import Share
+from kproxy.captures.spark.reading import Segments
+from kproxy.captures.tables.flows import Counts, counted
+from kproxy.captures.tcp.packets import Ints, Packets, joined, together
+from kproxy.captures.tcp.reassembly import Share
 
 
 @dataclass(frozen=True)

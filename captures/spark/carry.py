@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from captures.spark.closing import PLACE
-from captures.spark.facts import Told
-from captures.spark.flows import COUNTED, OPEN, PRESUMED, Place
-from captures.spark.order import Order, Summary
-from captures.spark.planning import WIDE
+from kproxy.captures.spark.closing import PLACE
+from kproxy.captures.spark.facts import Told
+from kproxy.captures.spark.flows import COUNTED, OPEN, PRESUMED, Place
+from kproxy.captures.spark.order import Order, Summary
+from kproxy.captures.spark.planning import WIDE
 
 Late = tuple[str, int]
 """A file, and when it begins, in nanoseconds since the epoch."""

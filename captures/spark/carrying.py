@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from captures.spark.flows import ITEMS, OPEN, STATE, Flow, Held, Options, Place, items
-from captures.spark.order import Order
-from captures.spark.reading import SEGMENTS
-from captures.spark.state import Reader, StateError, Writer, pack, unpack
-from captures.tcp.direction import Direction, Piece
-from decoders.conversation.recognition import Known, known
-from decoders.conversation.stream import Run
-from decoders.conversation.stretch import Stretch
-from decoders.dialects.model import Dialect
-from decoders.exchange import Frame
-from decoders.filters import Matcher
-from decoders.schema import Definitions
+from kproxy.captures.spark.flows import ITEMS, OPEN, STATE, Flow, Held, Options, Place, items
+from kproxy.captures.spark.order import Order
+from kproxy.captures.spark.reading import SEGMENTS
+from kproxy.captures.spark.state import Reader, StateError, Writer, pack, unpack
+from kproxy.captures.tcp.direction import Direction, Piece
+from kproxy.decoders.conversation.recognition import Known, known
+from kproxy.decoders.conversation.stream import Run
+from kproxy.decoders.conversation.stretch import Stretch
+from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.exchange import Frame
+from kproxy.decoders.filters import Matcher
+from kproxy.decoders.schema import Definitions
 
 COMPARED: Final = 1 << 15
 """Bytes of a direction, of those delivered last, that are kept to be compared with what is sent again."""

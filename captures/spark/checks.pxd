@@ -3,8 +3,8 @@
 import cython
 from cpython cimport array
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from captures.spark._looked cimport put
-from decoders.exchange cimport Exchange, Frame
+from kproxy.captures.spark._looked cimport put
+from kproxy.decoders.exchange cimport Exchange, Frame
 
 cdef object UNCLAIMED, _OK, _NO_REPLY_EXPECTED
 

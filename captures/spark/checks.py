@@ -13,11 +13,11 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.exchange import Connection, Exchange, Frame, Status
-from decoders.knowledge import TEACHING
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.decoders.knowledge import TEACHING
 
 if TYPE_CHECKING:
-    from captures.reader import Done
+    from kproxy.captures.reader import Done
 
 UNCLAIMED: Final = TEACHING | {17, 18, 36}
 """API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""

@@ -17,28 +17,28 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from captures.garbage import one_collection
-from captures.ports import Ports
-from captures.reader import BATCH, Reader
-from captures.source import FileSource
-from captures.spark import reading
-from captures.spark.by_flow import ByFlow, Flows
-from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found, Looked, Mapped
-from captures.spark.flows import Held, Open, Options, Told, open_records, records_of, unknown
-from captures.spark.order import Summary
-from captures.spark.packing import Columns, Parcels
-from captures.spark.plain import Frames
-from captures.spark.planning import Split
-from captures.tables import arrow, headers
-from captures.tables.arrow import AT_ONCE
-from captures.tables.rows import Row, Sketcher
-from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
-from captures.tcp.packets import Ints, Packets, together
-from captures.tcp.reassembly import Share
-from decoders.conversation.stream import Source
-from decoders.exchange import Exchange
-from decoders.knowledge import Knowledge
+from kproxy.captures.garbage import one_collection
+from kproxy.captures.ports import Ports
+from kproxy.captures.reader import BATCH, Reader
+from kproxy.captures.source import FileSource
+from kproxy.captures.spark import reading
+from kproxy.captures.spark.by_flow import ByFlow, Flows
+from kproxy.captures.spark.checks import NUMBERS
+from kproxy.captures.spark.compiled import Found, Looked, Mapped
+from kproxy.captures.spark.flows import Held, Open, Options, Told, open_records, records_of, unknown
+from kproxy.captures.spark.order import Summary
+from kproxy.captures.spark.packing import Columns, Parcels
+from kproxy.captures.spark.plain import Frames
+from kproxy.captures.spark.planning import Split
+from kproxy.captures.tables import arrow, headers
+from kproxy.captures.tables.arrow import AT_ONCE
+from kproxy.captures.tables.rows import Row, Sketcher
+from kproxy.captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
+from kproxy.captures.tcp.packets import Ints, Packets, together
+from kproxy.captures.tcp.reassembly import Share
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.knowledge import Knowledge
 
 PORTION: Final = 128 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""

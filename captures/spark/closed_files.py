@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from captures.spark.ledger import Ledger
+from kproxy.captures.spark.ledger import Ledger
 
 try:  # Spark 4.1 has neither; a batch is then all that is there
     from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow

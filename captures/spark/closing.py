@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.spark.asking import numbered
-from captures.spark.facts import Facts, Position, Then
-from captures.spark.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
-from captures.spark.numbering import Among
-from captures.tables import arrow
-from captures.tables.rows import Row
-from captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
-from decoders.exchange import Health
+from kproxy.captures.spark.asking import numbered
+from kproxy.captures.spark.facts import Facts, Position, Then
+from kproxy.captures.spark.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
+from kproxy.captures.spark.numbering import Among
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
+from kproxy.decoders.exchange import Health
 
 NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
 """Kinds of items that are counted, and the column that has their number."""

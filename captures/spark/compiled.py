@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from captures.spark.checks import Found, check
-from captures.spark.looked import Looked, Mapped
+from kproxy.captures.spark.checks import Found, check
+from kproxy.captures.spark.looked import Looked, Mapped
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
-        from captures.spark._checks import Found, check
-        from captures.spark._looked import Looked, Mapped
+        from kproxy.captures.spark._checks import Found, check
+        from kproxy.captures.spark._looked import Looked, Mapped
 
         COMPILED = True
     except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says

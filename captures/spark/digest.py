@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 import zstandard
 
-from captures.spark.facts import Position, Told
-from captures.spark.flows import FINAL, ITEMS, NUMBERED
-from captures.tables.schema import FLOWS, TABLES
-from captures.tcp.packets import Ints
+from kproxy.captures.spark.facts import Position, Told
+from kproxy.captures.spark.flows import FINAL, ITEMS, NUMBERED
+from kproxy.captures.tables.schema import FLOWS, TABLES
+from kproxy.captures.tcp.packets import Ints
 
 VERDICT: Final = "verdict"
 """Kind of an item whose `state` is a captures.spark.judging.Verdict, of the portion `range`."""

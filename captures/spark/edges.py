@@ -20,11 +20,11 @@ from typing import Final
 
 import numpy as np
 
-from captures.formats.gather import Bytes
-from captures.formats.magic import PCAP
-from captures.formats.pcap import HEADER, LONGEST, RECORD, PcapWalker
-from captures.formats.pcapng import BYTE_ORDER_MAGIC
-from captures.formats.records import Walker
+from kproxy.captures.formats.gather import Bytes
+from kproxy.captures.formats.magic import PCAP
+from kproxy.captures.formats.pcap import HEADER, LONGEST, RECORD, PcapWalker
+from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC
+from kproxy.captures.formats.records import Walker
 
 BLOCK: Final = 12
 """Bytes of the smallest block of pcapng: its type and, twice, its length."""

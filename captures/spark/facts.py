@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from decoders.knowledge import MOST, RESERVED, Fact, Knowledge
+from kproxy.decoders.knowledge import MOST, RESERVED, Fact, Knowledge
 
 NODE: Final = "node"
 """What a fact is about that is no Fact of Knowledge: the node id of a broker."""

@@ -18,32 +18,32 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from captures.definitions import definitions
-from captures.export.records import RecordLines
-from captures.reader import BATCH, Done, Reader
-from captures.source import FileSource
-from captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
-from captures.spark.facts import NODE, Facts
-from captures.spark.order import Order
-from captures.spark.plain import Passing
-from captures.tables import arrow
-from captures.tables.flows import FlowCounter
-from captures.tables.keys import Key
-from captures.tables.records import record_rows
-from captures.tables.rows import Draft, Drafter, Row, nodes
-from captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
-from captures.tcp.direction import Direction
-from captures.tcp.packets import Ints, Packets, nothing
-from captures.tcp.reassembly import Share, as_array, as_list
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.stream import Source
-from decoders.dialects.conversation import DialectConversation
-from decoders.exchange import Connection, Exchange, StreamProblem
-from decoders.filters import Expression, Matcher
-from decoders.knowledge import RESERVED, Fact, Knowledge
-from decoders.learning import learn, learn_both
-from decoders.schema import Definitions
-from decoders.view import View
+from kproxy.captures.definitions import definitions
+from kproxy.captures.export.records import RecordLines
+from kproxy.captures.reader import BATCH, Done, Reader
+from kproxy.captures.source import FileSource
+from kproxy.captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
+from kproxy.captures.spark.facts import NODE, Facts
+from kproxy.captures.spark.order import Order
+from kproxy.captures.spark.plain import Passing
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.keys import Key
+from kproxy.captures.tables.records import record_rows
+from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
+from kproxy.captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
+from kproxy.captures.tcp.direction import Direction
+from kproxy.captures.tcp.packets import Ints, Packets, nothing
+from kproxy.captures.tcp.reassembly import Share, as_array, as_list
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.dialects.conversation import DialectConversation
+from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
+from kproxy.decoders.filters import Expression, Matcher
+from kproxy.decoders.knowledge import RESERVED, Fact, Knowledge
+from kproxy.decoders.learning import learn, learn_both
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.view import View
 
 GRANULE: Final = 26
 """Bits of an address within one range of numbering."""

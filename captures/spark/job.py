@@ -17,27 +17,27 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from captures.ports import Ports
-from captures.spark import claims, parts, upholding
-from captures.spark.claims import CLAIMED, PARCEL, PARCELS
-from captures.spark.closing import Closer, Counting, Numbers
-from captures.spark.digest import DIGEST, Digest, Verdicts, of_states
-from captures.spark.facts import Facts, Told, changing
-from captures.spark.files import is_url
-from captures.spark.flows import COUNTED as COUNTED_AS
-from captures.spark.flows import ITEMS, SORTED, Options
-from captures.spark.judging import judged
-from captures.spark.numbering import COUNTED, Among, Counted
-from captures.spark.order import Order, Summary
-from captures.spark.parts import Part
-from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
-from captures.spark.upholding import Whole
-from captures.spark.workers import Stage, mapped
-from captures.tables import arrow
-from captures.tables.schema import CAPTURES, TABLES, USUAL
-from captures.tcp.packets import Ints
-from captures.tls.keylog import Secrets
-from captures.tls.keylog import read as read_secrets
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import claims, parts, upholding
+from kproxy.captures.spark.claims import CLAIMED, PARCEL, PARCELS
+from kproxy.captures.spark.closing import Closer, Counting, Numbers
+from kproxy.captures.spark.digest import DIGEST, Digest, Verdicts, of_states
+from kproxy.captures.spark.facts import Facts, Told, changing
+from kproxy.captures.spark.files import is_url
+from kproxy.captures.spark.flows import COUNTED as COUNTED_AS
+from kproxy.captures.spark.flows import ITEMS, SORTED, Options
+from kproxy.captures.spark.judging import judged
+from kproxy.captures.spark.numbering import COUNTED, Among, Counted
+from kproxy.captures.spark.order import Order, Summary
+from kproxy.captures.spark.parts import Part
+from kproxy.captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.spark.upholding import Whole
+from kproxy.captures.spark.workers import Stage, mapped
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import CAPTURES, TABLES, USUAL
+from kproxy.captures.tcp.packets import Ints
+from kproxy.captures.tls.keylog import Secrets
+from kproxy.captures.tls.keylog import read as read_secrets
 
 StageOf = Callable[[Plan], Stage]
 FEW: Final = 4096

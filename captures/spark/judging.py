@@ -17,16 +17,16 @@ from typing import Any, Final, NamedTuple
 
 import zstandard
 
-from captures.reader import Done
-from captures.spark.asking import NUMBERS, number_of
-from captures.spark.compiled import check
-from captures.spark.digest import UNPROVEN, VERDICT, digested
-from captures.spark.flows import Flow, Held, Options, Place, packed, shared
-from captures.spark.order import Order
-from captures.spark.packing import Parcel, unpack
-from captures.spark.plain import Passing, Plain
-from captures.tcp.reassembly import Share
-from decoders.exchange import Connection, Exchange
+from kproxy.captures.reader import Done
+from kproxy.captures.spark.asking import NUMBERS, number_of
+from kproxy.captures.spark.compiled import check
+from kproxy.captures.spark.digest import UNPROVEN, VERDICT, digested
+from kproxy.captures.spark.flows import Flow, Held, Options, Place, packed, shared
+from kproxy.captures.spark.order import Order
+from kproxy.captures.spark.packing import Parcel, unpack
+from kproxy.captures.spark.plain import Passing, Plain
+from kproxy.captures.tcp.reassembly import Share
+from kproxy.decoders.exchange import Connection, Exchange
 
 ASKED_FOR: Final = 512
 """Segments whose bytes are taken in together, where one is asked for: what comes again was sent a little before."""

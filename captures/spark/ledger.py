@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from captures import private
-from captures.errors import CaptureError
-from captures.formats.magic import begins_as_capture
-from captures.spark.files import head
-from captures.spark.planning import began
-from captures.tables.keys import HEAD
+from kproxy.captures import private
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.magic import begins_as_capture
+from kproxy.captures.spark.files import head
+from kproxy.captures.spark.planning import began
+from kproxy.captures.tables.keys import HEAD
 
 
 @dataclass(frozen=True, slots=True)

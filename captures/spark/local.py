@@ -11,21 +11,21 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.ports import Ports
-from captures.spark import claims, reading, upholding
-from captures.spark.carry import NUMBERED_AS, Carry
-from captures.spark.carrying import carried, state_rows
-from captures.spark.closing import CLOSED, Closer, Counting, Numbers
-from captures.spark.digest import DIGEST, Digest, of_states
-from captures.spark.facts import Facts, told
-from captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options
-from captures.spark.judging import judged
-from captures.spark.numbering import Among
-from captures.spark.order import Order, Summary
-from captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
-from captures.tables import arrow
-from captures.tables.schema import CAPTURES, TABLES
-from captures.tls.keylog import Secrets
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import claims, reading, upholding
+from kproxy.captures.spark.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.carrying import carried, state_rows
+from kproxy.captures.spark.closing import CLOSED, Closer, Counting, Numbers
+from kproxy.captures.spark.digest import DIGEST, Digest, of_states
+from kproxy.captures.spark.facts import Facts, told
+from kproxy.captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options
+from kproxy.captures.spark.judging import judged
+from kproxy.captures.spark.numbering import Among
+from kproxy.captures.spark.order import Order, Summary
+from kproxy.captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import CAPTURES, TABLES
+from kproxy.captures.tls.keylog import Secrets
 
 Read = Callable[[Split, str], Iterator[Any]]
 """Reads a split of a reading with this name to batches that have summaries."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 
-from captures.spark.pieces import piece  # not in C
-from decoders.conversation.stream import Source
+from kproxy.captures.spark.pieces import piece  # not in C
+from kproxy.decoders.conversation.stream import Source
 
 put = array.append  # not in C
 COPIED = 1 << 12

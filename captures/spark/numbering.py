@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from captures.tcp.packets import Ints
+from kproxy.captures.tcp.packets import Ints
 
 Counted = tuple[int, int, int, bytes]
 """Of a portion: which it is, how many claims of it are upheld, the first other exchange among them, and for each other

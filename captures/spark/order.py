@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from captures.errors import CaptureError
-from captures.formats.odd import not_read
-from captures.joining import Span, overlapping
-from captures.spark.files import shown
-from captures.spark.planning import WIDE, Plan
-from captures.tables.rows import Row
-from captures.tcp.packets import Ints
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.odd import not_read
+from kproxy.captures.joining import Span, overlapping
+from kproxy.captures.spark.files import shown
+from kproxy.captures.spark.planning import WIDE, Plan
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tcp.packets import Ints
 
 
 @dataclass(slots=True)

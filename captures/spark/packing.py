@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import zstandard
 
-from captures.spark.by_flow import Flows
-from captures.spark.plain import Plain
-from captures.tcp.packets import Ints, Packets, Where
+from kproxy.captures.spark.by_flow import Flows
+from kproxy.captures.spark.plain import Plain
+from kproxy.captures.tcp.packets import Ints, Packets, Where
 
 _LEVEL: Final = 1
 """Half the time of the usual one, for three bytes more in a hundred."""

@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from captures.spark import upholding
-from captures.spark.claims import TOLD
-from captures.spark.closing import TAKEN, Closer
-from captures.spark.digest import Verdicts
-from captures.spark.flows import MADE
-from captures.spark.upholding import Whole
-from captures.spark.workers import mapped
-from captures.tables import arrow
-from captures.tables.schema import TABLES
+from kproxy.captures.spark import upholding
+from kproxy.captures.spark.claims import TOLD
+from kproxy.captures.spark.closing import TAKEN, Closer
+from kproxy.captures.spark.digest import Verdicts
+from kproxy.captures.spark.flows import MADE
+from kproxy.captures.spark.upholding import Whole
+from kproxy.captures.spark.workers import mapped
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import TABLES
 
 Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, Any]]]"
 """Makes batches of rows of tables with these names, each with its table's."""

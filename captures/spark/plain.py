@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from captures.spark.by_flow import Flows
-from captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.loop import HEAD
-from decoders.conversation.responses import Responses
-from decoders.conversation.stream import Event, Run
-from decoders.exchange import Connection
+from kproxy.captures.spark.by_flow import Flows
+from kproxy.captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.loop import HEAD
+from kproxy.decoders.conversation.responses import Responses
+from kproxy.decoders.conversation.stream import Event, Run
+from kproxy.decoders.exchange import Connection
 
 LEAST: Final = 64
 """Segments from which on it is cheaper to pass over them."""

@@ -14,16 +14,16 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect
-from captures.formats.magic import begins_as_capture
-from captures.formats.records import Walker
-from captures.ring import number_of
-from captures.spark import files
-from captures.spark.edges import edges
-from captures.tables.keys import HEAD, capture_id, named
-from captures.tls import keylog
-from captures.tls.keylog import Secrets
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.magic import begins_as_capture
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.ring import number_of
+from kproxy.captures.spark import files
+from kproxy.captures.spark.edges import edges
+from kproxy.captures.tables.keys import HEAD, capture_id, named
+from kproxy.captures.tls import keylog
+from kproxy.captures.tls.keylog import Secrets
 
 WIDE: Final = 1 << 44
 """Addresses that a file has."""

@@ -16,17 +16,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect
-from captures.formats.link import LinkLayers
-from captures.formats.records import Walker
-from captures.ports import Ports
-from captures.source import FileSource
-from captures.spark import files
-from captures.spark.order import Summary
-from captures.spark.planning import WIDE, Split
-from captures.tables.keys import flow_id
-from captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.ports import Ports
+from kproxy.captures.source import FileSource
+from kproxy.captures.spark import files
+from kproxy.captures.spark.order import Summary
+from kproxy.captures.spark.planning import WIDE, Split
+from kproxy.captures.tables.keys import flow_id
+from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
 """Packets of a batch of rows."""

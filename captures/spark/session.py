@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from captures.spark import workers
+from kproxy.captures.spark import workers
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """What spark-submit tells a program that it started."""

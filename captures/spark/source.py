@@ -16,15 +16,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from captures.ports import Ports
-from captures.spark import local
-from captures.spark.flows import Options
-from captures.spark.planning import SPLIT_SIZE, Split, expand, plan
-from captures.spark.reading import SEGMENTS, read
-from captures.tables import arrow
-from captures.tables.schema import TABLES
-from captures.tls import keylog
-from captures.tls.keylog import Secrets
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import local
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import SPLIT_SIZE, Split, expand, plan
+from kproxy.captures.spark.reading import SEGMENTS, read
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tls import keylog
+from kproxy.captures.tls.keylog import Secrets
 
 NAME: Final = "kafka_capture"
 OPTIONS: Final = ("path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog")

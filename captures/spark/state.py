@@ -31,30 +31,30 @@ from typing import Any, Final
 
 import zstandard
 
-from captures import reader
-from captures.tcp.reassembly import as_list
-from decoders.conversation import conversation
-from decoders.conversation.candidates import Awaited
+from kproxy.captures import reader
+from kproxy.captures.tcp.reassembly import as_list
+from kproxy.decoders.conversation import conversation
+from kproxy.decoders.conversation.candidates import Awaited
 
 NAME: Final = b"kproxy-flow/1\n"
 _HEAD: Final = struct.Struct(f">{len(NAME)}s8sII")
 MOST: Final = 1 << 30
 """Bytes of JSON and captured bytes that a state may have."""
 MODULES: Final = (
-    "captures.formats.link",
-    "captures.formats.plain",
-    "captures.reader",
-    "captures.seen",
-    "captures.spark.flows",
-    "captures.tables.flows",
-    "captures.tables.keys",
-    "captures.tables.rows",
-    "captures.tcp.",
-    "decoders.conversation.",
-    "decoders.dialects.",
-    "decoders.exchange",
-    "decoders.problems",
-    "decoders.sasl.",
+    "kproxy.captures.formats.link",
+    "kproxy.captures.formats.plain",
+    "kproxy.captures.reader",
+    "kproxy.captures.seen",
+    "kproxy.captures.spark.flows",
+    "kproxy.captures.tables.flows",
+    "kproxy.captures.tables.keys",
+    "kproxy.captures.tables.rows",
+    "kproxy.captures.tcp.",
+    "kproxy.decoders.conversation.",
+    "kproxy.decoders.dialects.",
+    "kproxy.decoders.exchange",
+    "kproxy.decoders.problems",
+    "kproxy.decoders.sasl.",
 )
 """Where classes of a state may come from: modules, and packages with a dot behind them."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from captures import private
-from captures.tables.schema import TABLES
+from kproxy.captures import private
+from kproxy.captures.tables.schema import TABLES
 
 READ: Final = "read"
 TREES: Final = ("a", "b")

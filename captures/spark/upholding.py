@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.garbage import one_collection
-from captures.spark.claims import CLAIM, Claims, RowsOfClaims
-from captures.spark.closing import rows_of
-from captures.spark.digest import Verdicts, verdicts_in
-from captures.spark.facts import Facts
-from captures.spark.flows import Options
-from captures.spark.judging import Ground
-from captures.spark.numbering import Among, Counted
-from captures.spark.order import Order
-from captures.tables import arrow
-from captures.tables.schema import EXCHANGES, TABLES
-from captures.tcp.packets import Ints
+from kproxy.captures.garbage import one_collection
+from kproxy.captures.spark.claims import CLAIM, Claims, RowsOfClaims
+from kproxy.captures.spark.closing import rows_of
+from kproxy.captures.spark.digest import Verdicts, verdicts_in
+from kproxy.captures.spark.facts import Facts
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.judging import Ground
+from kproxy.captures.spark.numbering import Among, Counted
+from kproxy.captures.spark.order import Order
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import EXCHANGES, TABLES
+from kproxy.captures.tcp.packets import Ints
 
 _Opened = dict[str, RowsOfClaims]
 _FIRST: Final = 0

@@ -12,11 +12,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from captures.garbage import seldom_collections
+from kproxy.captures.garbage import seldom_collections
 
 Stage = Callable[[Iterable[Any]], Iterator[Any]]
 """Makes batches (pyarrow.RecordBatch) of those of a partition."""
-_NEEDED: Final = ("captures.spark.job", "captures.spark.writing", "pandas")
+_NEEDED: Final = ("kproxy.captures.spark.job", "kproxy.captures.spark.writing", "pandas")
 
 
 def mapped(frame: DataFrame, stage: Stage, schema: Any) -> DataFrame:

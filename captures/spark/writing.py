@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.taskcontext import TaskContext
 
-from captures.spark.hadoop import Folder
-from captures.spark.hadoop import place as at_url
-from captures.spark.job import Tables
-from captures.spark.parts import Part
-from captures.spark.workers import Stage, mapped
-from captures.tables.parquet import Files, emptied, place
-from captures.tables.schema import PARTITIONS, TABLES
+from kproxy.captures.spark.hadoop import Folder
+from kproxy.captures.spark.hadoop import place as at_url
+from kproxy.captures.spark.job import Tables
+from kproxy.captures.spark.parts import Part
+from kproxy.captures.spark.workers import Stage, mapped
+from kproxy.captures.tables.parquet import Files, emptied, place
+from kproxy.captures.tables.schema import PARTITIONS, TABLES
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",

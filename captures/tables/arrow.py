@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.tables.rows import Row
-from captures.tables.schema import Column, Table
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import Column, Table
 
 AT_ONCE: Final = 1024
 """Rows that columns are made of at a time."""

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from captures.export.records import RecordLines
-from captures.reader import Item, Reader
-from captures.redaction.exchanges import Redaction
-from captures.source import FileSource
-from captures.tables.flows import FlowCounter
-from captures.tables.keys import capture_id
-from captures.tables.parquet import ParquetTables
-from captures.tables.records import record_rows
-from captures.tables.rows import Maker
-from captures.tables.schema import RECORDS
-from decoders.exchange import Exchange
-from decoders.view import View
+from kproxy.captures.export.records import RecordLines
+from kproxy.captures.reader import Item, Reader
+from kproxy.captures.redaction.exchanges import Redaction
+from kproxy.captures.source import FileSource
+from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.keys import capture_id
+from kproxy.captures.tables.parquet import ParquetTables
+from kproxy.captures.tables.records import record_rows
+from kproxy.captures.tables.rows import Maker
+from kproxy.captures.tables.schema import RECORDS
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.view import View
 
 _base = attrgetter("base")
 

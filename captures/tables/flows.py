@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from captures.source import AND, Part
-from captures.tables.keys import Flow, flow_id
-from captures.tables.rows import Row
-from captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
-from captures.tcp.reassembly import Disorder, TcpConnection
-from decoders.exchange import Connection, Exchange, StreamProblem
-from decoders.problems import Code
+from kproxy.captures.source import AND, Part
+from kproxy.captures.tables.keys import Flow, flow_id
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
+from kproxy.captures.tcp.reassembly import Disorder, TcpConnection
+from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
+from kproxy.decoders.problems import Code
 
 
 @dataclass(slots=True)

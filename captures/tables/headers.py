@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from captures.tables import arrow
-from captures.tables.schema import EXCHANGES
-from captures.tcp.packets import Ints
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import EXCHANGES
+from kproxy.captures.tcp.packets import Ints
 
 
 def batch(numbers: Mapping[str, Ints], texts: Sequence[str | None], api_name: Callable[[int], str | None]) -> Any:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from captures.errors import CaptureError
-from captures.source import FileSource
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.source import FileSource
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange
 
 HEAD: Final = 1 << 16
 """Bytes of a capture that name it: a file header and some packets with their times."""

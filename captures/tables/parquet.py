@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captures import private
-from captures.tables import arrow
-from captures.tables.rows import Row
-from captures.tables.schema import PARTITIONS, TABLES, Table
-from decoders.exchange_json import timestamp
+from kproxy.captures import private
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
+from kproxy.decoders.exchange_json import timestamp
 
 ROWS: Final = 1 << 16
 """Rows of a table that are gathered before they are written: a row group where they are all of one hour."""

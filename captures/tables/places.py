@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from decoders.knowledge import TOPIC_ID
-from decoders.layout import RANGES, Layout, Shape, Slot, per_version
-from decoders.layout import layout as layout_of
-from decoders.primitives import Buffer
-from decoders.records.places import PLACES
-from decoders.schema.model import Message
+from kproxy.decoders.knowledge import TOPIC_ID
+from kproxy.decoders.layout import RANGES, Layout, Shape, Slot, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.schema.model import Message
 
 Values = Mapping[str, Any]
 Part: TypeAlias = tuple[

@@ -6,10 +6,10 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from captures.export.records import RecordLines
-from captures.tables.keys import Key
-from captures.tables.rows import Row
-from decoders.exchange import Exchange
+from kproxy.captures.export.records import RecordLines
+from kproxy.captures.tables.keys import Key
+from kproxy.captures.tables.rows import Row
+from kproxy.decoders.exchange import Exchange
 
 
 def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Row]:

@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from captures.bodies import Bodies
-from captures.tables import places
-from captures.tables.keys import Flow, Flows, Key, exchange_id
-from captures.tables.places import Part
-from captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
-from decoders.conversation.stream import Side, Source
-from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
-from decoders.exchange_json import SASL_TOKEN
-from decoders.frames import codes
-from decoders.jsonform import uuid_json
-from decoders.knowledge import RESERVED, Knowledge
-from decoders.learning import learn_both
-from decoders.primitives import Buffer
-from decoders.problems import Code, Problem
-from decoders.records.batches import Head, heads
-from decoders.schema import Definitions
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.tables import places
+from kproxy.captures.tables.keys import Flow, Flows, Key, exchange_id
+from kproxy.captures.tables.places import Part
+from kproxy.captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
+from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
+from kproxy.decoders.exchange_json import SASL_TOKEN
+from kproxy.decoders.frames import codes
+from kproxy.decoders.jsonform import uuid_json
+from kproxy.decoders.knowledge import RESERVED, Knowledge
+from kproxy.decoders.learning import learn_both
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.records.batches import Head, heads
+from kproxy.decoders.schema import Definitions
 
 Row = Sequence[Any]
 Values = Mapping[str, Any]

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, cast
 
-from captures.tcp.packets import Ints
-from decoders.conversation.stream import End, Event, Gap, Run, Side
+from kproxy.captures.tcp.packets import Ints
+from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side
 
 ACKED_SEGMENTS = 32
 ACKED_TIME = 1_000_000_000

@@ -31,9 +31,9 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
-from captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
-from decoders.conversation.stream import End, Event, Run, Side
+from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
+from kproxy.captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
+from kproxy.decoders.conversation.stream import End, Event, Run, Side
 
 FEW = 12
 """Packets of a connection in a batch for which the columns do not pay."""

@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from captures.errors import CaptureError, FormatError
-from captures.formats import detect, pcapng_writer
-from captures.formats.link import LinkLayers
-from captures.formats.odd import not_read
-from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
-from captures.formats.records import Walker
-from captures.source import AND, FileSource, Part
-from captures.spool import Spool
-from captures.tcp.packets import Packets
-from captures.tcp.reassembly import Reassembler, TcpConnection
-from captures.tls.keylog import Secrets
-from captures.tls.session import CLIENT, SERVER, Session, TlsError
-from decoders.conversation.stream import End, Event, Gap, Run
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect, pcapng_writer
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.formats.odd import not_read
+from kproxy.captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.source import AND, FileSource, Part
+from kproxy.captures.spool import Spool
+from kproxy.captures.tcp.packets import Packets
+from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
+from kproxy.captures.tls.keylog import Secrets
+from kproxy.captures.tls.session import CLIENT, SERVER, Session, TlsError
+from kproxy.decoders.conversation.stream import End, Event, Gap, Run
 
 BATCH: Final = 8192
 MOST_HELD: Final = 256 << 10

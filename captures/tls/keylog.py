@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from captures.errors import CaptureError
-from captures.formats.magic import PCAPNG
-from captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.magic import PCAPNG
+from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
 
 Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
 """Secrets by label ("CLIENT_RANDOM", "CLIENT_TRAFFIC_SECRET_0") and the client's random."""

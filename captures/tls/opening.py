@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from captures.joining import JoinedSource
-from captures.source import FileSource, RingSource, SpoolSource, open_source
-from captures.spool import Spooling
-from captures.tls import keylog
-from captures.tls.keylog import Secrets
+from kproxy.captures.joining import JoinedSource
+from kproxy.captures.source import FileSource, RingSource, SpoolSource, open_source
+from kproxy.captures.spool import Spooling
+from kproxy.captures.tls import keylog
+from kproxy.captures.tls.keylog import Secrets
 
 
 def open_capture(
@@ -35,6 +35,6 @@ def open_capture(
         secrets |= keylog.embedded([source.view(source.parts[0])])
     if not secrets or live:
         return source
-    from captures.tls.decrypting import DecryptedSource
+    from kproxy.captures.tls.decrypting import DecryptedSource
 
     return DecryptedSource(source, secrets)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from captures.tls.ciphers import SUITES, Aead13, BadRecordError, Opener, Suite, next_secret, openers_1_2
-from captures.tls.keylog import Secrets
+from kproxy.captures.tls.ciphers import SUITES, Aead13, BadRecordError, Opener, Suite, next_secret, openers_1_2
+from kproxy.captures.tls.keylog import Secrets
 
 CLIENT, SERVER = 0, 1
 HEADER: Final = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoders.byhand.opening import Asked, Kind, Opened, Opener
-from decoders.byhand.readings import Reading
+from kproxy.decoders.byhand.opening import Asked, Kind, Opened, Opener
+from kproxy.decoders.byhand.readings import Reading
 
 __all__ = ["Asked", "Kind", "Opened", "Opener", "Reading"]

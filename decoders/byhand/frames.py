@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from decoders.byhand.readings import responses
-from decoders.conversation.recognition import decodes, known, plausible_request
-from decoders.primitives import Buffer
-from decoders.records.batches import parse
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.byhand.readings import responses
+from kproxy.decoders.conversation.recognition import decodes, known, plausible_request
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.schema.lookup import Definitions
 
 SIZE: Final = 4
 """Bytes of a frame's length field."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from decoders import embedded, secrets
-from decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
-from decoders.byhand.readings import MOST_GUESSED, Reading, bare, lead, responses, starts
-from decoders.compiler import decoder
-from decoders.conversation.recognition import known, plausible_request, unfit
-from decoders.conversation.stream import Side
-from decoders.embedded import Scope
-from decoders.jsonform import base64, body_json
-from decoders.message import (
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
+from kproxy.decoders.byhand.readings import MOST_GUESSED, Reading, bare, lead, responses, starts
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.conversation.recognition import known, plausible_request, unfit
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.jsonform import base64, body_json
+from kproxy.decoders.message import (
     Decoded,
     decode_request,
     decode_response,
@@ -24,14 +24,14 @@ from decoders.message import (
     problems_inside,
     record_problems,
 )
-from decoders.problems import Code, DecodeError, Problem, limited
-from decoders.records import nodes
-from decoders.records.form import RecordsForm
-from decoders.records.places import places
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message
-from decoders.tree import Node, tree
-from decoders.view import View
+from kproxy.decoders.problems import Code, DecodeError, Problem, limited
+from kproxy.decoders.records import nodes
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.places import places
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.view import View
 
 SCHEMA: Final = "kproxy.message/1"
 

@@ -10,17 +10,17 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from decoders.compiler import STRICT, decoder
-from decoders.conversation.recognition import printable
-from decoders.layout import UNKNOWN_TAGS
-from decoders.message import decode_response, response_fits
-from decoders.primitives import Buffer, write_unsigned_varint
-from decoders.problems import DecodeError
-from decoders.records.places import PLACES
-from decoders.schema import errors
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Message
-from decoders.tree import Node, tree
+from kproxy.decoders.compiler import STRICT, decoder
+from kproxy.decoders.conversation.recognition import printable
+from kproxy.decoders.layout import UNKNOWN_TAGS
+from kproxy.decoders.message import decode_response, response_fits
+from kproxy.decoders.primitives import Buffer, write_unsigned_varint
+from kproxy.decoders.problems import DecodeError
+from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node, tree
 
 _JUDGED: Final = 2_000
 """Nodes of a reading that are looked at to tell how likely it is."""

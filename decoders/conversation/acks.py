@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from decoders.layout import Layout, Shape, layout
-from decoders.schema import irregular
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.layout import Layout, Shape, layout
+from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.lookup import Definitions
 
 ENOUGH = 1 << 16
 """Bytes of a frame that are looked at; a transactional id is at most 32 KiB."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from decoders.conversation.recognition import API_VERSIONS, Known, unfit
-from decoders.conversation.stream import Event, Run, Source
-from decoders.conversation.stretch import Stretch
-from decoders.message import decode_response
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.recognition import API_VERSIONS, Known, unfit
+from kproxy.decoders.conversation.stream import Event, Run, Source
+from kproxy.decoders.conversation.stretch import Stretch
+from kproxy.decoders.message import decode_response
+from kproxy.decoders.schema.lookup import Definitions
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16

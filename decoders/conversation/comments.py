@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoders.problems import Code, Problem
+from kproxy.decoders.problems import Code, Problem
 
 CHANGED = "changed by kproxy"
 """Such a comment begins so; lines of path, old and new value follow."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from decoders.conversation.loop import wants_no_reply, whole_requests, whole_responses
-from decoders.conversation.pairing import Pairing
+from kproxy.decoders.conversation.loop import wants_no_reply, whole_requests, whole_responses
+from kproxy.decoders.conversation.pairing import Pairing
 
 COMPILED = False
 
 if not TYPE_CHECKING:
     try:
-        from decoders.conversation._loop import wants_no_reply, whole_requests, whole_responses
-        from decoders.conversation._pairing import Pairing
+        from kproxy.decoders.conversation._loop import wants_no_reply, whole_requests, whole_responses
+        from kproxy.decoders.conversation._pairing import Pairing
 
         COMPILED = True
     except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says

@@ -6,20 +6,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from decoders.conversation.announcement import announces_kafka
-from decoders.conversation.compiled import Pairing
-from decoders.conversation.items import END, RESPONSE, WHOLE, Item
-from decoders.conversation.limits import SECOND, Limits
-from decoders.conversation.recognition import Verdict, known
-from decoders.conversation.requests import Requests
-from decoders.conversation.responses import Responses
-from decoders.conversation.stream import End, Event, Gap, Run, Side, Source
-from decoders.dialects.decoding import fits
-from decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
-from decoders.frames import decode_frame
-from decoders.problems import Code
-from decoders.sasl import session
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.announcement import announces_kafka
+from kproxy.decoders.conversation.compiled import Pairing
+from kproxy.decoders.conversation.items import END, RESPONSE, WHOLE, Item
+from kproxy.decoders.conversation.limits import SECOND, Limits
+from kproxy.decoders.conversation.recognition import Verdict, known
+from kproxy.decoders.conversation.requests import Requests
+from kproxy.decoders.conversation.responses import Responses
+from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side, Source
+from kproxy.decoders.dialects.decoding import fits
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
+from kproxy.decoders.frames import decode_frame
+from kproxy.decoders.problems import Code
+from kproxy.decoders.sasl import session
+from kproxy.decoders.schema.lookup import Definitions
 
 __all__ = ["SECOND", "Conversation", "Limits"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
-from decoders.conversation import comments, overlap
-from decoders.conversation.items import PROBLEM, Item
-from decoders.conversation.recognition import Known
-from decoders.conversation.resync import Search
-from decoders.conversation.stream import Gap, Run, Side, Source
-from decoders.conversation.stretch import Stretch
-from decoders.exchange import Connection, Frame, Health, StreamProblem
-from decoders.problems import Code, Problem
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation import comments, overlap
+from kproxy.decoders.conversation.items import PROBLEM, Item
+from kproxy.decoders.conversation.recognition import Known
+from kproxy.decoders.conversation.resync import Search
+from kproxy.decoders.conversation.stream import Gap, Run, Side, Source
+from kproxy.decoders.conversation.stretch import Stretch
+from kproxy.decoders.exchange import Connection, Frame, Health, StreamProblem
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.schema.lookup import Definitions
 
 SIZE = Struct(">i")
 _NEVER = 1 << 62

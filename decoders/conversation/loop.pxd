@@ -1,7 +1,7 @@
 # The C types of loop.py: what it is compiled with.
 
 import cython
-from decoders.exchange cimport Exchange, Frame, new_exchange, new_frame
+from kproxy.decoders.exchange cimport Exchange, Frame, new_exchange, new_frame
 
 cdef long long STRING, COMPACT_STRING
 cdef Py_ssize_t MORE, BAD

@@ -9,17 +9,17 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
-from decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
-from decoders.conversation.recognition import CONTROLLED_SHUTDOWN
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange, Frame, Status
-from decoders.problems import Problem
-from decoders.schema import irregular
+from kproxy.decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
+from kproxy.decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
+from kproxy.decoders.conversation.recognition import CONTROLLED_SHUTDOWN
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange, Frame, Status
+from kproxy.decoders.problems import Problem
+from kproxy.decoders.schema import irregular
 
 if TYPE_CHECKING:
-    from decoders.conversation.requests import Requests
-    from decoders.conversation.responses import Responses
+    from kproxy.decoders.conversation.requests import Requests
+    from kproxy.decoders.conversation.responses import Responses
 
 HEAD = 96
 """Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""

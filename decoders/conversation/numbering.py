@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from decoders.exchange import Exchange
+from kproxy.decoders.exchange import Exchange
 
 _address = itemgetter(0)
 

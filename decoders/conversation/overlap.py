@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from decoders.exchange import Exchange, StreamProblem
-from decoders.problems import Code, Problem
+from kproxy.decoders.exchange import Exchange, StreamProblem
+from kproxy.decoders.problems import Code, Problem
 
 
 def text(size: int) -> str:

@@ -1,7 +1,7 @@
 # The C types of pairing.py: what it is compiled with.
 
 import cython
-from decoders.exchange cimport Exchange, Frame
+from kproxy.decoders.exchange cimport Exchange, Frame
 
 cdef int BROKEN, IN_ORDER, NO_REPLY, ONE_WAY, RESPONSE, TOKEN
 cdef object _NEVER, _CUT, _OK

@@ -22,11 +22,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from decoders.conversation.items import BROKEN, IN_ORDER, NO_REPLY, ONE_WAY, RESPONSE, TOKEN, Item
-from decoders.conversation.limits import Limits
-from decoders.conversation.overlap import told_by
-from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
-from decoders.problems import Code, Problem
+from kproxy.decoders.conversation.items import BROKEN, IN_ORDER, NO_REPLY, ONE_WAY, RESPONSE, TOKEN, Item
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.overlap import told_by
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.problems import Code, Problem
 
 ACKS_0: Final = "acks=0"
 NO_MORE_SASL: Final = "the last SASL token"

@@ -7,9 +7,9 @@ from enum import Enum
 from functools import lru_cache
 from struct import Struct
 
-from decoders.conversation.candidates import HIGHEST_SIZE, request_starts
-from decoders.message import Decoded, decode_request
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.candidates import HIGHEST_SIZE, request_starts
+from kproxy.decoders.message import Decoded, decode_request
+from kproxy.decoders.schema.lookup import Definitions
 
 PRODUCE = 0
 API_VERSIONS = 18

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from struct import Struct
 
-from decoders.conversation.acks import ENOUGH, way
-from decoders.conversation.compiled import wants_no_reply, whole_requests
-from decoders.conversation.framer import SIZE, Framer
-from decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
-from decoders.conversation.loop import NO_REPLY_KEYS, SASL_KEYS
-from decoders.conversation.recognition import (
+from kproxy.decoders.conversation.acks import ENOUGH, way
+from kproxy.decoders.conversation.compiled import wants_no_reply, whole_requests
+from kproxy.decoders.conversation.framer import SIZE, Framer
+from kproxy.decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
+from kproxy.decoders.conversation.loop import NO_REPLY_KEYS, SASL_KEYS
+from kproxy.decoders.conversation.recognition import (
     CONTROLLED_SHUTDOWN,
     LONGEST_CLIENT_ID,
     Known,
@@ -19,14 +19,14 @@ from decoders.conversation.recognition import (
     recognise,
     unfit,
 )
-from decoders.conversation.stream import End, Gap, Run, Side, Source
-from decoders.dialects.decoding import decode, fits, read_header
-from decoders.dialects.model import Dialect
-from decoders.exchange import Connection, Exchange, Frame, Health
-from decoders.message import decode_request
-from decoders.problems import Code, DecodeError, Problem
-from decoders.schema import irregular
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.stream import End, Gap, Run, Side, Source
+from kproxy.decoders.dialects.decoding import decode, fits, read_header
+from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
+from kproxy.decoders.message import decode_request
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.lookup import Definitions
 
 _REQUEST = Struct(">ihhih")
 _SHORT_REQUEST = Struct(">ihhi")

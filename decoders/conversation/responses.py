@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from struct import Struct
 
-from decoders.conversation.candidates import Awaited
-from decoders.conversation.compiled import whole_responses
-from decoders.conversation.framer import SIZE, Framer
-from decoders.conversation.items import BROKEN, RESPONSE, Item
-from decoders.conversation.recognition import Known, is_tls, unfit
-from decoders.conversation.stream import End, Side, Source
-from decoders.exchange import Connection, Exchange, Frame, Health
-from decoders.message import decode_response
-from decoders.problems import Code, Problem
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.candidates import Awaited
+from kproxy.decoders.conversation.compiled import whole_responses
+from kproxy.decoders.conversation.framer import SIZE, Framer
+from kproxy.decoders.conversation.items import BROKEN, RESPONSE, Item
+from kproxy.decoders.conversation.recognition import Known, is_tls, unfit
+from kproxy.decoders.conversation.stream import End, Side, Source
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
+from kproxy.decoders.message import decode_response
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.schema.lookup import Definitions
 
 _RESPONSE = Struct(">ii")
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Protocol
 
-from decoders.conversation.stretch import Stretch
+from kproxy.decoders.conversation.stretch import Stretch
 
 MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096

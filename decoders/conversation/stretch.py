@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from operator import itemgetter, sub
 
-from decoders.conversation.stream import Gap, Run, Source
+from kproxy.decoders.conversation.stream import Gap, Run, Source
 
 Spans = list[tuple[int, int]]
 

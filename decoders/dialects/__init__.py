@@ -12,10 +12,10 @@ _SUFFIX = ".json"
 
 def shipped() -> tuple[str, ...]:
     """Names of the dialects that come with kproxy."""
-    data = files("decoders.dialects") / "data"
+    data = files("kproxy.decoders.dialects") / "data"
     return tuple(sorted(one.name.removesuffix(_SUFFIX) for one in data.iterdir() if one.name.endswith(_SUFFIX)))
 
 
 def text_of(name: str) -> str:
     """The file of a dialect that comes with kproxy."""
-    return (files("decoders.dialects") / "data" / f"{name}{_SUFFIX}").read_text("utf-8")
+    return (files("kproxy.decoders.dialects") / "data" / f"{name}{_SUFFIX}").read_text("utf-8")

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Literal
 
-from decoders.compiler import Values, decoder
-from decoders.dialects.model import Body, Dialect, Header
-from decoders.layout import Layout, Shape
-from decoders.layout import layout as layout_of
-from decoders.message import Decoded, frame_root, grow
-from decoders.primitives import Buffer
-from decoders.problems import Code, DecodeError, Problem
-from decoders.schema.model import Message
-from decoders.tree import Node
+from kproxy.decoders.compiler import Values, decoder
+from kproxy.decoders.dialects.model import Body, Dialect, Header
+from kproxy.decoders.layout import Layout, Shape
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.message import Decoded, frame_root, grow
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node
 
 Where = Literal["request", "response"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from decoders.conversation.framer import SIZE, Framer
-from decoders.conversation.items import FRAME, Item
-from decoders.conversation.recognition import known
-from decoders.conversation.stream import End, Gap, Run, Side, Source
-from decoders.dialects.decoding import decode, fits
-from decoders.dialects.model import Dialect
-from decoders.exchange import Connection, Health
-from decoders.layout import layout
-from decoders.problems import Problem
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.conversation.framer import SIZE, Framer
+from kproxy.decoders.conversation.items import FRAME, Item
+from kproxy.decoders.conversation.recognition import known
+from kproxy.decoders.conversation.stream import End, Gap, Run, Side, Source
+from kproxy.decoders.dialects.decoding import decode, fits
+from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.exchange import Connection, Health
+from kproxy.decoders.layout import layout
+from kproxy.decoders.problems import Problem
+from kproxy.decoders.schema.lookup import Definitions
 
 SEARCHED = 1 << 20
 """Longest frame that is believed while the next one is searched."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from decoders.dialects.model import Dialect, Told
+from kproxy.decoders.dialects.model import Dialect, Told
 
 
 class Memory:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast, get_args
 
-from decoders.dialects.model import (
+from kproxy.decoders.dialects.model import (
     MOST_CONDITIONS,
     Asks,
     Body,
@@ -18,11 +18,11 @@ from decoders.dialects.model import (
     TimeRule,
     Told,
 )
-from decoders.layout import RANGES
-from decoders.schema.jsontext import Element
-from decoders.schema.kafkajson import FIELD_OPTIONAL, Fields, identifier, versions
-from decoders.schema.lookup import definitions
-from decoders.schema.model import NEVER, NO_VERSION, Field, Message, Versions
+from kproxy.decoders.layout import RANGES
+from kproxy.decoders.schema.jsontext import Element
+from kproxy.decoders.schema.kafkajson import FIELD_OPTIONAL, Fields, identifier, versions
+from kproxy.decoders.schema.lookup import definitions
+from kproxy.decoders.schema.model import NEVER, NO_VERSION, Field, Message, Versions
 
 DIALECT: Final = "dialect"
 """The member that tells a dialect from a message definition: its name."""

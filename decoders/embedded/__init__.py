@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from decoders.embedded.form import form, show
-from decoders.embedded.group import Kind, inside
-from decoders.embedded.nodes import attach, hang, problems
-from decoders.embedded.sasl import token
-from decoders.embedded.scope import Found, Scope
-from decoders.embedded.table import Place, places
+from kproxy.decoders.embedded.form import form, show
+from kproxy.decoders.embedded.group import Kind, inside
+from kproxy.decoders.embedded.nodes import attach, hang, problems
+from kproxy.decoders.embedded.sasl import token
+from kproxy.decoders.embedded.scope import Found, Scope
+from kproxy.decoders.embedded.table import Place, places
 
 __all__ = ["Found", "Kind", "Place", "Scope", "attach", "form", "hang", "inside", "places", "problems", "show", "token"]

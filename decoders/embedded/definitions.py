@@ -11,14 +11,16 @@ import json
 from functools import cache
 from importlib.resources import files
 
-from decoders.schema.lookup import definitions
-from decoders.schema.model import Message, Versions
-from decoders.schema.reading import from_facts
+from kproxy.decoders.schema.lookup import definitions
+from kproxy.decoders.schema.model import Message, Versions
+from kproxy.decoders.schema.reading import from_facts
 
 
 @cache
 def _own() -> dict[str, Message]:
-    read = (from_facts(facts) for facts in json.loads((files("decoders.embedded") / "definitions.json").read_bytes()))
+    read = (
+        from_facts(facts) for facts in json.loads((files("kproxy.decoders.embedded") / "definitions.json").read_bytes())
+    )
     return {message.name: message for message in read}
 
 

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.embedded.inside import Inside, ToJson, content_start
-from decoders.embedded.scope import DEEPEST, Scope
-from decoders.embedded.structure import Structure, Structured, read
-from decoders.primitives import Buffer
-from decoders.tree import Node
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
+from kproxy.decoders.embedded.scope import DEEPEST, Scope
+from kproxy.decoders.embedded.structure import Structure, Structured, read
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.tree import Node
 
 if TYPE_CHECKING:
-    from decoders.message import Decoded
-    from decoders.schema.lookup import Definitions
+    from kproxy.decoders.message import Decoded
+    from kproxy.decoders.schema.lookup import Definitions
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _LENGTH: Final = bytes(4)
@@ -64,7 +64,7 @@ class Enclosed(Inside):
         }
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        from decoders.message import parts
+        from kproxy.decoders.message import parts
 
         start = content_start(node)
         inner = scope.within("body", self.asked)
@@ -76,7 +76,7 @@ class Enclosed(Inside):
 
 def request(data: Buffer, scope: Scope) -> Enclosed | None:
     """The request in an Envelope."""
-    from decoders.message import decode_request
+    from kproxy.decoders.message import decode_request
 
     if scope.depth >= DEEPEST:
         return None
@@ -86,7 +86,7 @@ def request(data: Buffer, scope: Scope) -> Enclosed | None:
 
 def response(data: Buffer, scope: Scope) -> Enclosed | None:
     """The response in the answer to an Envelope; None where the request is not known."""
-    from decoders.message import decode_request, decode_response
+    from kproxy.decoders.message import decode_request, decode_response
 
     forwarded = None if scope.asked is None else scope.asked.get("requestData")
     if scope.depth >= DEEPEST or forwarded is None or len(forwarded) < _KEY_AND_VERSION.size:
@@ -104,7 +104,7 @@ def inside(
 
     All are None where the request is not known, a body where it was not seen or cannot be read.
     """
-    from decoders.message import decode_request, decode_response
+    from kproxy.decoders.message import decode_request, decode_response
 
     forwarded = None if request is None else request["requestData"]
     if forwarded is None:

@@ -6,10 +6,10 @@ from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from decoders.embedded.inside import Inside, ToJson
-from decoders.embedded.scope import Scope
-from decoders.embedded.table import Place
-from decoders.primitives import Buffer
+from kproxy.decoders.embedded.inside import Inside, ToJson
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.embedded.table import Place
+from kproxy.decoders.primitives import Buffer
 
 Struct = Mapping[str, Any]
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from decoders.embedded.inside import Reader
-from decoders.embedded.scope import Scope
-from decoders.embedded.structure import Structure, Structured, read
-from decoders.primitives import Buffer
+from kproxy.decoders.embedded.inside import Reader
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.embedded.structure import Structure, Structured, read
+from kproxy.decoders.primitives import Buffer
 
 
 class Kind(StrEnum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from decoders.embedded.scope import Scope
-from decoders.primitives import Buffer
-from decoders.schema.model import Message
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 
 
 class ToJson(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from decoders.tree import Node
+from kproxy.decoders.tree import Node
 
 
 def json_node(name: str, value: Any, parent: Node) -> Node:

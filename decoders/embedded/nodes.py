@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from decoders.embedded.inside import Inside
-from decoders.embedded.scope import Scope
-from decoders.embedded.table import Place, places
-from decoders.primitives import Buffer
-from decoders.problems import Problem
-from decoders.schema.model import Message
-from decoders.tree import Node
+from kproxy.decoders.embedded.inside import Inside
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.embedded.table import Place, places
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Problem
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node
 
 
 def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Scope) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from decoders import secrets
-from decoders.embedded.inside import Inside, ToJson, content_start
-from decoders.embedded.jsonnodes import json_node
-from decoders.embedded.scope import Scope
-from decoders.primitives import Buffer
-from decoders.sasl.tokens import Part, Token, read
-from decoders.tree import Node
+from kproxy.decoders import secrets
+from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
+from kproxy.decoders.embedded.jsonnodes import json_node
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.sasl.tokens import Part, Token, read
+from kproxy.decoders.tree import Node
 
 
 class SaslToken(Inside):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from decoders.records.batches import Trouble
-from decoders.schema.lookup import Definitions, definitions
-from decoders.view import PLAIN, View
+from kproxy.decoders.records.batches import Trouble
+from kproxy.decoders.schema.lookup import Definitions, definitions
+from kproxy.decoders.view import PLAIN, View
 
 DEEPEST: Final = 16
 """Messages inside each other that are read."""

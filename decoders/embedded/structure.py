@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from decoders.compiler import Values, decoder
-from decoders.embedded.definitions import definition, versions
-from decoders.embedded.inside import Inside, ToJson, content_start
-from decoders.embedded.scope import Scope
-from decoders.primitives import Buffer
-from decoders.problems import Code, DecodeError, Problem
-from decoders.schema.model import Message
-from decoders.tree import Node, tree
+from kproxy.decoders.compiler import Values, decoder
+from kproxy.decoders.embedded.definitions import definition, versions
+from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node, tree
 
 NODES: Final = 200_000
 """Nodes that are made of a structure."""
@@ -97,7 +97,7 @@ class Structured(Inside):
         return {"version": self.given, **shown}
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        from decoders.embedded.nodes import attach
+        from kproxy.decoders.embedded.nodes import attach
 
         start, end = content_start(node), node.end
         type_, _ = _version_type(self.structure)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from decoders.embedded import envelope, sasl, telemetry, text
-from decoders.embedded.group import Kind, connect_assignment, member, user_data
-from decoders.embedded.inside import Reader
-from decoders.layout import Layout, Shape, per_version
-from decoders.layout import layout as layout_of
-from decoders.schema.model import Message
+from kproxy.decoders.embedded import envelope, sasl, telemetry, text
+from kproxy.decoders.embedded.group import Kind, connect_assignment, member, user_data
+from kproxy.decoders.embedded.inside import Reader
+from kproxy.decoders.layout import Layout, Shape, per_version
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.model import Message
 
 
 @dataclass(frozen=True, slots=True)

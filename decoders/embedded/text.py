@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-from decoders.embedded.inside import Inside, ToJson, content_start
-from decoders.embedded.scope import Scope
-from decoders.primitives import Buffer
-from decoders.problems import Code, Problem
-from decoders.tree import Node
+from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.tree import Node
 
 
 class Text(Inside):

@@ -11,11 +11,11 @@ columns what they tell: captures/index/filtering.py.
 
 from __future__ import annotations
 
-from decoders.filters.completion import Candidate, Completion, Seen, complete
-from decoders.filters.expression import Expression, Predicate
-from decoders.filters.matcher import Matcher, learns
-from decoders.filters.parser import Expected, Result, Status, parse
-from decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable, Why, left_out, reasons
+from kproxy.decoders.filters.completion import Candidate, Completion, Seen, complete
+from kproxy.decoders.filters.expression import Expression, Predicate
+from kproxy.decoders.filters.matcher import Matcher, learns
+from kproxy.decoders.filters.parser import Expected, Result, Status, parse
+from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable, Why, left_out, reasons
 
 __all__ = [
     "Candidate",

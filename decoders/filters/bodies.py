@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from decoders.filters.fields import Cost, Field, Type
-from decoders.filters.path import DECODED, ROOTS, Path, Step, read_step
-from decoders.schema.model import Field as SchemaField
+from kproxy.decoders.filters.fields import Cost, Field, Type
+from kproxy.decoders.filters.path import DECODED, ROOTS, Path, Step, read_step
+from kproxy.decoders.schema.model import Field as SchemaField
 
 _INTEGERS = frozenset({"int8", "int16", "uint16", "int32", "uint32", "int64"})
 _TEXTS = frozenset({"string", "uuid", "bytes"})
@@ -68,7 +68,7 @@ def add_fields(bodies: Iterable[tuple[str, Sequence[SchemaField]]]) -> None:
 
 @cache
 def _roots() -> Mapping[str, Node]:
-    from decoders.schema import definitions
+    from kproxy.decoders.schema import definitions
 
     roots = {root: Node(plain=True) for root in ROOTS}
     kafka = [(message.kind, message.fields) for message in definitions().messages()]
@@ -172,7 +172,7 @@ def read(name: str) -> Field:
 
 def _below(node: Node, step: Step, name: str, at: int, *, last: bool) -> Node:
     """The node that a step leads to. Raises BadPath."""
-    from decoders.filters.values import nearest
+    from kproxy.decoders.filters.values import nearest
 
     begun = [one for one in _spelled(node, name[:at]) if one[at:].casefold().startswith(str(step).casefold())]
     end = at + len(str(step))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from decoders.filters.fields import BY_NAME, Type
-from decoders.filters.lexer import Kind, tokens
-from decoders.filters.parser import Expected, parse
-from decoders.filters.values import quote
+from kproxy.decoders.filters.fields import BY_NAME, Type
+from kproxy.decoders.filters.lexer import Kind, tokens
+from kproxy.decoders.filters.parser import Expected, parse
+from kproxy.decoders.filters.values import quote
 
 Seen = Callable[[str], Iterable[tuple[str, int]]]
 """Of a field's name the values that a capture holds, as a filter writes them but without quotes, and how often."""

@@ -15,9 +15,18 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from decoders.filters.fields import ALL, LISTS, NEGATIVE, SEARCHES, Cost, Field, Type
-from decoders.filters.rows import DECODED_STATUSES, Unavailable, Why
-from decoders.filters.values import LITERALS, Value, api_keys, before_end, error_meanings, of_day, quote, todays_names
+from kproxy.decoders.filters.fields import ALL, LISTS, NEGATIVE, SEARCHES, Cost, Field, Type
+from kproxy.decoders.filters.rows import DECODED_STATUSES, Unavailable, Why
+from kproxy.decoders.filters.values import (
+    LITERALS,
+    Value,
+    api_keys,
+    before_end,
+    error_meanings,
+    of_day,
+    quote,
+    todays_names,
+)
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
@@ -404,7 +413,7 @@ def _number(text: str) -> int | None:
 def _text_of(test: Compare) -> Fits:
     wanted = str(test.values[0])
     if test.operator == "~":
-        from decoders.filters.regex import searcher
+        from kproxy.decoders.filters.regex import searcher
 
         return searcher(wanted)
     return lambda text: wanted in text

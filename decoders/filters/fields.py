@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from decoders.filters.path import Path
+from kproxy.decoders.filters.path import Path
 
 
 class Type(StrEnum):

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from decoders.filters.fields import BY_NAME, KEYWORDS, PREFIXES, Type
-from decoders.filters.path import ROOTS
-from decoders.filters.values import choices, nearest, quote
+from kproxy.decoders.filters.fields import BY_NAME, KEYWORDS, PREFIXES, Type
+from kproxy.decoders.filters.path import ROOTS
+from kproxy.decoders.filters.values import choices, nearest, quote
 
 FIELDS: Final[Mapping[str, str]] = {
     name: ours

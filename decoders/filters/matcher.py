@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from decoders.filters.expression import Expression
-from decoders.filters.rows import ExchangeRow, Learnt, Unavailable, Why
+from kproxy.decoders.filters.expression import Expression
+from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable, Why
 
 if TYPE_CHECKING:
-    from decoders.conversation.stream import Source
-    from decoders.exchange import Exchange
-    from decoders.schema import Definitions
+    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.exchange import Exchange
+    from kproxy.decoders.schema import Definitions
 
 _LEARNING = frozenset({"topics", "node"})
 """Attributes whose values other exchanges tell: names of topic ids, node ids of addresses."""

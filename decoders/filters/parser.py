@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from decoders.filters import bodies, habits
-from decoders.filters.bodies import BadPath
-from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import (
+from kproxy.decoders.filters import bodies, habits
+from kproxy.decoders.filters.bodies import BadPath
+from kproxy.decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
+from kproxy.decoders.filters.fields import (
     ALL,
     AND,
     ANY,
@@ -29,9 +29,19 @@ from decoders.filters.fields import (
     Field,
     Type,
 )
-from decoders.filters.lexer import Kind, Token, tokens
-from decoders.filters.path import ROOTS
-from decoders.filters.values import DURATIONS, LITERALS, SIZES, BadLiteral, Value, choices, meaning, nearest, pattern
+from kproxy.decoders.filters.lexer import Kind, Token, tokens
+from kproxy.decoders.filters.path import ROOTS
+from kproxy.decoders.filters.values import (
+    DURATIONS,
+    LITERALS,
+    SIZES,
+    BadLiteral,
+    Value,
+    choices,
+    meaning,
+    nearest,
+    pattern,
+)
 
 MAX_DEPTH = 100
 

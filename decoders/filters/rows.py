@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from decoders.exchange import Status
-from decoders.knowledge import Knowledge, Nodes
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.knowledge import Knowledge, Nodes
 
 if TYPE_CHECKING:
-    from decoders.conversation.stream import Source
-    from decoders.dialects.decoding import Where
-    from decoders.exchange import Exchange, Frame
-    from decoders.filters.path import Path
-    from decoders.message import Decoded
-    from decoders.records.record import Record
-    from decoders.schema import Definitions
-    from decoders.subjects import Subject
+    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.dialects.decoding import Where
+    from kproxy.decoders.exchange import Exchange, Frame
+    from kproxy.decoders.filters.path import Path
+    from kproxy.decoders.message import Decoded
+    from kproxy.decoders.records.record import Record
+    from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.subjects import Subject
 
 
 KAFKA = "kafka"
@@ -201,14 +201,14 @@ class Learnt:
 
     def learn(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
         """Take in what an exchange tells. Never raises on bad bytes."""
-        from decoders.learning import learn
+        from kproxy.decoders.learning import learn
 
         learn(exchange, source, definitions, self.knowledge, self.nodes)
 
 
 def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None) -> bool | None:
     """Whether clients try again after one of a response's errors; None where there is none."""
-    from decoders.schema import errors, irregular
+    from kproxy.decoders.schema import errors, irregular
 
     if not codes:
         return None
@@ -331,7 +331,7 @@ class ExchangeRow:
 
     @property
     def modified(self) -> bool:
-        from decoders.conversation.comments import CHANGED
+        from kproxy.decoders.conversation.comments import CHANGED
 
         return any(comment.startswith(CHANGED) for frame in self._frames for comment in frame.comments)
 
@@ -355,7 +355,7 @@ class ExchangeRow:
     @property
     def error_codes(self) -> Sequence[int]:
         if self._codes is None:
-            from decoders.frames import codes
+            from kproxy.decoders.frames import codes
 
             decoded = self._try("response")
             if isinstance(decoded, Unavailable):
@@ -380,8 +380,8 @@ class ExchangeRow:
 
     @property
     def records(self) -> int | None:
-        from decoders.records.counting import counted
-        from decoders.records.places import PLACES
+        from kproxy.decoders.records.counting import counted
+        from kproxy.decoders.records.places import PLACES
 
         exchange = self.exchange
         place = None if exchange.api_key is None or exchange.protocol is not None else PLACES.get(exchange.api_key)
@@ -485,7 +485,7 @@ class ExchangeRow:
         return self._decoded[where]
 
     def _decode(self, where: Where) -> Decoded | None:
-        from decoders.frames import decode_frame
+        from kproxy.decoders.frames import decode_frame
 
         exchange = self.exchange
         if exchange.status is Status.TLS:
@@ -520,9 +520,9 @@ class ExchangeRow:
         return None if found is None else found.body
 
     def _json(self, where: Where, decoded: Decoded, path: Path) -> Any:
-        from decoders.embedded import Scope
-        from decoders.jsonform import body_json
-        from decoders.view import View
+        from kproxy.decoders.embedded import Scope
+        from kproxy.decoders.jsonform import body_json
+        from kproxy.decoders.view import View
 
         key = (where, path.opens, path.inside)
         if key not in self._bodies and decoded.body is not None and decoded.message is not None:
@@ -534,7 +534,7 @@ class ExchangeRow:
 
     def _subject(self) -> tuple[Subject, Unavailable | None]:
         """What the exchange names as far as it is known, and why that may not be all."""
-        from decoders.subjects import Subject, subject
+        from kproxy.decoders.subjects import Subject, subject
 
         if self.exchange.protocol is not None:
             return Subject(), None
@@ -550,7 +550,7 @@ class ExchangeRow:
         return subject(self.exchange.api_key, *sides), unknown
 
     def _asked(self) -> Subject:
-        from decoders.subjects import Subject, subject
+        from kproxy.decoders.subjects import Subject, subject
 
         if self.exchange.protocol is not None:
             return Subject()
@@ -560,7 +560,7 @@ class ExchangeRow:
         """A part ("key", "value", "header") of each record that has it. Raises Unavailable at the end where one is
         withheld.
         """
-        from decoders.records.internal import content_withheld
+        from kproxy.decoders.records.internal import content_withheld
 
         withheld = False
         for record, topic in self._records():
@@ -576,8 +576,8 @@ class ExchangeRow:
         """Its records with their topic, control records left out. Raises Unavailable at the end where some cannot be
         read.
         """
-        from decoders.records.content import contents
-        from decoders.records.places import PLACES
+        from kproxy.decoders.records.content import contents
+        from kproxy.decoders.records.places import PLACES
 
         exchange = self.exchange
         place = None if exchange.api_key is None or exchange.protocol is not None else PLACES.get(exchange.api_key)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
-from decoders.exchange import Status
-from decoders.filters.fields import KEYWORDS, Type
-from decoders.schema.model import Versions
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.filters.fields import KEYWORDS, Type
+from kproxy.decoders.schema.model import Versions
 
 Value = int | str
 
@@ -88,7 +88,7 @@ def api_keys(value: Value) -> frozenset[int]:
 @cache
 def api_names() -> Mapping[str, Value]:
     """Every name and older name of an API to its key, today's names first; one that was added stands for itself."""
-    from decoders.schema.apis import all_apis
+    from kproxy.decoders.schema.apis import all_apis
 
     names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
     for key, api in all_apis().items():
@@ -102,7 +102,7 @@ def api_names() -> Mapping[str, Value]:
 @cache
 def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
     """Codes that meant something else in some API's versions: (api key, versions, name) of each."""
-    from decoders.schema.irregular import IRREGULARITIES
+    from kproxy.decoders.schema.irregular import IRREGULARITIES
 
     found: dict[int, tuple[tuple[int, Versions, str], ...]] = {}
     for row in IRREGULARITIES:
@@ -114,7 +114,7 @@ def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
 @cache
 def error_names() -> Mapping[str, Value]:
     """Every name of today of an error to its code; one that only some API's versions knew stands for itself."""
-    from decoders.schema.errors import all_errors
+    from kproxy.decoders.schema.errors import all_errors
 
     names: dict[str, Value] = {error.name: code for code, error in all_errors().items()}
     for rows in error_meanings().values():
@@ -130,13 +130,13 @@ def status_names() -> Mapping[str, Value]:
 
 @cache
 def class_names() -> Mapping[str, Value]:
-    from decoders.schema.apis import all_apis
+    from kproxy.decoders.schema.apis import all_apis
 
     return {name: name for name in dict.fromkeys(str(api.klass) for api in all_apis().values())}
 
 
 def role_names() -> Mapping[str, Value]:
-    from decoders.subjects import Role
+    from kproxy.decoders.subjects import Role
 
     return {role.value: role.value for role in Role}
 
@@ -146,7 +146,7 @@ def flag_names() -> Mapping[str, Value]:
 
 
 def _older_name(kind: Type, text: str) -> int | None:
-    from decoders.schema import apis, errors
+    from kproxy.decoders.schema import apis, errors
 
     return apis.by_name(text) if kind is Type.API else errors.by_name(text) if kind is Type.ERROR else None
 
@@ -169,7 +169,7 @@ def todays_names(kind: Type) -> Mapping[str, Value]:
     names = choices(kind)
     if kind is not Type.API:
         return names
-    from decoders.schema.apis import all_apis
+    from kproxy.decoders.schema.apis import all_apis
 
     apis = all_apis()
     return {name: key for name, key in names.items() if key not in apis or apis[key].name == name}
@@ -177,7 +177,7 @@ def todays_names(kind: Type) -> Mapping[str, Value]:
 
 def meaning(kind: Type, name: str) -> str:
     """A few words on a name of a closed list; "" where it says all itself."""
-    from decoders.schema import apis, errors
+    from kproxy.decoders.schema import apis, errors
 
     value = choices(kind).get(name)
     if not isinstance(value, int):
@@ -457,7 +457,7 @@ LITERALS: dict[Type, Literal] = {
 
 def pattern(text: str) -> str:
     """A regular expression that compiles. Raises BadLiteral."""
-    from decoders.filters.regex import BadRegex, searcher
+    from kproxy.decoders.filters.regex import BadRegex, searcher
 
     try:
         searcher(text)

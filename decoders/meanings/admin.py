@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import EMPTY, NEGATIVE, NULL, POSITIVE, Row, Texts
+from kproxy.decoders.meanings.row import EMPTY, NEGATIVE, NULL, POSITIVE, Row, Texts
 
 CONFIG_RESOURCES: Final[Texts] = {
     2: "a topic", 4: "a broker", 8: "a broker's loggers", 16: "client metrics", 32: "a group",

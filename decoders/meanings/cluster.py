@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import EMPTY, NULL, Row, Texts
+from kproxy.decoders.meanings.row import EMPTY, NULL, Row, Texts
 
 _SCOPE: Final[Texts] = {0: "not told whether this is all", 1: "changes only", 2: "everything: what is missing is gone"}
 

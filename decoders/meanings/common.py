@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import EMPTY, NO_ID, NULL, POSITIVE, Row, Texts
+from kproxy.decoders.meanings.row import EMPTY, NO_ID, NULL, POSITIVE, Row, Texts
 
 NOT_ASKED: Final = -(2**31)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import ANY, EMPTY, NEGATIVE, NULL, POSITIVE, Row
+from kproxy.decoders.meanings.row import ANY, EMPTY, NEGATIVE, NULL, POSITIVE, Row
 
 ROWS: Final = (
     Row(

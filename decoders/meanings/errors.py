@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.schema import errors
+from kproxy.decoders.schema import errors
 
 ADVICE: Final[dict[int, str]] = {
     -1: "The broker failed in a way it has no code for: its log has the stack trace at this time.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import EMPTY, NEGATIVE, NULL, POSITIVE, Row, Texts
+from kproxy.decoders.meanings.row import EMPTY, NEGATIVE, NULL, POSITIVE, Row, Texts
 
 STATES: Final[Texts] = {
     "Stable": "every member has its assignment",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.common import COMPRESSION
-from decoders.meanings.row import Row
+from kproxy.decoders.meanings.common import COMPRESSION
+from kproxy.decoders.meanings.row import Row
 
 BATCH: Final = "batch"
 """The type of a batch's node; no message definition describes its header."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from decoders.compiler import Values
-from decoders.knowledge import Knowledge
-from decoders.primitives import Buffer
-from decoders.records import batches
-from decoders.schema import errors
+from kproxy.decoders.compiler import Values
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records import batches
+from kproxy.decoders.schema import errors
 
 WAIT_SHARE: Final = 0.9
 """A Fetch that took this share of its max wait was held by the broker: its latency is not a slow broker's."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.common import OPERATIONS
-from decoders.meanings.row import NEGATIVE, NULL, POSITIVE, Row, Texts
+from kproxy.decoders.meanings.common import OPERATIONS
+from kproxy.decoders.meanings.row import NEGATIVE, NULL, POSITIVE, Row, Texts
 
 _ACLS: Final = "DescribeAclsRequest DescribeAclsResponse CreateAclsRequest DeleteAclsRequest DeleteAclsResponse"
 _FILTERS: Final = "DescribeAclsRequest DeleteAclsRequest"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import POSITIVE, Row, Texts
+from kproxy.decoders.meanings.row import POSITIVE, Row, Texts
 
 ACKNOWLEDGE: Final[Texts] = {
     0: "gap: no record with this offset",

@@ -7,11 +7,22 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from decoders.errorcodes import SUFFIX
-from decoders.meanings import admin, cluster, common, core, errors, groups, records, security, share, transactions
-from decoders.meanings.row import Row
-from decoders.schema.model import ALWAYS, Versions
-from decoders.tree import Node
+from kproxy.decoders.errorcodes import SUFFIX
+from kproxy.decoders.meanings import (
+    admin,
+    cluster,
+    common,
+    core,
+    errors,
+    groups,
+    records,
+    security,
+    share,
+    transactions,
+)
+from kproxy.decoders.meanings.row import Row
+from kproxy.decoders.schema.model import ALWAYS, Versions
+from kproxy.decoders.tree import Node
 
 ROWS: Final = (
     *core.ROWS,

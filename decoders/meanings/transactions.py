@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.meanings.row import EMPTY, NEGATIVE, NULL, Row, Texts
+from kproxy.decoders.meanings.row import EMPTY, NEGATIVE, NULL, Row, Texts
 
 STATES: Final[Texts] = {
     "Empty": "no transaction has begun yet",

@@ -14,10 +14,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from decoders.payloads.jsonvalue import DEPTH
-from decoders.payloads.reading import CompilingViewer, Reading
-from decoders.payloads.schemas import Part, Schema, SchemaType
-from decoders.payloads.viewer import Content, ViewError
+from kproxy.decoders.payloads.jsonvalue import DEPTH
+from kproxy.decoders.payloads.reading import CompilingViewer, Reading
+from kproxy.decoders.payloads.schemas import Part, Schema, SchemaType
+from kproxy.decoders.payloads.viewer import Content, ViewError
 
 LEAST_VALUES: Final = 10_000
 VALUES_A_BYTE: Final = 16

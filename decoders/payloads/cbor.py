@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from decoders.payloads.jsonvalue import DEPTH
-from decoders.payloads.schemas import Schemas
-from decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.payloads.jsonvalue import DEPTH
+from kproxy.decoders.payloads.schemas import Schemas
+from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 """The tag that says nothing but that this is CBOR."""

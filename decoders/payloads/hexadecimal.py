@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from decoders.payloads.schemas import Schemas
-from decoders.payloads.viewer import Content, Payload
+from kproxy.decoders.payloads.schemas import Schemas
+from kproxy.decoders.payloads.viewer import Content, Payload
 
 
 class HexViewer:

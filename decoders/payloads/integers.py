@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from decoders.payloads.schemas import Schemas
-from decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.payloads.schemas import Schemas
+from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 
 SIZES: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from decoders.payloads.schemas import Schemas
-from decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.payloads.schemas import Schemas
+from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 
 
 def parse(data: bytes) -> Any:

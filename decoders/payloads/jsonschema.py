@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from decoders.payloads import json as plain_json
-from decoders.payloads.reading import Reading, SchemaViewer
-from decoders.payloads.schemas import Schema, SchemaType
-from decoders.payloads.viewer import Content
+from kproxy.decoders.payloads import json as plain_json
+from kproxy.decoders.payloads.reading import Reading, SchemaViewer
+from kproxy.decoders.payloads.schemas import Schema, SchemaType
+from kproxy.decoders.payloads.viewer import Content
 
 LARGEST: Final = 1 << 20
 """Bytes of a document that is checked; larger ones are only shown."""

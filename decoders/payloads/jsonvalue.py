@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Any, Final
 
-from decoders.jsonform import base64, float_json
+from kproxy.decoders.jsonform import base64, float_json
 
 DEPTH: Final = 100
 """How deep values may nest."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from decoders.payloads.schemas import Schemas
-from decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.payloads.schemas import Schemas
+from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 
 MOST_ITEMS: Final = 1 << 16
 """Items of an array or a map: memory for them is taken before they are read."""

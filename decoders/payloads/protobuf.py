@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.payloads.reading import CompilingViewer, Reading
-from decoders.payloads.schemas import Part, Schema, SchemaType
-from decoders.payloads.viewer import Content, ViewError
-from decoders.payloads.wire import message_indexes
+from kproxy.decoders.payloads.reading import CompilingViewer, Reading
+from kproxy.decoders.payloads.schemas import Part, Schema, SchemaType
+from kproxy.decoders.payloads.viewer import Content, ViewError
+from kproxy.decoders.payloads.wire import message_indexes
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from decoders.payloads.schemas import Missing, Schema, Schemas, SchemaType
-from decoders.payloads.viewer import Content, Payload, ViewError
-from decoders.payloads.wire import Framing, framing
+from kproxy.decoders.payloads.schemas import Missing, Schema, Schemas, SchemaType
+from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.payloads.wire import Framing, framing
 
 
 @dataclass(frozen=True, slots=True)

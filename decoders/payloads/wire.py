@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from decoders.payloads.schemas import IdKind
-from decoders.payloads.viewer import Payload, ViewError
+from kproxy.decoders.payloads.schemas import IdKind
+from kproxy.decoders.payloads.viewer import Payload, ViewError
 
 MAGIC_ID: Final = 0
 """First byte before a schema's id."""

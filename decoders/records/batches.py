@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import google_crc32c
 
-from decoders.primitives import Buffer
-from decoders.problems import Code
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code
 
 COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 

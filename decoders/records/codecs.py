@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.primitives import Buffer, read_unsigned_varint
-from decoders.problems import Code, DecodeError
+from kproxy.decoders.primitives import Buffer, read_unsigned_varint
+from kproxy.decoders.problems import Code, DecodeError
 
 if TYPE_CHECKING:
     import zstandard

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from decoders.records.record import Record
+from kproxy.decoders.records.record import Record
 
 try:
-    from decoders.records._loop import CommonRecords
-    from decoders.records._shown import in_base64, record_forms, text_or_base64
-    from decoders.records._text import records_text
+    from kproxy.decoders.records._loop import CommonRecords
+    from kproxy.decoders.records._shown import in_base64, record_forms, text_or_base64
+    from kproxy.decoders.records._text import records_text
 
     COMPILED = True
 except ImportError:
-    from decoders.records.loop import CommonRecords
-    from decoders.records.shown import in_base64, record_forms, text_or_base64
+    from kproxy.decoders.records.loop import CommonRecords
+    from kproxy.decoders.records.shown import in_base64, record_forms, text_or_base64
 
     COMPILED = False
 

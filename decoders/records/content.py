@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from decoders.knowledge import Knowledge
-from decoders.problems import Code
-from decoders.records.batches import parse, parse_unaligned
-from decoders.records.form import Allowance
-from decoders.records.places import places
-from decoders.records.record import Record
-from decoders.schema.lookup import Definitions
-from decoders.view import PLAIN, View
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.batches import parse, parse_unaligned
+from kproxy.decoders.records.form import Allowance
+from kproxy.decoders.records.places import places
+from kproxy.decoders.records.record import Record
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
 """Troubles with which the records can be read all the same."""

@@ -11,14 +11,14 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from decoders.compiler import decoder
-from decoders.embedded.scope import Scope
-from decoders.problems import Code, DecodeError, Problem
-from decoders.records.record import RecordsError
-from decoders.schema import definitions
-from decoders.schema.model import Message
-from decoders.tree import Node, tree
-from decoders.view import PLAIN, View
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.records.record import RecordsError
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.view import PLAIN, View
 
 
 class ToJson(Protocol):

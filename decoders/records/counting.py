@@ -6,7 +6,7 @@ import struct
 from contextlib import suppress
 from typing import Any, Final
 
-from decoders.records.places import PLACES, UNALIGNED
+from kproxy.decoders.records.places import PLACES, UNALIGNED
 
 _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xB")
 _RECORD_COUNT: Final = struct.Struct(">i")
@@ -67,8 +67,8 @@ def record_count(records: Any) -> tuple[int, bool]:
 
 def _inside(message: bytes, left: int) -> tuple[int, int]:
     """Records in a compressed message of magic 0 or 1, and how much of `left` bytes to decompress remains."""
-    from decoders.records.legacy import Inside, read_message
-    from decoders.records.record import RecordsError
+    from kproxy.decoders.records.legacy import Inside, read_message
+    from kproxy.decoders.records.record import RecordsError
 
     found: list[Any] = []
     inside = Inside(left, left)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from decoders.primitives import read_unsigned_varint, read_varlong
-from decoders.problems import Code, DecodeError
-from decoders.records.compiled import CommonRecords
-from decoders.records.record import Header, Record, RecordsError
+from kproxy.decoders.primitives import read_unsigned_varint, read_varlong
+from kproxy.decoders.problems import Code, DecodeError
+from kproxy.decoders.records.compiled import CommonRecords
+from kproxy.decoders.records.record import Header, Record, RecordsError
 
 _FAR: Final = 1 << 62
 """Bases of offsets and timestamps that are nearer to zero are common."""

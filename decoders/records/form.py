@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from decoders import secrets
-from decoders.primitives import Buffer
-from decoders.problems import MOST, Code
-from decoders.records import internal
-from decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
-from decoders.records.compiled import in_base64, record_forms, records_text, text_or_base64
-from decoders.records.control import ToJson, key_json, type_of, value_json
-from decoders.records.legacy import RECORD_COSTS
-from decoders.records.opening import Opened, open_batch, open_pieces
-from decoders.records.record import Record, RecordsError
-from decoders.records.skipped import ABORT
-from decoders.view import PLAIN, Payloads, View
+from kproxy.decoders import secrets
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import MOST, Code
+from kproxy.decoders.records import internal
+from kproxy.decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
+from kproxy.decoders.records.compiled import in_base64, record_forms, records_text, text_or_base64
+from kproxy.decoders.records.control import ToJson, key_json, type_of, value_json
+from kproxy.decoders.records.legacy import RECORD_COSTS
+from kproxy.decoders.records.opening import Opened, open_batch, open_pieces
+from kproxy.decoders.records.record import Record, RecordsError
+from kproxy.decoders.records.skipped import ABORT
+from kproxy.decoders.view import PLAIN, Payloads, View
 
 GROWTH: Final = 64
 """How many times its size the batches of a message may grow to, where that is more than one batch may."""

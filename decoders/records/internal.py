@@ -11,17 +11,17 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
-from decoders import embedded, secrets
-from decoders.compiler import decoder
-from decoders.embedded import Scope
-from decoders.primitives import Buffer, read_unsigned_varint
-from decoders.problems import Code, DecodeError, Problem
-from decoders.records.control import ToJson
-from decoders.records.record import Record, RecordsError
-from decoders.schema import definitions
-from decoders.schema.model import Kind, Message
-from decoders.tree import tree
-from decoders.view import PLAIN, View
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.primitives import Buffer, read_unsigned_varint
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.records.control import ToJson
+from kproxy.decoders.records.record import Record, RecordsError
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema.model import Kind, Message
+from kproxy.decoders.tree import tree
+from kproxy.decoders.view import PLAIN, View
 
 COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA: Final = frozenset({"__cluster_metadata", "__remote_log_metadata"})

@@ -12,10 +12,10 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final
 
-from decoders.problems import Code
-from decoders.records.batches import compression_name
-from decoders.records.codecs import CodecError, decompress
-from decoders.records.record import NO_HEADERS, Record, RecordsError
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.batches import compression_name
+from kproxy.decoders.records.codecs import CodecError, decompress
+from kproxy.decoders.records.record import NO_HEADERS, Record, RecordsError
 
 MOST_NESTED: Final = 16
 """Sets within sets that are followed."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from decoders.records.record import Header, Record
-from decoders.records.tuples import header_tuple, record_tuple  # not in C
+from kproxy.decoders.records.record import Header, Record
+from kproxy.decoders.records.tuples import header_tuple, record_tuple  # not in C
 
 
 class CommonRecords:

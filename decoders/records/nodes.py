@@ -17,21 +17,21 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from decoders import embedded, secrets
-from decoders.embedded import Scope
-from decoders.knowledge import Knowledge
-from decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
-from decoders.problems import Code, Problem
-from decoders.records import control, internal
-from decoders.records.batches import V2_HEADER, Trouble, compression_name
-from decoders.records.codecs import CodecError, decompress
-from decoders.records.legacy import MOST_NESTED, RECORD_COSTS
-from decoders.records.opening import Opened
-from decoders.records.partition import PartitionRecords
-from decoders.records.places import Place
-from decoders.records.record import NO_HEADERS, Header, RecordsError
-from decoders.tree import Node, tree
-from decoders.view import View
+from kproxy.decoders import embedded, secrets
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.records import control, internal
+from kproxy.decoders.records.batches import V2_HEADER, Trouble, compression_name
+from kproxy.decoders.records.codecs import CodecError, decompress
+from kproxy.decoders.records.legacy import MOST_NESTED, RECORD_COSTS
+from kproxy.decoders.records.opening import Opened
+from kproxy.decoders.records.partition import PartitionRecords
+from kproxy.decoders.records.places import Place
+from kproxy.decoders.records.record import NO_HEADERS, Header, RecordsError
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.view import View
 
 MOST: Final = 10_000
 """Records of a batch, and messages of a set, that become nodes."""

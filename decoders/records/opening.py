@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from decoders.primitives import Buffer
-from decoders.problems import Code
-from decoders.records.batches import V2_HEADER, Batch, Trouble
-from decoders.records.codecs import DEFAULT_LIMIT, CodecError, decompress
-from decoders.records.current import stretches
-from decoders.records.legacy import RECORD_COSTS, Inside, read_message
-from decoders.records.record import Record, RecordsError
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.batches import V2_HEADER, Batch, Trouble
+from kproxy.decoders.records.codecs import DEFAULT_LIMIT, CodecError, decompress
+from kproxy.decoders.records.current import stretches
+from kproxy.decoders.records.legacy import RECORD_COSTS, Inside, read_message
+from kproxy.decoders.records.record import Record, RecordsError
 
 AT_ONCE: Final = 10_000
 """Records that are held at a time where they are read piece by piece."""

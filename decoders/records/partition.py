@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from decoders.records import control, skipped
-from decoders.records.batches import parse, parse_unaligned
-from decoders.records.opening import Opened, open_batch
-from decoders.records.places import Place
-from decoders.view import PLAIN, View
+from kproxy.decoders.records import control, skipped
+from kproxy.decoders.records.batches import parse, parse_unaligned
+from kproxy.decoders.records.opening import Opened, open_batch
+from kproxy.decoders.records.places import Place
+from kproxy.decoders.view import PLAIN, View
 
 
 class PartitionRecords:

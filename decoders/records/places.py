@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from decoders.embedded import envelope
-from decoders.embedded.scope import DEEPEST
-from decoders.knowledge import Knowledge
-from decoders.primitives import Buffer
-from decoders.records import skipped
-from decoders.schema.lookup import Definitions
+from kproxy.decoders.embedded import envelope
+from kproxy.decoders.embedded.scope import DEEPEST
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records import skipped
+from kproxy.decoders.schema.lookup import Definitions
 
 Values = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decoders.problems import Code
+from kproxy.decoders.problems import Code
 
 Header = tuple[bytes, bytes | None]
 """Key and value of a record's header."""

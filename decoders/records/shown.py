@@ -6,8 +6,8 @@ import re
 from binascii import b2a_base64
 from typing import Any, Final
 
-from decoders.primitives import text_as_java
-from decoders.records.record import Record
+from kproxy.decoders.primitives import text_as_java
+from kproxy.decoders.records.record import Record
 
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoders.records.record import Header, Record
+from kproxy.decoders.records.record import Header, Record
 
 
 def record_tuple(

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from decoders.message import decode_request, decode_response
-from decoders.sasl.tokens import Token, read
-from decoders.schema import errors
-from decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.message import decode_request, decode_response
+from kproxy.decoders.sasl.tokens import Token, read
+from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
-    from decoders.conversation.stream import Source
-    from decoders.exchange import Exchange, Frame
-    from decoders.schema.lookup import Definitions
+    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.exchange import Exchange, Frame
+    from kproxy.decoders.schema.lookup import Definitions
 
 _API_KEYS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 MOST_OFFERED: Final = 100

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from decoders import secrets
-from decoders.primitives import Buffer
+from kproxy.decoders import secrets
+from kproxy.decoders.primitives import Buffer
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = "SCRAM"

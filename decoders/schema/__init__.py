@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from decoders.schema.apis import Api
-from decoders.schema.lookup import Definitions, definitions, resolve
-from decoders.schema.model import Field, Message, Struct, Versions
+from kproxy.decoders.schema.apis import Api
+from kproxy.decoders.schema.lookup import Definitions, definitions, resolve
+from kproxy.decoders.schema.model import Field, Message, Struct, Versions
 
 __all__ = ["Api", "Definitions", "Field", "Message", "Struct", "Versions", "definitions", "resolve"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from decoders.schema import history, store
-from decoders.schema.history import Klass
-from decoders.schema.model import NEVER, Versions
-from decoders.schema.names import folded, lookup
+from kproxy.decoders.schema import history, store
+from kproxy.decoders.schema.history import Klass
+from kproxy.decoders.schema.model import NEVER, Versions
+from kproxy.decoders.schema.names import folded, lookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from decoders.layout import Layout, Shape, Slot
-from decoders.layout import layout as layout_of
-from decoders.schema.model import Message
+from kproxy.decoders.layout import Layout, Shape, Slot
+from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.model import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from decoders.schema import history, irregular, store
-from decoders.schema.names import folded, lookup
+from kproxy.decoders.schema import history, irregular, store
+from kproxy.decoders.schema.names import folded, lookup
 
 
 class KafkaError(NamedTuple):

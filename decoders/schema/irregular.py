@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from decoders.schema.model import ALWAYS, Field, Message, Versions
+from kproxy.decoders.schema.model import ALWAYS, Field, Message, Versions
 
 PRODUCE: Final = 0
 LEADER_AND_ISR: Final = 4

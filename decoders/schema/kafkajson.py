@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from decoders.layout import RANGES
-from decoders.schema.jsontext import DefinitionError, Element
-from decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Field, Kind, Message, Struct, Versions
-from decoders.schema.reading import PRIMITIVES
+from kproxy.decoders.layout import RANGES
+from kproxy.decoders.schema.jsontext import DefinitionError, Element
+from kproxy.decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Field, Kind, Message, Struct, Versions
+from kproxy.decoders.schema.reading import PRIMITIVES
 
 KINDS: Final = ("request", "response", "data")
 HIGHEST_KEY: Final = 32767

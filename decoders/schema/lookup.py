@@ -7,14 +7,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from decoders.schema import apis, errors, irregular, store
-from decoders.schema.apis import Api, all_apis
-from decoders.schema.model import NEVER, Kind, Message, Versions
-from decoders.schema.store import Definition
+from kproxy.decoders.schema import apis, errors, irregular, store
+from kproxy.decoders.schema.apis import Api, all_apis
+from kproxy.decoders.schema.model import NEVER, Kind, Message, Versions
+from kproxy.decoders.schema.store import Definition
 
 if TYPE_CHECKING:
-    from decoders.additions import Additions
-    from decoders.dialects.model import Dialect, RequestType
+    from kproxy.decoders.additions import Additions
+    from kproxy.decoders.dialects.model import Dialect, RequestType
 
 
 class Definitions:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from decoders.schema.model import ALWAYS, NEVER, Field, Message, Struct, Versions
+from kproxy.decoders.schema.model import ALWAYS, NEVER, Field, Message, Struct, Versions
 
 PRIMITIVES = frozenset(
     {"bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records"}

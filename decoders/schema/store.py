@@ -7,8 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from decoders.schema.model import Message, Versions
-from decoders.schema.reading import message
+from kproxy.decoders.schema.model import Message, Versions
+from kproxy.decoders.schema.reading import message
 
 _FIELDS: Final = b',"fields":'
 
@@ -81,7 +81,7 @@ class Definition:
 
 
 def read(name: str) -> bytes:
-    return (files("decoders.schema") / "data" / name).read_bytes()
+    return (files("kproxy.decoders.schema") / "data" / name).read_bytes()
 
 
 @cache

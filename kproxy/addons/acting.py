@@ -7,14 +7,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from decoders.conversation.stream import Side
-from decoders.jsonform import body_json
-from decoders.knowledge import Knowledge
-from decoders.message import decode_request, decode_response
-from decoders.schema import Definitions, Message
-from decoders.view import View
 from kproxy.addons.api import SIZE, Actor, Frame, name_of
 from kproxy.core.rewrite import Change
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.message import decode_request, decode_response
+from kproxy.decoders.schema import Definitions, Message
+from kproxy.decoders.view import View
 
 Warn = Callable[[str, str, str], None]
 """Tells the user a line, once a topic, and the log the details: (topic, line, details)."""

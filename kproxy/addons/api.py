@@ -6,18 +6,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from decoders.compiler import Values
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange, Health, Status
-from decoders.exchange_json import SASL_TOKEN, exchange_json
-from decoders.frames import decode_frame, where_of
-from decoders.schema import Message
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.compiler import Values
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.exchange_json import SASL_TOKEN, exchange_json
+from kproxy.decoders.frames import decode_frame, where_of
+from kproxy.decoders.schema import Message
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 
 if TYPE_CHECKING:
-    from captures.index.summary import Summary
-    from captures.reader import Reader
+    from kproxy.captures.index.summary import Summary
+    from kproxy.captures.reader import Reader
 
 SIZE = 4
 """Bytes of the length field that a frame begins with."""
@@ -109,7 +109,7 @@ class Observed:
 
     @classmethod
     def of(cls, exchange: Exchange, summary: Summary, reader: Reader) -> Observed:
-        from captures.index.format import Flag
+        from kproxy.captures.index.format import Flag
 
         key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
         definitions = reader.definitions

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from decoders.escaping import escape
-from decoders.exchange import Health, Status
 from kproxy.addons.api import Observed, Observer, Progress
-from kproxy.runs import ask
-from kproxy.settings import shown
+from kproxy.decoders.escaping import escape
+from kproxy.decoders.exchange import Health, Status
+from kproxy.runs.registry import ask
+from kproxy.runs.settings import shown
 
 CLIENTS = 200
 """Different values of the client label; whoever comes later is OTHER."""

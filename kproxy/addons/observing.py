@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from decoders.filters import Expression, Matcher, parse
 from kproxy.addons.api import Observed, Observer, Progress, name_of
+from kproxy.decoders.filters import Expression, Matcher, parse
 
 if TYPE_CHECKING:
-    from captures.index.summary import Summary
-    from captures.reader import Reader
-    from decoders.exchange import Exchange
+    from kproxy.captures.index.summary import Summary
+    from kproxy.captures.reader import Reader
+    from kproxy.decoders.exchange import Exchange
 
 Warn = Callable[[str, str], None]
 """Tells the user a line, and the log the details."""

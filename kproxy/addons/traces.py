@@ -17,13 +17,13 @@ try:
 except ImportError as error:
     raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
 
-from decoders.exchange import Status
-from decoders.knowledge import Knowledge
-from decoders.records.batches import parse
-from decoders.records.opening import iterate_batch
-from decoders.records.places import PLACES, places
-from decoders.schema import definitions
 from kproxy.addons.api import Observed, Observer
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.records.opening import iterate_batch
+from kproxy.decoders.records.places import PLACES, places
+from kproxy.decoders.schema import definitions
 
 QUEUE = 50_000
 """Spans that wait for the collector; beyond it the SDK drops them."""

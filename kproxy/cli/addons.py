@@ -26,7 +26,7 @@ def reload(name: str | None, wanted: str | None) -> None:
     kproxy addons reload
     kproxy addons reload throttle --run orders
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.runs import NoRunError, ask, find
+    from kproxy.runs.registry import NoRunError, ask, find
 
     try:
         run = find(wanted)

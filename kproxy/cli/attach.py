@@ -17,9 +17,9 @@ from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, r
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
-    from decoders.filters import Expression
-    from decoders.view import View
-    from kproxy.runs import Run
+    from kproxy.decoders.filters import Expression
+    from kproxy.decoders.view import View
+    from kproxy.runs.registry import Run
 
 
 @click.command()
@@ -49,8 +49,8 @@ def command(
     kproxy attach orders -Y 'error != NONE'
     kproxy attach orders --headless --json
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.view import View
-    from kproxy.runs import NoRunError, find
+    from kproxy.decoders.view import View
+    from kproxy.runs.registry import NoRunError, find
 
     try:
         run = find(wanted)
@@ -75,7 +75,7 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from kproxy.following import Follower, Stopping
+    from kproxy.runs.following import Follower, Stopping
 
     with Stopping() as stopping:
         follower = Follower(
@@ -96,10 +96,10 @@ def _show(
     show_secrets: bool,
 ) -> None:
     """The terminal UI on an index of its own, which another process writes and which goes when the UI is left."""
-    import tui
-    from kproxy import scratch
+    from kproxy import tui
     from kproxy.cli.sniff import listening
-    from kproxy.launcher import Indexer, arguments
+    from kproxy.runs import scratch
+    from kproxy.runs.launcher import Indexer, arguments
 
     assert run.recording is not None  # noqa: S101 (the caller asked)
     device = run.state.get("device")

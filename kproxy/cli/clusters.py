@@ -11,7 +11,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options_sasl import mechanism, of_cluster
 
 if TYPE_CHECKING:
-    from kproxy.settings import Cluster, SaslSettings
+    from kproxy.runs.settings import Cluster, SaslSettings
 
 REQUIRED = ("upstream", "listen")
 
@@ -41,7 +41,7 @@ def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | N
 
 def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings | None = None) -> Cluster:
     """One table as what the relay is told. Raises TypeError and ValueError, which name table and key."""
-    from kproxy import settings
+    from kproxy.runs import settings
 
     readers: Mapping[str, Callable[[str], Any]] = {
         "upstream": settings.upstream,

@@ -18,9 +18,9 @@ from kproxy.cli.names import NAME, VERSION, Named, by_version
 from kproxy.cli.options import SIZE, Viewing, defining, releasing, revealing, viewing
 
 if TYPE_CHECKING:
-    from captures.export.nodes import Style
-    from decoders.byhand import Asked, Opened, Reading
-    from decoders.schema import Definitions
+    from kproxy.captures.export.nodes import Style
+    from kproxy.decoders.byhand import Asked, Opened, Reading
+    from kproxy.decoders.schema import Definitions
 
 FORMATS = ("tree", "json", "hex")
 NO_TEXT = re.compile(rb"[^\t\r\n -~]")
@@ -95,9 +95,9 @@ def command(
     kproxy decode --api ConsumerProtocolSubscription 000000000001000474657374ffffffff
     kproxy decode @thing.bin --api VendorThing --response --definitions vendor/
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.definitions import definitions
-    from decoders.byhand import Opener
-    from decoders.view import View
+    from kproxy.captures.definitions import definitions
+    from kproxy.decoders.byhand import Opener
+    from kproxy.decoders.view import View
 
     known = definitions(release, given)
     asked = _asked(api, version, side, known, body=body, records=records)
@@ -126,8 +126,8 @@ def _asked(
     api: Named | None, version: int | None, side: str | None, known: Definitions, *, body: bool, records: bool
 ) -> Asked:
     """What the options say. Raises Failure where they contradict each other or name what there is not."""
-    from decoders.byhand import Asked
-    from decoders.conversation.stream import Side
+    from kproxy.decoders.byhand import Asked
+    from kproxy.decoders.conversation.stream import Side
 
     if records:
         if api is not None or version is not None or side is not None or body:
@@ -152,8 +152,8 @@ def _asked(
 
 def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
     """The bytes that the arguments stand for. Raises Failure where they stand for none."""
-    from captures.dumps import DumpError, bytes_of, of_base64
-    from captures.formats.magic import is_capture
+    from kproxy.captures.dumps import DumpError, bytes_of, of_base64
+    from kproxy.captures.formats.magic import is_capture
 
     named = words[0] == "-" or words[0].startswith("@")
     if named and len(words) > 1:
@@ -212,7 +212,7 @@ def _looks_like_a_dump(text: str) -> bool:
 
 
 def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
-    from captures.export.nodes import Style
+    from kproxy.captures.export.nodes import Style
 
     api = None if opened.api_key is None or opened.version is None else (opened.api_key, opened.version)
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
@@ -233,7 +233,7 @@ def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
 def _json(opened: Opened, known: Definitions, *, show_secrets: bool) -> Iterator[str]:
     import json
 
-    from decoders.escaping import in_json
+    from kproxy.decoders.escaping import in_json
 
     api = None if opened.api_key is None else known.api(opened.api_key)
     name = None if api is None else api.name
@@ -242,7 +242,7 @@ def _json(opened: Opened, known: Definitions, *, show_secrets: bool) -> Iterator
 
 
 def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everything: bool) -> Iterator[str]:
-    from captures.export.nodes import hex_lines, told, tree_lines
+    from kproxy.captures.export.nodes import hex_lines, told, tree_lines
 
     mark = "# " if form == "hex" else ""
     yield mark + _headline(opened, known, style)
@@ -282,7 +282,7 @@ def _headline(opened: Opened, known: Definitions, style: Style) -> str:
 
 def _readings(opened: Opened, most: int | None) -> Iterator[str]:
     """The other readings, the versions of a message in one line."""
-    from decoders.schema.described import ranges
+    from kproxy.decoders.schema.described import ranges
 
     groups: dict[str, list[Reading]] = {}
     for reading in opened.others:

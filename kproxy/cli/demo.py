@@ -18,10 +18,10 @@ from kproxy.cli.opening import opener
 from kproxy.cli.terminal import can_paint, forcing, refuse_existing
 
 if TYPE_CHECKING:
-    from captures.reader import Reader
-    from decoders.exchange import Exchange
-    from kproxy.demo import Traffic
-    from kproxy.launcher import RelayProcess
+    from kproxy.captures.reader import Reader
+    from kproxy.decoders.exchange import Exchange
+    from kproxy.runs.demo import Traffic
+    from kproxy.runs.launcher import RelayProcess
 
 
 @click.command()
@@ -51,7 +51,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
     kproxy demo
     kproxy demo --headless --seconds 10
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.demo import DemoError, Traffic
+    from kproxy.runs.demo import DemoError, Traffic
 
     refuse_existing(record_to)
     try:
@@ -68,8 +68,8 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
 
 def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
     """The proxy, on the usual port, or where that is taken on any."""
-    from kproxy.launcher import RelayProcess, StartError
-    from kproxy.settings import LISTEN_PORT, Settings, upstream
+    from kproxy.runs.launcher import RelayProcess, StartError
+    from kproxy.runs.settings import LISTEN_PORT, Settings, upstream
 
     def on(port: int) -> RelayProcess:
         return RelayProcess(
@@ -94,10 +94,10 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
 
 def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
     """Print exchanges as they pass, then what they come to per API."""
-    from captures.analysis.stats import Stats
-    from decoders.schema import definitions
+    from kproxy.captures.analysis.stats import Stats
     from kproxy.cli.stats import text
-    from kproxy.following import Follower, Stopping
+    from kproxy.decoders.schema import definitions
+    from kproxy.runs.following import Follower, Stopping
 
     stats = Stats(definitions())
 
@@ -123,10 +123,10 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
-    import tui
+    from kproxy import tui
     from kproxy.cli.options import Viewing
-    from kproxy.following import leaving_on
-    from kproxy.launcher import Indexer
+    from kproxy.runs.following import leaving_on
+    from kproxy.runs.launcher import Indexer
 
     assert relay.recording is not None  # noqa: S101 (the demo records)
     warnings: list[str] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli import settings, shadowing
+from kproxy.cli import settings
 from kproxy.cli.exits import Exit
 from kproxy.cli.tables import size
 
@@ -103,13 +103,6 @@ def packages() -> Iterator[Fact]:
                 yield Fact(name, "bad", "not installed")
 
 
-def shadows() -> Iterator[Fact]:
-    for name in shadowing.PACKAGES:
-        place = shadowing.foreign(name)
-        if place is not None:
-            yield Fact("shadowed", "bad", f"the package {name} would come from {place}")
-
-
 def event_loop() -> Iterator[Fact]:
     try:
         import uvloop  # noqa: F401 (whether it can be)
@@ -120,9 +113,9 @@ def event_loop() -> Iterator[Fact]:
 
 
 def loops() -> Iterator[Fact]:
-    from captures.spark.compiled import COMPILED as CLAIMS
-    from decoders.conversation.compiled import COMPILED as FRAMES
-    from decoders.records.compiled import COMPILED
+    from kproxy.captures.spark.compiled import COMPILED as CLAIMS
+    from kproxy.decoders.conversation.compiled import COMPILED as FRAMES
+    from kproxy.decoders.records.compiled import COMPILED
 
     yield _compiled("frame loop", "about half as fast", compiled=FRAMES)
     yield _compiled("record loop", "several times slower", compiled=COMPILED)
@@ -130,7 +123,7 @@ def loops() -> Iterator[Fact]:
 
 
 def message_path() -> Iterator[Fact]:
-    from captures.formats.compiled import COMPILED as RECORDING
+    from kproxy.captures.formats.compiled import COMPILED as RECORDING
     from kproxy.core.compiled import COMPILED
 
     yield _compiled("relay's path", "some microseconds a message slower", compiled=COMPILED and RECORDING)
@@ -143,7 +136,7 @@ def _compiled(name: str, otherwise: str, *, compiled: bool) -> Fact:
 
 
 def spark() -> Iterator[Fact]:
-    from captures.spark import java
+    from kproxy.captures.spark import java
     from kproxy.cli.spark_session import NO_JAVA, NO_SPARK, lacking
 
     taken = False
@@ -272,6 +265,6 @@ def _bytes_in(directory: Path) -> int:
 
 
 CHECKS: tuple[Check, ...] = (
-    python, packages, shadows, event_loop, loops, message_path, spark, libpcap, capture_rights, tshark,
+    python, packages, event_loop, loops, message_path, spark, libpcap, capture_rights, tshark,
     transparent_mode, shared_memory, open_files, terminal, places,
 )  # fmt: skip

@@ -32,19 +32,19 @@ from kproxy.cli.options import (
 from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 
 if TYPE_CHECKING:
-    from captures.export import Lines
-    from captures.export.parallel import Stage
-    from captures.export.partial import Partial
-    from captures.ports import Ports
-    from captures.reader import Item, Reader
-    from captures.redaction.exchanges import Redaction
-    from captures.source import FileSource
-    from captures.spool import Spooling
-    from decoders.exchange import Exchange, StreamProblem
-    from decoders.filters import Expression
-    from decoders.knowledge import Knowledge
-    from decoders.schema import Definitions
-    from decoders.view import View
+    from kproxy.captures.export import Lines
+    from kproxy.captures.export.parallel import Stage
+    from kproxy.captures.export.partial import Partial
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.reader import Item, Reader
+    from kproxy.captures.redaction.exchanges import Redaction
+    from kproxy.captures.source import FileSource
+    from kproxy.captures.spool import Spooling
+    from kproxy.decoders.exchange import Exchange, StreamProblem
+    from kproxy.decoders.filters import Expression
+    from kproxy.decoders.knowledge import Knowledge
+    from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.view import View
 
 TEXTS = ("jsonl", "json", "csv", "records", "html")
 """Forms that are made item by item (captures.export.Lines)."""
@@ -177,13 +177,13 @@ def command(
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra would start a thread a core, and we use none of it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from captures.definitions import definitions
-    from captures.garbage import few_collections
-    from captures.reader import Reader
-    from captures.segments import SegmentReader, holds_segments, partition_files
-    from captures.tls.opening import open_capture
-    from decoders.view import View
+    from kproxy.captures.definitions import definitions
+    from kproxy.captures.garbage import few_collections
+    from kproxy.captures.reader import Reader
+    from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
+    from kproxy.captures.tls.opening import open_capture
     from kproxy.cli import segments
+    from kproxy.decoders.view import View
 
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
@@ -262,8 +262,8 @@ def _redaction(
     show_secrets: bool,
 ) -> Redaction | None:
     """What is to be taken out of the bytes; secrets of text are withheld where it is made."""
-    from captures.redaction import HOSTS, SECRETS
-    from captures.redaction.exchanges import Redaction
+    from kproxy.captures.redaction import HOSTS, SECRETS
+    from kproxy.captures.redaction.exchanges import Redaction
 
     presets = {*redact}
     if not show_secrets and (presets or form == "pcapng"):
@@ -272,7 +272,7 @@ def _redaction(
         return None
     redaction = Redaction(source, known, presets, keep_unread=not redact)
     if HOSTS in presets:
-        from captures.reader import Reader
+        from kproxy.captures.reader import Reader
 
         before = Reader(source, known, ports=ports)
         source.read_again = True
@@ -296,7 +296,7 @@ def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool)
 
 def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
     """The tables that are named, or all usual ones; without `bodies` those that headers fill."""
-    from captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
+    from kproxy.captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
 
     if bodies:
         return USUAL if tables is None else named(tables, tuple(TABLES), "table")
@@ -320,8 +320,8 @@ def write_tables(
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
     """Write the tables of a reading, without `bodies` what headers tell; how many rows each has."""
-    from captures.reader import Reader
-    from captures.tables.export import TableExport
+    from kproxy.captures.reader import Reader
+    from kproxy.captures.tables.export import TableExport
 
     export = TableExport(source)
     reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
@@ -345,9 +345,9 @@ def _write_slice(
     out: BinaryIO,
     redact: tuple[str, ...],
 ) -> None:
-    from captures.export.oneline import health_note
-    from captures.export.slicing import Slice
-    from decoders.exchange import Exchange
+    from kproxy.captures.export.oneline import health_note
+    from kproxy.captures.export.slicing import Slice
+    from kproxy.decoders.exchange import Exchange
 
     if out.isatty():
         raise Failure("a pcapng is nothing for a terminal: -o FILE, or a pipe", Exit.USAGE)
@@ -379,7 +379,7 @@ def _until_done(batches: Iterable[Sequence[Item]], selection: Selection) -> Iter
 
 
 def _columns(columns: str | None, form: str) -> tuple[str, ...]:
-    from captures.export.rows import COLUMNS
+    from kproxy.captures.export.rows import COLUMNS
 
     if columns is None:
         return COLUMNS
@@ -400,16 +400,16 @@ def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 
 def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View, *, formulas: bool) -> Lines:
-    from captures.export.jsonl import JsonArray, JsonLines
-    from captures.export.records import RecordLines
-    from captures.export.rows import CsvLines
+    from kproxy.captures.export.jsonl import JsonArray, JsonLines
+    from kproxy.captures.export.records import RecordLines
+    from kproxy.captures.export.rows import CsvLines
 
     if form == "csv":
         return CsvLines(reader, columns, formulas=formulas)
     if form == "records":
         return RecordLines(reader, view)
     if form == "html":
-        from captures.export.page import Page
+        from kproxy.captures.export.page import Page
 
         return Page(reader, view)
     kind = JsonArray if form == "json" else JsonLines
@@ -428,7 +428,7 @@ class _Export:
     partial: Partial | None = None
 
     def write(self, out: BinaryIO, jobs: int) -> None:
-        from captures.export import parallel
+        from kproxy.captures.export import parallel
 
         batches = progress.batches(self.reader, out)
         stage = None if self.partial is None else self.partial.stage
@@ -459,7 +459,7 @@ class _Export:
 
     def _write(self, batches: Iterable[Sequence[Item]], out: BinaryIO) -> None:
         """Batch by batch, so that a reader of a live stream sees it at once."""
-        from captures.export import parallel
+        from kproxy.captures.export import parallel
 
         items = written = 0
         for batch in batches:
@@ -480,7 +480,7 @@ class _Export:
 
     def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
         """The text of those that are selected."""
-        from captures.export import Pieces
+        from kproxy.captures.export import Pieces
 
         reader = self.reader
         if not self.selection.everything:
@@ -493,8 +493,8 @@ class _Export:
         return map(self.lines.lines, parts)
 
     def learn(self, items: Sequence[Exchange | StreamProblem]) -> None:
-        from decoders.exchange import Exchange
-        from decoders.learning import learn
+        from kproxy.decoders.exchange import Exchange
+        from kproxy.decoders.learning import learn
 
         if self.knowledge is None:
             return
@@ -503,14 +503,14 @@ class _Export:
                 learn(item, self.reader.source, self.reader.definitions, self.knowledge)
 
     def pack(self, items: Sequence[Exchange | StreamProblem]) -> bytes:
-        from captures.export.packing import pack
+        from kproxy.captures.export.packing import pack
 
         return pack(items, (self.reader.precision, self.reader.source.size, self.reader.position))
 
     def unpack(self, packed: bytes) -> list[Exchange | StreamProblem]:
-        from captures.errors import CaptureError
-        from captures.export.packing import unpack
-        from captures.source import RELEASE_BYTES
+        from kproxy.captures.errors import CaptureError
+        from kproxy.captures.export.packing import unpack
+        from kproxy.captures.source import RELEASE_BYTES
 
         items, (self.reader.precision, size, position) = unpack(packed)
         self.reader.source.release(position - RELEASE_BYTES)
@@ -521,14 +521,14 @@ class _Export:
 
     @property
     def counts(self) -> list[int]:
-        from decoders.filters import Why
+        from kproxy.decoders.filters import Why
 
         unknown = [self.selection.unknown[why] for why in Why]
         return [self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown]
 
     @counts.setter
     def counts(self, counts: list[int]) -> None:
-        from decoders.filters import Why
+        from kproxy.decoders.filters import Why
 
         self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown = counts
         for why, count in zip(Why, unknown, strict=True):
@@ -537,7 +537,7 @@ class _Export:
 
 def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:
     """The parts of some items that are turned to text at a time."""
-    from decoders.exchange import Exchange
+    from kproxy.decoders.exchange import Exchange
 
     start = 0
     for index, item in enumerate(items):
@@ -561,7 +561,7 @@ def _jobs(
     redaction: Redaction | None = None,
 ) -> int:
     """How many processes make the text; one where several would not help, or could not do the same."""
-    from captures.export import parallel
+    from kproxy.captures.export import parallel
 
     alone = (
         source.streams  # what comes is written at once

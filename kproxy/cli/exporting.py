@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from captures.ports import Ports
-    from captures.spool import Spooling
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.spool import Spooling
     from kproxy.cli.options import Viewing
-    from tui.outside import Exporter
+    from kproxy.tui.outside import Exporter
 
 
 def exporter(
@@ -26,8 +26,8 @@ def exporter(
     viewing: Viewing | None = None,
 ) -> Exporter:
     """The call for captures that are read as these options say; the sources of the index for none, or for "-"."""
-    from captures.spool import MOST
-    from tui.outside import Exporter
+    from kproxy.captures.spool import MOST
+    from kproxy.tui.outside import Exporter
 
     options = ["--port", str(ports)] if ports else []
     options += ["--release", release] if release else []

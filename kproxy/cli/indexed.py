@@ -12,13 +12,13 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captures.errors import WARNING
+from kproxy.captures.errors import WARNING
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
-    from captures.spool import Spooling
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.spool import Spooling
 
 FIRST_ROWS_SECONDS = 0.5
 """How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
@@ -26,12 +26,12 @@ FIRST_ROWS_SECONDS = 0.5
 
 def refuse_segments(path: Path) -> None:
     """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
-    from captures.formats.magic import begins_as_capture
+    from kproxy.captures.formats.magic import begins_as_capture
 
     if not path.is_file() or begins_as_capture(path):
         return
-    from captures.segments import holds_segments
-    from captures.source import open_source
+    from kproxy.captures.segments import holds_segments
+    from kproxy.captures.source import open_source
 
     with closing(open_source(path)) as source:
         if holds_segments(source):
@@ -126,10 +126,10 @@ def indexed(
     It begins once there are rows, or after `patience` seconds. `warn` is given what that process warns of. Raises
     CaptureError and Failure where there is nothing to show.
     """
-    from captures.index import cached
-    from captures.source import check
-    from captures.spool import Spooling
-    from kproxy import scratch
+    from kproxy.captures.index import cached
+    from kproxy.captures.source import check
+    from kproxy.captures.spool import Spooling
+    from kproxy.runs import scratch
 
     if not any(str(path) == "-" for path in captures):
         check(captures)  # what cannot be opened is told before the screen is taken
@@ -159,7 +159,7 @@ def indexed(
         arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
         arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "captures.index.indexer", "--with-parent", *arguments, "--",
+            [sys.executable, "-P", "-m", "kproxy.captures.index.indexer", "--with-parent", *arguments, "--",
              *map(str, captures), str(directory)],
             stdin=None if str(captures[0]) == "-" else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -167,7 +167,7 @@ def indexed(
         )  # fmt: skip
         index = Index(directory, process, warn=warn)
         try:
-            import tui.app  # noqa: F401 (it takes about as long as the first rows)
+            import kproxy.tui.app  # noqa: F401 (it takes about as long as the first rows)
 
             index.wait_for_rows(patience)
             yield index

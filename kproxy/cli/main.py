@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TextIO, cast
 import click
 
 from kproxy import __version__
-from kproxy.cli import settings, shadowing
+from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -110,7 +110,6 @@ class LazyGroup(click.Group, settings.LazyMarker):
         if sys.stdout is None:  # where it was closed before we began
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         try:
-            shadowing.check()
             self._main_shell_completion(extra, name, complete_var)
             with self.make_context(name, list(sys.argv[1:] if args is None else args), **extra) as ctx:
                 self.invoke(ctx)
@@ -165,10 +164,10 @@ def _show(error: click.ClickException, code: int) -> None:
 
 
 def _harmless(line: str) -> str:
-    """A line for the terminal. Only one that needs it imports ours: a stranger's package may stand in its place."""
+    """A line for the terminal. Only a line that needs escaping imports what escapes it."""
     if line.isprintable() and len(line) <= LONGEST_LINE:
         return line
-    from decoders.escaping import message
+    from kproxy.decoders.escaping import message
 
     return message(line)
 
@@ -190,7 +189,7 @@ def _drop(*streams: TextIO) -> None:
 
 def _unexpected(error: Exception) -> int:
     """Input that a command could not read is exit 3; anything else is a bug, reported in one line."""
-    if type(error).__module__ == "captures.errors":
+    if type(error).__module__ == "kproxy.captures.errors":
         _show(Failure(str(error)), Exit.INPUT)
         return Exit.INPUT
     where = error.__traceback__

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decoders.escaping import message
 from kproxy.cli import settings as cli
 from kproxy.cli.options_addons import log_details
+from kproxy.decoders.escaping import message
 
 if TYPE_CHECKING:
-    from kproxy.launcher import Event
+    from kproxy.runs.launcher import Event
 
 
 class Messages:

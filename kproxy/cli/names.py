@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from kproxy.cli import settings
 
 if TYPE_CHECKING:
-    from decoders.schema import Definitions, Message, Versions
+    from kproxy.decoders.schema import Definitions, Message, Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Named:
 
 def definitions_of(ctx: click.Context | None) -> Definitions:
     """What names are looked up in: Kafka's definitions, and what --definitions beside them gives."""
-    from captures.definitions import definitions
+    from kproxy.captures.definitions import definitions
 
     return definitions(None, (ctx.params.get("given") or ()) if ctx is not None else ())
 
@@ -57,8 +57,8 @@ class NameType(click.ParamType["Named"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Named:
         if isinstance(value, Named):
             return value
-        from decoders.schema import apis
-        from decoders.schema.names import folded, lookup
+        from kproxy.decoders.schema import apis
+        from kproxy.decoders.schema.names import folded, lookup
 
         definitions = definitions_of(ctx)
         text = str(value)

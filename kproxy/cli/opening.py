@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from captures.spool import Spooling
+    from kproxy.captures.spool import Spooling
     from kproxy.cli.options import Viewing
-    from tui.outside import Opener, OtherCapture
+    from kproxy.tui.outside import Opener, OtherCapture
 
 
 PATIENCE_SECONDS = 5.0
@@ -43,11 +43,11 @@ def _opened(
     viewing: Viewing | None,
     warn: Callable[[str], None],
 ) -> Iterator[OtherCapture]:
-    from captures.errors import CaptureError
+    from kproxy.captures.errors import CaptureError
     from kproxy.cli.exits import Failure
     from kproxy.cli.exporting import exporter
     from kproxy.cli.indexed import indexed, refuse_segments
-    from tui.outside import OtherCapture, UnopenedError
+    from kproxy.tui.outside import OtherCapture, UnopenedError
 
     with ExitStack() as open_:
         try:

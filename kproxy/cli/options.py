@@ -15,14 +15,14 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from captures.ports import Ports
-    from decoders.conversation.stream import Source
-    from decoders.exchange import Exchange
-    from decoders.filters import Expression, Matcher, Why
-    from decoders.knowledge import Knowledge
-    from decoders.payloads.choose import Chooser, Rule
-    from decoders.schema import Definitions
-    from tui.viewing import Viewers
+    from kproxy.captures.ports import Ports
+    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.exchange import Exchange
+    from kproxy.decoders.filters import Expression, Matcher, Why
+    from kproxy.decoders.knowledge import Knowledge
+    from kproxy.decoders.payloads.choose import Chooser, Rule
+    from kproxy.decoders.schema import Definitions
+    from kproxy.tui.viewing import Viewers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class FilterType(click.ParamType["Expression"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Expression:
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # a default that is an expression already
-        from decoders.filters import parse
+        from kproxy.decoders.filters import parse
 
         result = parse(value, self._saved(value))
         if result.expression is None:
@@ -45,7 +45,7 @@ class FilterType(click.ParamType["Expression"]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param
-        from decoders.filters import complete
+        from kproxy.decoders.filters import complete
 
         completion = complete(incomplete, saved=self._saved(incomplete))
         return [
@@ -72,7 +72,7 @@ class TimeType(click.ParamType[int]):
             return value
         from datetime import datetime
 
-        from decoders.filters.values import BadLiteral, time
+        from kproxy.decoders.filters.values import BadLiteral, time
 
         text = value.isoformat() if isinstance(value, datetime) else str(value)
         try:
@@ -89,7 +89,7 @@ class DurationType(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        from decoders.filters.values import BadLiteral, duration
+        from kproxy.decoders.filters.values import BadLiteral, duration
 
         try:
             found = duration(str(value))
@@ -106,7 +106,7 @@ class PortsType(click.ParamType["Ports"]):
     name = "ports"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ports:
-        from captures.ports import Ports
+        from kproxy.captures.ports import Ports
 
         if isinstance(value, Ports):
             return value
@@ -122,7 +122,7 @@ class ReleaseType(click.ParamType[str]):
     name = "release"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from decoders.schema import resolve
+        from kproxy.decoders.schema import resolve
 
         try:
             return resolve(str(value))
@@ -138,7 +138,7 @@ class DefinitionsType(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from pathlib import Path
 
-        from decoders.dialects import shipped
+        from kproxy.decoders.dialects import shipped
 
         del param, ctx
         given = str(value)
@@ -147,7 +147,7 @@ class DefinitionsType(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param
-        from decoders.dialects import shipped
+        from kproxy.decoders.dialects import shipped
 
         names = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="file")]
@@ -161,7 +161,7 @@ class SizeType(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        from kproxy.settings import size
+        from kproxy.runs.settings import size
 
         try:
             return size(str(value))
@@ -189,7 +189,7 @@ class ViewType(click.ParamType["Rule"]):
     name = "rule"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
-        from decoders.payloads.choose import Rule
+        from kproxy.decoders.payloads.choose import Rule
 
         if isinstance(value, Rule):
             return value
@@ -236,8 +236,8 @@ revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, t
 def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Read everything that is given, so that filters know its names and what clashes is told."""
     if given:
-        from captures.definitions import definitions
-        from decoders.schema.jsontext import DefinitionError
+        from kproxy.captures.definitions import definitions
+        from kproxy.decoders.schema.jsontext import DefinitionError
 
         try:
             definitions(None, given)
@@ -279,7 +279,7 @@ def spooling(command: Command) -> Command:
 
     @functools.wraps(command)
     def spooled(*args: Any, spool_dir: Path | None, spool_max: int | None, **rest: Any) -> Any:
-        from captures.spool import MOST, Spooling
+        from kproxy.captures.spool import MOST, Spooling
         from kproxy.cli import settings
 
         directory = None if spool_dir is None else spool_dir.absolute()
@@ -373,7 +373,7 @@ class Viewing:
         """
         from kproxy.cli import settings
         from kproxy.cli.exits import Exit, Failure
-        from kproxy.payloads import chooser
+        from kproxy.schemas.payloads import chooser
 
         try:
             return chooser(
@@ -478,8 +478,8 @@ class Selection:
 
         What is left out still teaches `knowledge`.
         """
-        from decoders.exchange import Exchange
-        from decoders.learning import learn
+        from kproxy.decoders.exchange import Exchange
+        from kproxy.decoders.learning import learn
 
         if self.everything:
             for item in items:
@@ -507,7 +507,7 @@ class Selection:
 
     def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
         """Learn what the filter needs of items that another run selected from."""
-        from decoders.exchange import Exchange
+        from kproxy.decoders.exchange import Exchange
 
         matcher = self._asked(source, definitions)
         if matcher is not None and matcher.learns:
@@ -518,7 +518,7 @@ class Selection:
     def _asked(self, source: Source, definitions: Definitions) -> Matcher | None:
         """What the filter is asked by, None where there is none."""
         if self.expression is not None and self._matcher is None:
-            from decoders.filters import Matcher
+            from kproxy.decoders.filters import Matcher
 
             self._matcher = Matcher(self.expression, source, definitions)
             self._matcher.unknown = self.unknown
@@ -547,13 +547,13 @@ class Selection:
     @property
     def in_order(self) -> bool:
         """Whether what is selected depends on all before it."""
-        from decoders.filters import learns
+        from kproxy.decoders.filters import learns
 
         return self.count is not None or (self.expression is not None and learns(self.expression))
 
     @property
     def note(self) -> str | None:
         """What to say on standard error about exchanges that the filter could not tell."""
-        from decoders.filters import left_out
+        from kproxy.decoders.filters import left_out
 
         return left_out(self.unknown)

@@ -13,7 +13,7 @@ import click
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.launcher import Event, Indexer, RelayProcess
+    from kproxy.runs.launcher import Event, Indexer, RelayProcess
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ class Addons:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """For `kproxy.indexing`; empty where nobody observes. Raises Failure where an addon cannot be loaded."""
+        """For `kproxy.addons.indexing`; empty where nobody observes. Raises Failure where an addon cannot be loaded."""
         found: list[str] = []
         if self.metrics is not None:
             found += ["--metrics", f"{self.metrics[0]}:{self.metrics[1]}"]
@@ -49,7 +49,7 @@ class Addons:
         if arguments and not record:
             raise Failure("metrics, traces and observers read the recording: --no-record excludes them", Exit.USAGE)
         if self.metrics is not None:
-            from kproxy import ports
+            from kproxy.relay import ports
 
             host, port = self.metrics
             try:
@@ -69,7 +69,7 @@ class Addons:
 
     def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
         """The indexer's process for a recording, with the observers in it where there are some."""
-        from kproxy.launcher import OBSERVING, Indexer
+        from kproxy.runs.launcher import OBSERVING, Indexer
 
         assert relay.recording is not None  # noqa: S101 (callers record)
         observers = self.arguments

@@ -12,7 +12,7 @@ import click
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.settings import Settings
+    from kproxy.runs.settings import Settings
 
 Command = Callable[..., Any]
 PORT = click.IntRange(1, 65535)
@@ -35,7 +35,7 @@ class Addresses:
         In transparent mode there is nothing to apply: clients know their brokers' addresses.
         """
         from kproxy.cli.clusters import clusters
-        from kproxy.settings import with_cluster
+        from kproxy.runs.settings import with_cluster
 
         if settings.transparent is not None:
             return settings
@@ -65,7 +65,7 @@ class _Proxy(click.ParamType[str]):
     name = "proxy"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from kproxy import settings
+        from kproxy.runs import settings
 
         try:
             return settings.proxy(value)

@@ -30,7 +30,7 @@ class _RingType(click.ParamType["tuple[int, int, int | None]"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        from kproxy.settings import ring
+        from kproxy.runs.settings import ring
 
         try:
             return ring(value)
@@ -42,7 +42,7 @@ class _RecordType(click.ParamType[str]):
     name = "expression"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from kproxy.settings import record_filter
+        from kproxy.runs.settings import record_filter
 
         try:
             return record_filter(value)

@@ -15,15 +15,15 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import SIZE
 
 if TYPE_CHECKING:
-    from kproxy.launcher import RelayProcess
-    from kproxy.settings import Settings
+    from kproxy.runs.launcher import RelayProcess
+    from kproxy.runs.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a relay is to live. `settings` are the fields of `kproxy.settings.Settings` that say so."""
+    """How a relay is to live. `settings` are the fields of `kproxy.runs.settings.Settings` that say so."""
 
     detach: bool
     silent: bool
@@ -120,7 +120,7 @@ def leave(relay: RelayProcess, chosen: Settings) -> None:
 
 
 def _refuse_taken(name: str) -> None:
-    from kproxy.runs import NoRunError, find
+    from kproxy.runs.registry import NoRunError, find
 
     try:
         run = find(name)

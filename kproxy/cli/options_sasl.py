@@ -14,7 +14,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.settings import SaslSettings, Settings
+    from kproxy.runs.settings import SaslSettings, Settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MECHANISMS: Mapping[str, str] = {
@@ -53,7 +53,7 @@ def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def settings(mechanism: str | None, credentials: Path | None) -> SaslSettings:
     """What the relay is told; it runs elsewhere, so that paths are absolute."""
-    from kproxy.settings import SaslSettings
+    from kproxy.runs.settings import SaslSettings
 
     path = None if credentials is None else str(credentials.absolute())
     return SaslSettings(MECHANISMS.get(mechanism or "", ""), path)
@@ -61,8 +61,8 @@ def settings(mechanism: str | None, credentials: Path | None) -> SaslSettings:
 
 def checked(chosen: Settings) -> Settings:
     """The settings, where each cluster's credentials are there. Raises Failure; warns of what others could use."""
-    from kproxy import credentials
     from kproxy.core.login import OAUTHBEARER, PLAIN
+    from kproxy.relay import credentials
 
     for one in chosen.clusters():
         if not one.sasl.mechanism:

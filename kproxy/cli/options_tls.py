@@ -13,7 +13,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.settings import TlsSettings
+    from kproxy.runs.settings import TlsSettings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -73,7 +73,7 @@ def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _settings(**values: Any) -> TlsSettings:
     """Raises Failure where an option stands without the one that it belongs to."""
-    from kproxy.settings import TlsSettings
+    from kproxy.runs.settings import TlsSettings
 
     for name, needed in _ONLY_WITH.items():
         if values[name] and not values[needed]:

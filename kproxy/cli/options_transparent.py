@@ -10,7 +10,7 @@ import click
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.settings import Settings
+    from kproxy.runs.settings import Settings
 
 
 class _Ports(click.ParamType[Any]):
@@ -81,7 +81,7 @@ def intercepting(
 
     from click.core import ParameterSource
 
-    from kproxy.settings import LISTEN_HOST
+    from kproxy.runs.settings import LISTEN_HOST
     from kproxy.transparent import netfilter
     from kproxy.transparent.rules import Rules
 

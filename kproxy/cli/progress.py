@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from captures.reader import Item, Reader
+    from kproxy.captures.reader import Item, Reader
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,13 +55,13 @@ def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[It
     seen = sys.stderr is not None and sys.stderr.isatty()
     if reader.source.streams or not seen or reader.source.written() < LEAST or (out is not None and out.isatty()):
         return reader.batches()
-    from tui.progress import shown
+    from kproxy.tui.progress import shown
 
     return shown(reader.batches(), "reading", reader.source.written(), lambda: reader.position)
 
 
 def _told(reader: Reader) -> Iterator[Sequence[Item]]:
-    from decoders.exchange import Exchange
+    from kproxy.decoders.exchange import Exchange
 
     total = reader.source.written()
     said = 0.0

@@ -12,7 +12,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.tables import size, table
 
 if TYPE_CHECKING:
-    from kproxy.runs import Run
+    from kproxy.runs.registry import Run
 
 HEAD = ("PID", "NAME", "SINCE", "LISTEN", "UPSTREAM", "RECORDING", "SIZE", "DROPPED", "CONNECTIONS")
 LEFT = 6
@@ -31,7 +31,7 @@ def command() -> None:
     kproxy ps
     kproxy ps --json | jq .warnings
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.runs import runs
+    from kproxy.runs.registry import runs
 
     found = [_described(run) for run in runs()]
     if cli.current().json:

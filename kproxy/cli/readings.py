@@ -14,16 +14,16 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import fails_on_empty
 
 if TYPE_CHECKING:
-    from captures.reader import Reader
-    from decoders.exchange import Exchange
+    from kproxy.captures.reader import Reader
     from kproxy.cli.options import Selection
+    from kproxy.decoders.exchange import Exchange
 
 Objects = Iterable[dict[str, Any]]
 
 
 def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
     """The selected exchanges of a reading, a progress bar shown meanwhile."""
-    from decoders.exchange import Exchange
+    from kproxy.decoders.exchange import Exchange
 
     for batch in progress.batches(reader):
         for item in selection.of(batch, reader.source, reader.definitions):
@@ -50,7 +50,7 @@ def tell(
             yield one
 
     if settings.current().json:
-        from decoders.exchange_json import health_json
+        from kproxy.decoders.exchange_json import health_json
 
         for line in chain(told(), [health_json(reader.health)]):
             click.echo(json.dumps(line))
@@ -78,7 +78,7 @@ def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
     Raises CaptureError after that where the capture could not be read to its end, and Failure (Exit.EMPTY) where
     nothing was found and --fail-on empty was given.
     """
-    from captures.export.oneline import health_note
+    from kproxy.captures.export.oneline import health_note
 
     found = reader.numbering.exchanges if selection.everything else selection.taken
     empty = not found and selection.count != 0

@@ -34,14 +34,14 @@ from kproxy.cli.options import (
 from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:
-    from captures.export import Lines
-    from captures.ports import Ports
-    from captures.reader import Item, Reader
-    from captures.spool import Spooling
-    from decoders.exchange import Exchange, Health, StreamProblem
-    from decoders.filters import Expression
-    from decoders.knowledge import Knowledge
-    from kproxy.following import Flag
+    from kproxy.captures.export import Lines
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.reader import Item, Reader
+    from kproxy.captures.spool import Spooling
+    from kproxy.decoders.exchange import Exchange, Health, StreamProblem
+    from kproxy.decoders.filters import Expression
+    from kproxy.decoders.knowledge import Knowledge
+    from kproxy.runs.following import Flag
 
 
 @click.command()
@@ -114,7 +114,7 @@ def command(
     arrived = Event()
     warnings: list[str] = []
     viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
-    from kproxy.following import leaving_on
+    from kproxy.runs.following import leaving_on
 
     with (
         leaving_on(signal.SIGTERM, signal.SIGHUP),
@@ -128,7 +128,7 @@ def command(
             follow=follow,
         ) as index,
     ):
-        import tui
+        from kproxy import tui
 
         if str(captures[0]) == "-":
             _keys_from_terminal()
@@ -182,11 +182,11 @@ def _print(
     show_secrets: bool,
     follow: bool,
 ) -> None:
-    from captures.export.jsonl import JsonLines
-    from captures.export.oneline import OneLine
-    from captures.reader import read
-    from decoders.view import View
-    from kproxy.following import Stopping
+    from kproxy.captures.export.jsonl import JsonLines
+    from kproxy.captures.export.oneline import OneLine
+    from kproxy.captures.reader import read
+    from kproxy.decoders.view import View
+    from kproxy.runs.following import Stopping
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
@@ -207,7 +207,7 @@ def _print(
 
 def _followed(reader: Reader, stopping: Flag) -> Iterator[list[Item]]:
     """The batches of a capture that grows, until `stopping` is set."""
-    from kproxy.following import IDLE_SECONDS
+    from kproxy.runs.following import IDLE_SECONDS
 
     while not stopping.is_set() and not reader.finished:
         yield reader.poll()

@@ -15,7 +15,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.terminal import forced, output, refuse_capture, refuse_existing
 
 if TYPE_CHECKING:
-    from captures.export.partial import Partial
+    from kproxy.captures.export.partial import Partial
 
 _ELSEWHERE = frozenset({"captures", "target", "jobs", "resume"})
 """Parameters that the output's bytes do not depend on, or the captures, which are looked into."""
@@ -26,7 +26,7 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
 
     Raises Failure (exit 2) where one of them cannot be read again.
     """
-    from captures.stamps import stamp
+    from kproxy.captures.stamps import stamp
 
     stamps = [stamp(path) if str(path) != "-" else None for path in captures]
     if any(found is None and (str(path) == "-" or path.exists()) for path, found in zip(captures, stamps, strict=True)):
@@ -59,7 +59,7 @@ def destination(
         with output(target, read) as out:
             yield out, None
         return
-    from captures.export.partial import Partial, PartialError
+    from kproxy.captures.export.partial import Partial, PartialError
 
     refuse_capture(target, read)
     refuse_existing(target)

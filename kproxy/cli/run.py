@@ -32,12 +32,12 @@ from kproxy.cli.terminal import can_paint, end_with_terminal
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from decoders.filters import Expression
-    from decoders.view import View
-    from kproxy.following import Flag, Stopping
-    from kproxy.launcher import Indexer, RelayProcess
-    from kproxy.settings import SaslSettings, Settings, TlsSettings
-    from tui.viewing import Viewers
+    from kproxy.decoders.filters import Expression
+    from kproxy.decoders.view import View
+    from kproxy.runs.following import Flag, Stopping
+    from kproxy.runs.launcher import Indexer, RelayProcess
+    from kproxy.runs.settings import SaslSettings, Settings, TlsSettings
+    from kproxy.tui.viewing import Viewers
 
 
 PROBE_SECONDS = 0.3
@@ -45,7 +45,7 @@ PROBE_SECONDS = 0.3
 
 
 class _Parsed(click.ParamType[Any]):
-    """A value that a function of `kproxy.settings` reads."""
+    """A value that a function of `kproxy.runs.settings` reads."""
 
     def __init__(self, name: str, function: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _Parsed(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        from kproxy import settings
+        from kproxy.runs import settings
 
         try:
             return getattr(settings, self._function)(value)
@@ -166,10 +166,10 @@ def command(
     kproxy run --upstream kafka:9092 --detach --name orders
     kproxy run --upstream kafka:9092 --headless --metrics 9464 --addon ./rename.py
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.view import View
-    from kproxy.following import Stopping, leaving_on
-    from kproxy.launcher import arguments
-    from kproxy.settings import Settings
+    from kproxy.decoders.view import View
+    from kproxy.runs.following import Stopping, leaving_on
+    from kproxy.runs.launcher import arguments
+    from kproxy.runs.settings import Settings
 
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "filter_text")
@@ -268,10 +268,10 @@ def _check(chosen: Settings) -> None:
     """Raises Failure (exit 4) where no upstream of a cluster is a Kafka broker that lets kproxy in."""
     import asyncio
 
-    from kproxy import probe
-    from kproxy.settings import shown
+    from kproxy.relay import probe
+    from kproxy.relay.tunnel import Tunnel
+    from kproxy.runs.settings import shown
     from kproxy.tls.contexts import TlsError, broker_side
-    from kproxy.tunnel import Tunnel
 
     try:
         side = broker_side(chosen.tls)
@@ -292,7 +292,7 @@ def _check(chosen: Settings) -> None:
 
 
 def _start(chosen: Settings, spool_dir: Path | None) -> RelayProcess:
-    from kproxy.launcher import RelayProcess, StartError
+    from kproxy.runs.launcher import RelayProcess, StartError
 
     try:
         return RelayProcess(chosen, spool=spool_dir)
@@ -301,7 +301,7 @@ def _start(chosen: Settings, spool_dir: Path | None) -> RelayProcess:
 
 
 def _wait(relay: RelayProcess, stopping: Stopping) -> None:
-    from kproxy.following import IDLE_SECONDS
+    from kproxy.runs.following import IDLE_SECONDS
 
     while relay.alive and not stopping.event.wait(IDLE_SECONDS * 4):
         pass
@@ -318,7 +318,7 @@ def _follow(
     as_json: bool,
     view: View,
 ) -> None:
-    from kproxy.following import Follower
+    from kproxy.runs.following import Follower
 
     follower = Follower(
         relay,
@@ -364,8 +364,8 @@ def _show(
     show_secrets: bool,
 ) -> bool:
     """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
-    import tui
-    from kproxy.launcher import wait_until
+    from kproxy import tui
+    from kproxy.runs.launcher import wait_until
 
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()

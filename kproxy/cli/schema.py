@@ -17,9 +17,9 @@ from kproxy.cli.options import RELEASE, defining
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
-    from decoders.schema import Api, Definitions, Message
-    from decoders.schema.described import FieldRow
-    from decoders.schema.errors import KafkaError
+    from kproxy.decoders.schema import Api, Definitions, Message
+    from kproxy.decoders.schema.described import FieldRow
+    from kproxy.decoders.schema.errors import KafkaError
 
 FORMATS = ("table", "bnf", "json")
 SIDES = ("request", "response")
@@ -74,7 +74,7 @@ def list_(release: str | None, given: tuple[str, ...]) -> None:
     kproxy schema list --release 3.9
     kproxy schema list --json | jq -r 'select(.class == "group") | .name'
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.definitions import definitions
+    from kproxy.captures.definitions import definitions
 
     known = definitions(release, given)
     if settings.current().json:
@@ -173,7 +173,7 @@ def show(
     kproxy schema show Metadata 12 --response --explain
     kproxy schema show ConsumerProtocolSubscription
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.definitions import definitions
+    from kproxy.captures.definitions import definitions
 
     known = definitions(release, given)
     form = "json" if settings.current().json else form
@@ -181,7 +181,7 @@ def show(
     for messages in _messages(named, side, known):
         at = _at(messages, version, known)
         if form == "bnf":
-            from decoders.schema.described import grammar
+            from kproxy.decoders.schema.described import grammar
 
             one = max(at) if version is None else version
             blocks.append(grammar(at[one], one))
@@ -204,7 +204,7 @@ def _at(messages: list[Message], version: int | None, known: Definitions) -> dic
     """The definition that rules in each version. Raises Failure where `version` is none of them."""
     every = by_version(messages, known)
     if version is not None and version not in every:
-        from decoders.schema.described import ranges
+        from kproxy.decoders.schema.described import ranges
 
         raise Failure(f"{every[max(every)].name} has no version {version}, but {ranges(sorted(every))}", Exit.USAGE)
     return every
@@ -224,7 +224,7 @@ def _api_lines(api: Api, known: Definitions) -> Iterator[str]:
 
 
 def _message_lines(at: dict[int, Message], version: int | None, known: Definitions, *, explain: bool) -> Iterator[str]:
-    from decoders.schema.described import fields
+    from kproxy.decoders.schema.described import fields
 
     name = at[max(at)].name if version is None else f"{at[version].name} v{version}"
     yield f"{name}: {', '.join(_facts(at, version, known))}"
@@ -244,7 +244,7 @@ def _message_lines(at: dict[int, Message], version: int | None, known: Definitio
 
 def _help(row: FieldRow, at: dict[int, Message], version: int | None) -> Iterator[str]:
     """What a field is for."""
-    from decoders.meanings.table import field_help
+    from kproxy.decoders.meanings.table import field_help
 
     one = max(row.types) if version is None else version
     text = field_help(at[one].name, row.path, one)
@@ -254,7 +254,7 @@ def _help(row: FieldRow, at: dict[int, Message], version: int | None) -> Iterato
 
 
 def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> Iterator[str]:
-    from decoders.schema.described import ranges, since
+    from kproxy.decoders.schema.described import ranges, since
 
     every = sorted(at)
     flexible = [one for one, message in at.items() if one in message.flexible]
@@ -280,7 +280,7 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
 
 def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[str, str, str]:
     """Type, versions and notes of a field."""
-    from decoders.schema.described import since
+    from kproxy.decoders.schema.described import since
 
     every = sorted(at)
     types = dict.fromkeys(row.types.values())
@@ -297,7 +297,7 @@ def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[
 
 def _notes(row: FieldRow, version: int | None, every: list[int]) -> Iterator[str]:
     """What is special about a field; of a field that is so in some of its versions only, in which."""
-    from decoders.schema.described import since
+    from kproxy.decoders.schema.described import since
 
     def where(special: frozenset[int]) -> str:
         return "" if version is not None or special == set(row.types) else f" {since(sorted(special), every)}"
@@ -313,7 +313,7 @@ def _notes(row: FieldRow, version: int | None, every: list[int]) -> Iterator[str
 
 
 def _message_json(at: dict[int, Message], version: int | None, known: Definitions) -> dict[str, Any]:
-    from decoders.schema.described import fields, since
+    from kproxy.decoders.schema.described import fields, since
 
     every = sorted(at)
     message = at[every[-1] if version is None else version]
@@ -351,8 +351,8 @@ def diff(named: Named, before: int, after: int, side: str | None, release: str |
     kproxy schema diff Fetch 12 13
     kproxy schema diff Metadata 0 12 --response
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.definitions import definitions
-    from decoders.schema.described import differences
+    from kproxy.captures.definitions import definitions
+    from kproxy.decoders.schema.described import differences
 
     known = definitions(release, given)
     different = False
@@ -395,8 +395,8 @@ def coverage() -> None:
     kproxy schema coverage
     kproxy schema coverage --json | jq -r 'select(.spoken["4.4.0"] == null) | .api'
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.schema import definitions
-    from decoders.schema.store import releases
+    from kproxy.decoders.schema import definitions
+    from kproxy.decoders.schema.store import releases
 
     known = definitions()
     rows = []
@@ -427,7 +427,7 @@ class ErrorType(click.ParamType["KafkaError"]):
     name = "error"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> KafkaError:
-        from decoders.schema import errors
+        from kproxy.decoders.schema import errors
 
         if isinstance(value, errors.KafkaError):
             return value
@@ -444,7 +444,7 @@ class ErrorType(click.ParamType["KafkaError"]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param
-        from decoders.schema import errors
+        from kproxy.decoders.schema import errors
 
         start = incomplete.upper()
         return [CompletionItem(error.name) for error in errors.all_errors().values() if error.name.startswith(start)]
@@ -463,7 +463,7 @@ def errors_(error: KafkaError | None) -> None:
     kproxy schema errors 6
     kproxy schema errors NotLeaderForPartition
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from decoders.schema import errors
+    from kproxy.decoders.schema import errors
 
     chosen = list(errors.all_errors().values()) if error is None else [error]
     if settings.current().json:
@@ -484,8 +484,8 @@ def errors_(error: KafkaError | None) -> None:
 
 
 def _error_json(error: KafkaError) -> dict[str, Any]:
-    from decoders.meanings import errors as meanings
-    from decoders.schema.errors import older_names
+    from kproxy.decoders.meanings import errors as meanings
+    from kproxy.decoders.schema.errors import older_names
 
     return {
         **error._asdict(),

@@ -11,7 +11,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
-    from captures.segments import Segment, SegmentReader
+    from kproxy.captures.segments import Segment, SegmentReader
 
 FORMATS = ("jsonl", "records")
 HEAD = ("topic", "partition", "offsets", "batches", "records", "bytes", "uncompressed", "compression")
@@ -28,7 +28,7 @@ def check(form: str, *, narrowed: bool) -> None:
 
 def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
     """Write the batches or records of segments. Raises CaptureError where one could not be read to its end."""
-    from captures.export.segments import StoredRecords, batch_lines
+    from kproxy.captures.export.segments import StoredRecords, batch_lines
 
     records = StoredRecords()
     out.writelines(records.lines(reader) if form == "records" else batch_lines(reader))
@@ -41,9 +41,9 @@ def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
 
 def stats(reader: SegmentReader) -> None:
     """Print what each segment comes to. Raises CaptureError as `export`."""
-    from captures.export.encoding import encode
-    from captures.export.segments import segment_json
-    from captures.segments import Segment
+    from kproxy.captures.export.encoding import encode
+    from kproxy.captures.export.segments import segment_json
+    from kproxy.captures.segments import Segment
 
     segments = [item for item in reader if isinstance(item, Segment)]
     if settings.current().json:
@@ -57,8 +57,8 @@ def stats(reader: SegmentReader) -> None:
 
 
 def _row(segment: Segment) -> tuple[str, ...]:
-    from captures.export.text import size_text
-    from decoders.escaping import escape
+    from kproxy.captures.export.text import size_text
+    from kproxy.decoders.escaping import escape
 
     return (
         segment.topic or escape(segment.file),

@@ -396,7 +396,7 @@ def unknown_keys(
 
 def warn(message: str) -> None:
     """One line on standard error, unless `-q`."""
-    from decoders.escaping import message as harmless
+    from kproxy.decoders.escaping import message as harmless
 
     if not _settings.quiet:
         click.echo(f"kproxy: warning: {harmless(message)}", err=True)
@@ -408,7 +408,7 @@ def start_log() -> None:
         return
     import logging
 
-    from captures import private
+    from kproxy.captures import private
 
     level = logging.DEBUG if _settings.verbose > 1 else logging.INFO
     try:
@@ -432,7 +432,7 @@ def start_log() -> None:
 
 
 def _escape_message(record: Any) -> bool:
-    from decoders.escaping import message as harmless
+    from kproxy.decoders.escaping import message as harmless
 
     record.msg, record.args = harmless(record.getMessage()), None
     return True

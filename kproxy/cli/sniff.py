@@ -22,10 +22,10 @@ from kproxy.cli.options_running import backing, leave
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
-    from decoders.filters import Expression
-    from kproxy.following import Stopping
-    from kproxy.launcher import SnifferProcess
+    from kproxy.captures.ports import Ports
+    from kproxy.decoders.filters import Expression
+    from kproxy.runs.following import Stopping
+    from kproxy.runs.launcher import SnifferProcess
 
 BROKER_PORTS = "9092"
 
@@ -80,12 +80,12 @@ def command(
     sudo kproxy sniff eth0 --detach --name night -w night --ring 10x100MB
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.following import Stopping, leaving_on
-    from kproxy.launcher import SnifferProcess, StartError
-    from kproxy.settings import Settings
+    from kproxy.runs.following import Stopping, leaving_on
+    from kproxy.runs.launcher import SnifferProcess, StartError
+    from kproxy.runs.settings import Settings
 
     if not bpf and ports is None:
-        from captures.ports import Ports
+        from kproxy.captures.ports import Ports
 
         ports = Ports.parse(BROKER_PORTS)
     chosen = Settings(
@@ -147,9 +147,9 @@ def _print(
     given: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
-    from captures.export.oneline import health_note
-    from decoders.view import View
-    from kproxy.following import Follower
+    from kproxy.captures.export.oneline import health_note
+    from kproxy.decoders.view import View
+    from kproxy.runs.following import Follower
 
     as_json = cli.current().json
     follower = Follower(
@@ -185,8 +185,8 @@ def _show(
     show_secrets: bool,
 ) -> None:
     """The terminal UI in this process, the indexer in another."""
-    import tui
-    from kproxy.launcher import Indexer, arguments
+    from kproxy import tui
+    from kproxy.runs.launcher import Indexer, arguments
 
     assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)
     arrived = threading.Event()

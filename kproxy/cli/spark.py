@@ -20,10 +20,10 @@ from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from captures.errors import CaptureError
-    from captures.ports import Ports
-    from captures.spark.flows import Options
-    from decoders.filters import Expression
+    from kproxy.captures.errors import CaptureError
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.spark.flows import Options
+    from kproxy.decoders.filters import Expression
 
 COMMANDS: Final = {"report": "kproxy.cli.spark_report"}
 """What may stand in the place of captures, and the module of its `command`."""
@@ -51,7 +51,7 @@ class Target(click.Path):
         super().__init__(path_type=Path, file_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from captures.spark.files import is_url
+        from kproxy.captures.spark.files import is_url
 
         return str(value) if is_url(value) else super().convert(value, param, ctx)
 
@@ -159,9 +159,9 @@ def command(
     kproxy spark /captures --out tables --follow
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.spark.files import size as size_of
-    from captures.spark.planning import expand
-    from captures.tls.keylog import read as read_secrets
+    from kproxy.captures.spark.files import size as size_of
+    from kproxy.captures.spark.planning import expand
+    from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.export import wanted_tables
 
     wanted = wanted_tables(tables, bodies=not no_bodies)
@@ -198,8 +198,8 @@ def command(
     options = _options(wanted, release, given, expression, bodies=not no_bodies)
     secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
-        from captures.spark.job import make, shuffled
-        from captures.spark.writing import write
+        from kproxy.captures.spark.job import make, shuffled
+        from kproxy.captures.spark.writing import write
 
         begin = monotonic()
         with _writable(target):
@@ -218,7 +218,7 @@ def _options(
 ) -> Options:
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
-    from captures.spark.flows import Options
+    from kproxy.captures.spark.flows import Options
 
     return Options(wanted, release, given, expression, bodies)
 
@@ -251,7 +251,7 @@ def _follow(
         if what == "carry":
             click.echo(f"batch {number} is in the tables")
 
-    from captures.spark.following import follow, refuse_undecided
+    from kproxy.captures.spark.following import follow, refuse_undecided
 
     try:
         refuse_undecided(options)
@@ -302,13 +302,13 @@ def _alone(
     bodies: bool,
 ) -> None:
     """What `kproxy export --format parquet` does."""
-    from captures.definitions import definitions
-    from captures.garbage import few_collections
-    from captures.spark.files import opened as opened_capture
-    from captures.spark.files import upload
-    from captures.tls.keylog import read as read_secrets
-    from decoders.view import View
+    from kproxy.captures.definitions import definitions
+    from kproxy.captures.garbage import few_collections
+    from kproxy.captures.spark.files import opened as opened_capture
+    from kproxy.captures.spark.files import upload
+    from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.export import write_tables
+    from kproxy.decoders.view import View
 
     begin = monotonic()
     secrets = None if keylog is None else read_secrets(keylog)

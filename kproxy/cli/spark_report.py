@@ -17,7 +17,7 @@ from kproxy.cli.tables import table
 from kproxy.cli.terminal import forcing, output, refuse_existing
 
 if TYPE_CHECKING:
-    from captures.spark.report.sections import Found
+    from kproxy.captures.spark.report.sections import Found
 
 SCHEMA = "kproxy.report/1"
 SHOWN = 12
@@ -56,9 +56,9 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
         raise Failure(f"{html.parent}: is no folder", Exit.USAGE)
     refuse_existing(html)
     with opened(master, queries=True) as spark:
-        from captures.spark.report.page import page
-        from captures.spark.report.sections import find
-        from captures.spark.report.tables import NoTables, read
+        from kproxy.captures.spark.report.page import page
+        from kproxy.captures.spark.report.sections import find
+        from kproxy.captures.spark.report.tables import NoTables, read
 
         try:
             tables = read(spark, directory)
@@ -91,8 +91,8 @@ def _json(value: Any) -> str:
 
 def text(found: Found, width: int) -> Iterator[str]:
     """A section as lines of a terminal; nothing of one that is a plot alone."""
-    from captures.spark.report import forms
-    from decoders.escaping import escape
+    from kproxy.captures.spark.report import forms
+    from kproxy.decoders.escaping import escape
 
     section = found.section
     columns = [column for column in section.columns if not column.wide]

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from captures import private
+from kproxy.captures import private
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
@@ -53,9 +53,9 @@ def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
-    from captures.spark import java
-    from captures.spark.failures import FAILURES
-    from captures.spark.session import session
+    from kproxy.captures.spark import java
+    from kproxy.captures.spark.failures import FAILURES
+    from kproxy.captures.spark.session import session
 
     log = cache_directory() / LOG
     try:

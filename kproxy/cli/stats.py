@@ -15,9 +15,9 @@ from kproxy.cli.options import Selection, captured, decrypting, defining, portin
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
-    from captures.spool import Spooling
-    from decoders.filters import Expression
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.spool import Spooling
+    from kproxy.decoders.filters import Expression
 
 BY = ("api", "client", "broker", "topic")
 HEAD = (
@@ -68,12 +68,12 @@ def command(
     kproxy stats /var/lib/kafka/orders-0
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from captures.analysis.stats import Stats
-    from captures.reader import read
-    from captures.segments import SegmentReader, holds_segments, partition_files
-    from captures.tls.opening import open_capture
-    from decoders.view import View
+    from kproxy.captures.analysis.stats import Stats
+    from kproxy.captures.reader import read
+    from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
+    from kproxy.captures.tls.opening import open_capture
     from kproxy.cli import segments
+    from kproxy.decoders.view import View
 
     selection = Selection(expression, count, since, until)
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
@@ -92,8 +92,8 @@ def command(
 
 def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:
     """Objects "kproxy.stats/1" as the lines of a table."""
-    from captures.export.text import size_text
-    from decoders.escaping import escape
+    from kproxy.captures.export.text import size_text
+    from kproxy.decoders.escaping import escape
 
     rows = [
         (

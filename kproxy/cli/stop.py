@@ -25,7 +25,7 @@ def command(wanted: str | None, every: bool) -> None:
     kproxy stop orders
     kproxy stop --all
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.runs import NoRunError, find, runs
+    from kproxy.runs.registry import NoRunError, find, runs
 
     if every and wanted is not None:
         raise Failure("--all and a proxy's name exclude each other", Exit.USAGE)

@@ -49,7 +49,7 @@ def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
     if path is None or str(path) == "-":
         yield standard_output()
         return
-    from captures.outputs import create
+    from kproxy.captures.outputs import create
 
     refuse_capture(path, read)
     try:
@@ -87,7 +87,7 @@ def refuse_existing(path: Path | None) -> None:
     """Raise Failure (exit 2) where a file stands already at `path` and --force is not given; None and "-" name none."""
     if path is None or str(path) == "-":
         return
-    from captures import outputs
+    from kproxy.captures import outputs
 
     try:
         outputs.refuse_existing(path, overwrite=forced())

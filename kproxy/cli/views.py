@@ -13,9 +13,9 @@ from kproxy.cli import readings
 from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
-    from captures.spool import Spooling
-    from decoders.filters import Expression
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.spool import Spooling
+    from kproxy.decoders.filters import Expression
 
 
 class Told(NamedTuple):
@@ -120,9 +120,9 @@ def _show(
     keylog: Path | None,
     spooling: Spooling,
 ) -> None:
-    from captures.analysis.views import Views
-    from captures.export.views import view_text
-    from captures.reader import read
+    from kproxy.captures.analysis.views import Views
+    from kproxy.captures.export.views import view_text
+    from kproxy.captures.reader import read
 
     selection = Selection(expression, count, since, until)
     reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)

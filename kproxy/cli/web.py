@@ -42,8 +42,8 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
     shown, name = _replay(ctx, arguments) if attach is None else _attach(ctx, attach, arguments)
     import secrets
 
-    from kproxy import ports
-    from kproxy.web import TOKEN_BYTES, serve
+    from kproxy.relay import ports
+    from kproxy.web.server import TOKEN_BYTES, serve
 
     try:
         sockets = ports.bind(host.strip("[]"), port)
@@ -64,7 +64,7 @@ def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], 
 
     Raises what would keep it from starting, before a browser would see it.
     """
-    from captures.source import check
+    from kproxy.captures.source import check
 
     shown = ["replay", *arguments]
     captures: tuple[Path, ...] = _parsed(ctx, shown)["captures"]
@@ -80,7 +80,7 @@ def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tupl
 
     Raises Failure where there is none, or nothing to see.
     """
-    from kproxy.runs import NoRunError, find
+    from kproxy.runs.registry import NoRunError, find
 
     try:
         run = find(wanted or None)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from decoders.conversation.stream import Side
 from kproxy.core.connection import (
     Changed,
     Command,
@@ -24,6 +23,7 @@ from kproxy.core.connection import (
 from kproxy.core.leaks import Address
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
+from kproxy.decoders.conversation.stream import Side
 
 _SIZE = 4
 _REQUEST = struct.Struct(">hhi")

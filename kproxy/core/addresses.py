@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from decoders.problems import Code, DecodeError
-from decoders.schema.model import Field, Message
+from kproxy.decoders.problems import Code, DecodeError
+from kproxy.decoders.schema.model import Field, Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from decoders.conversation.comments import CHANGED, LEAKED, WITHHELD
-from decoders.problems import DecodeError
-from decoders.schema import Definitions, Message
-from decoders.schema.model import NO_VERSION
 from kproxy.core import rewrite
 from kproxy.core.addresses import (
     API_KEYS,
@@ -48,6 +44,10 @@ from kproxy.core.passing import SHORTEST_REQUEST
 from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
 from kproxy.core.walker import Walker, compiled
+from kproxy.decoders.conversation.comments import CHANGED, LEAKED, WITHHELD
+from kproxy.decoders.problems import DecodeError
+from kproxy.decoders.schema import Definitions, Message
+from kproxy.decoders.schema.model import NO_VERSION
 
 Data = bytes | memoryview
 

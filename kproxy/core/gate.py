@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from decoders.message import decode_response
-from decoders.sasl.tokens import masked
-from decoders.schema import Definitions
-from decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from decoders.writer import write
 from kproxy.core.connection import ToBroker
 from kproxy.core.frames import LENGTH, Frames
 from kproxy.core.login import Ask, Granted, LoginError, Steps
 from kproxy.core.protocols import other_protocol
+from kproxy.decoders.message import decode_response
+from kproxy.decoders.sasl.tokens import masked
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.writer import write
 
 CLIENT_ID: Final = "kproxy"
 LONGEST_ANSWER: Final = 1 << 20

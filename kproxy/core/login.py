@@ -11,9 +11,9 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from decoders.sasl.tokens import read
-from decoders.schema import errors
-from decoders.schema.irregular import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.sasl.tokens import read
+from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.irregular import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -15,12 +15,12 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from decoders.conversation.acks import way
-from decoders.conversation.compiled import wants_no_reply
-from decoders.filters import Expression
-from decoders.schema import Definitions
 from kproxy.core.connection import no_frame
 from kproxy.core.passing import MAX_NOTED
+from kproxy.decoders.conversation.acks import way
+from kproxy.decoders.conversation.compiled import wants_no_reply
+from kproxy.decoders.filters import Expression
+from kproxy.decoders.schema import Definitions
 
 Data = bytes | memoryview
 Piece = tuple[Data, int]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from decoders.problems import Code, DecodeError
-from decoders.schema.model import Field, Message, Struct
 from kproxy.core.addresses import FIXED, FRAME_HEAD, carrier
+from kproxy.decoders.problems import Code, DecodeError
+from kproxy.decoders.schema.model import Field, Message, Struct
 
 Window = tuple[bytes | memoryview, int, int, int]
 Walk = Generator[int, Window, int]

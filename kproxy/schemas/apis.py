@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
+from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 from kproxy.schemas.http import RefusedError
 
 MOST_PARTS: Final = 1000

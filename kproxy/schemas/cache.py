@@ -10,8 +10,8 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Final
 
-from captures import private
-from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
+from kproxy.captures import private
+from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 
 FRESH_SECONDS: Final = 24 * 3600.0
 """A number never gets another schema, but a registry may be set up anew at the same address."""

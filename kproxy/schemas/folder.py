@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from decoders.payloads.avro import AvroViewer
-from decoders.payloads.jsonschema import JsonSchemaViewer
-from decoders.payloads.protobuf import ProtobufViewer
-from decoders.payloads.reading import SchemaViewer
-from decoders.payloads.schemas import IdKind, Missing, Part, Schema, SchemaType, named
+from kproxy.decoders.payloads.avro import AvroViewer
+from kproxy.decoders.payloads.jsonschema import JsonSchemaViewer
+from kproxy.decoders.payloads.protobuf import ProtobufViewer
+from kproxy.decoders.payloads.reading import SchemaViewer
+from kproxy.decoders.payloads.schemas import IdKind, Missing, Part, Schema, SchemaType, named
 
 TYPES: Final[Mapping[str, SchemaType]] = {
     ".avsc": SchemaType.AVRO,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from decoders.payloads.schemas import IdKind, Missing, Schema, named
+from kproxy.decoders.payloads.schemas import IdKind, Missing, Schema, named
 from kproxy.schemas.apis import fetch
 from kproxy.schemas.cache import DiskCache
 from kproxy.schemas.http import Access, Http, RefusedError, UnreachableError

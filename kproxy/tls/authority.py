@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from captures import private
+from kproxy.captures import private
 from kproxy.tls.contexts import AuthorityError
 
 KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"

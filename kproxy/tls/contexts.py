@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captures import private
-from kproxy.settings import TlsSettings
+from kproxy.captures import private
+from kproxy.runs.settings import TlsSettings
 
 if TYPE_CHECKING:
     from kproxy.tls.authority import Authority

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.core.brokers import Advertise, split_address
-from kproxy.ports import ANYWHERE
-from kproxy.settings import Settings
+from kproxy.relay.ports import ANYWHERE
+from kproxy.runs.settings import Settings
 from kproxy.tls import contexts, reasons
 from kproxy.tls.layer import Address, HandshakeError, Layer
 

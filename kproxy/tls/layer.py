@@ -47,7 +47,7 @@ class HandshakeError(Exception):
 class Layer(asyncio.Protocol):
     """The protocol of the outer transport, and the transport of the inner protocol.
 
-    As a transport it has what `kproxy.server` and asyncio's streams use. The inner protocol hears of the connection
+    As a transport it has what kproxy.relay.server and asyncio's streams use. The inner protocol hears of the connection
     when the handshake is done, and nothing where it fails: `ready` then raises HandshakeError. A failure after that
     reaches it as the ssl.SSLError of `connection_lost`.
     """

@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import Any
 
-from captures.processes import name_process
+from kproxy.captures.processes import name_process
 from kproxy.transparent import netfilter
 from kproxy.transparent.rules import Rules
 

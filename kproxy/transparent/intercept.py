@@ -9,7 +9,7 @@ import socket
 import weakref
 from typing import Any
 
-from kproxy.settings import Settings, shown
+from kproxy.runs.settings import Settings, shown
 from kproxy.transparent import original
 from kproxy.transparent.rules import OWN_MARK
 

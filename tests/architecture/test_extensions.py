@@ -12,7 +12,9 @@ from tests.support.variants import variants_of
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    types.with_suffix(".py") for types in ROOT.glob("*/*/*.pxd") if types.relative_to(ROOT).parts[0] != "build"
+    types.with_suffix(".py")
+    for folder in ("kproxy/core", "kproxy/captures/*", "kproxy/decoders/*")
+    for types in ROOT.glob(f"{folder}/*.pxd")
 )
 
 

@@ -12,11 +12,13 @@ from kproxy.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numpy", "scapy", "textual", "rich", "asyncio", "uvloop", "confluent_kafka", "platformdirs", "lz4"}
+UNPAINTED = {"textual", "rich", "kproxy.tui"}
 
 
 def loaded(statement: str) -> set[str]:
-    """Top-level names of the modules that a fresh interpreter holds after `statement`."""
-    script = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    """The packages that a fresh interpreter holds after `statement`: top-level names, and those below kproxy."""
+    names = "{'.'.join(name.split('.')[: 1 + name.startswith('kproxy.')]) for name in sys.modules}"
+    script = f"import sys\n{statement}\nprint(*{names})"
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
     )
@@ -24,12 +26,25 @@ def loaded(statement: str) -> set[str]:
 
 
 BEFORE_ROWS_WITHOUT = {
-    "captures.export.oneline", "captures.index.filtering", "captures.index.summary", "captures.source",
-    "decoders.filters", "decoders.frames", "decoders.jsonform", "decoders.meanings", "decoders.message",
-    "decoders.records.places", "tui.many_records",
-    "tui.screens.command", "tui.screens.help", "tui.screens.menu", "tui.screens.records", "tui.screens.stats",
-    "tui.screens.views", "tui.widgets.outline",
-}  # fmt: skip
+    "kproxy.captures.export.oneline",
+    "kproxy.captures.index.filtering",
+    "kproxy.captures.index.summary",
+    "kproxy.captures.source",
+    "kproxy.decoders.filters",
+    "kproxy.decoders.frames",
+    "kproxy.decoders.jsonform",
+    "kproxy.decoders.meanings",
+    "kproxy.decoders.message",
+    "kproxy.decoders.records.places",
+    "kproxy.tui.many_records",
+    "kproxy.tui.screens.command",
+    "kproxy.tui.screens.help",
+    "kproxy.tui.screens.menu",
+    "kproxy.tui.screens.records",
+    "kproxy.tui.screens.stats",
+    "kproxy.tui.screens.views",
+    "kproxy.tui.widgets.outline",
+}
 
 
 def test_contracts() -> None:
@@ -48,7 +63,7 @@ def test_contracts() -> None:
 def test_help_needs_only_click() -> None:
     names = loaded("from kproxy.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass")
     assert not names & HEAVY
-    ours = names & {"decoders", "captures", "tui"}
+    ours = names & {"kproxy.decoders", "kproxy.captures", "kproxy.tui"}
     assert not ours
 
 
@@ -63,18 +78,31 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("kproxy.sniffer", {"textual", "rich", "numpy", "tui", "urllib3", "fastavro"}),
+        ("kproxy.recording.sniffer", UNPAINTED | {"numpy", "urllib3", "fastavro"}),
         (
-            "kproxy.relay",
-            {"textual", "rich", "scapy", "numpy", "tui", "urllib3", "fastavro", "cryptography", "prometheus_client"},
+            "kproxy.relay.process",
+            {
+                "textual",
+                "rich",
+                "scapy",
+                "numpy",
+                "kproxy.tui",
+                "urllib3",
+                "fastavro",
+                "cryptography",
+                "prometheus_client",
+            },
         ),
-        ("kproxy.addons.acting", {"textual", "rich", "scapy", "numpy", "captures", "tui", "prometheus_client"}),
-        ("kproxy.indexing", {"textual", "rich", "tui", "prometheus_client", "opentelemetry", "uvloop"}),
-        ("captures.index.indexer", {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
-        ("decoders.payloads.choose", HEAVY | {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
-        ("tui.app", {"numpy", "scapy", "uvloop", "confluent_kafka"}),
-        ("decoders.message", HEAVY | {"captures", "kproxy", "tui"}),
-        ("captures.reader", {"textual", "rich", "scapy", "kproxy", "tui", "asyncio"}),
+        (
+            "kproxy.addons.acting",
+            {"textual", "rich", "scapy", "numpy", "kproxy.captures", "kproxy.tui", "prometheus_client"},
+        ),
+        ("kproxy.addons.indexing", UNPAINTED | {"prometheus_client", "opentelemetry", "uvloop"}),
+        ("kproxy.captures.index.indexer", {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
+        ("kproxy.decoders.payloads.choose", HEAVY | {"urllib3", "fastavro", "msgpack", "cbor2", "jsonschema"}),
+        ("kproxy.tui.app", {"numpy", "scapy", "uvloop", "confluent_kafka"}),
+        ("kproxy.decoders.message", HEAVY | {"kproxy.captures", "kproxy.core", "kproxy.tui"}),
+        ("kproxy.captures.reader", UNPAINTED | {"scapy", "kproxy.core", "asyncio"}),
     ],
 )
 def test_a_process_does_without(module: str, without: set[str]) -> None:
@@ -82,7 +110,7 @@ def test_a_process_does_without(module: str, without: set[str]) -> None:
 
 
 def test_the_interface_loads_before_its_first_rows_what_paints_them() -> None:
-    script = "import sys\nimport tui.app\nprint(*sys.modules)"
+    script = "import sys\nimport kproxy.tui.app\nprint(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
     )

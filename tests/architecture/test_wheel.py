@@ -71,15 +71,15 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
     compiled = [name for name in names if any(map(Path(name).match, COMPILED))]
     header = Path(sysconfig.get_path("include"), "Python.h")
     loops = {
-        "captures/formats/_block",
-        "captures/formats/_starts",
-        "captures/spark/_checks",
-        "captures/spark/_looked",
-        "decoders/conversation/_loop",
-        "decoders/conversation/_pairing",
-        "decoders/records/_loop",
-        "decoders/records/_shown",
-        "decoders/records/_text",
+        "kproxy/captures/formats/_block",
+        "kproxy/captures/formats/_starts",
+        "kproxy/captures/spark/_checks",
+        "kproxy/captures/spark/_looked",
+        "kproxy/decoders/conversation/_loop",
+        "kproxy/decoders/conversation/_pairing",
+        "kproxy/decoders/records/_loop",
+        "kproxy/decoders/records/_shown",
+        "kproxy/decoders/records/_text",
         "kproxy/core/_passing",
     }
     assert {name.partition(".")[0] for name in compiled} == (loops if compiler and header.exists() else set())

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from captures.formats.detect import walker
-from captures.formats.link import LinkLayers
-from captures.tcp.packets import Packets, joined, nothing
+from kproxy.captures.formats.detect import walker
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.tcp.packets import Packets, joined, nothing
 
 ETHERNET = 1
 Packet = tuple[int, bytes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.source import FileSource, Part
+from kproxy.captures.source import FileSource, Part
 
 
 class MemorySource(FileSource):

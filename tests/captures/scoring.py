@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from captures.errors import CaptureError
-from captures.export.jsonl import JsonLines
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.view import View
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.export.jsonl import JsonLines
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.view import View
 from tests.captures import files
 from tests.support.plain import bare
 

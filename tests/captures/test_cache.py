@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from captures import cache
-from captures.cache import SEALS, Store
-from captures.ring import RING_FILE
-from captures.stamps import ends, stamp
+from kproxy.captures import cache
+from kproxy.captures.cache import SEALS, Store
+from kproxy.captures.ring import RING_FILE
+from kproxy.captures.stamps import ends, stamp
 
 DAMAGED = {"first byte": 0, "middle": 500, "last byte": 999}
 

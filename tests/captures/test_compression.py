@@ -17,11 +17,11 @@ import lz4.frame
 import pytest
 import zstandard
 
-from captures.compression import CompressionError, is_compressed, pieces
-from captures.errors import CaptureError
-from captures.reader import read
-from captures.source import SpoolSource, open_source
-from captures.spool import Spooling
+from kproxy.captures.compression import CompressionError, is_compressed, pieces
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.reader import read
+from kproxy.captures.source import SpoolSource, open_source
+from kproxy.captures.spool import Spooling
 from tests.captures import files, traffic
 
 SKIPPED = b"\x5a\x2a\x4d\x18\x04\x00\x00\x00size"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.crew import Crew, Lost
+from kproxy.captures.crew import Crew, Lost
 from tests.support.descriptors import many_open
 
 Made = Callable[..., Crew]

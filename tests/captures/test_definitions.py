@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.stats import Stats
-from captures.definitions import definitions, read
-from captures.export.rows import CsvLines
-from captures.index.format import Flag
-from captures.index.indexer import Indexer
-from captures.index.reader import IndexReader
-from captures.reader import read as read_captures
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange
-from decoders.filters import ExchangeRow, parse
-from decoders.schema.jsontext import DefinitionError
+from kproxy.captures.analysis.stats import Stats
+from kproxy.captures.definitions import definitions, read
+from kproxy.captures.export.rows import CsvLines
+from kproxy.captures.index.format import Flag
+from kproxy.captures.index.indexer import Indexer
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.reader import read as read_captures
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters import ExchangeRow, parse
+from kproxy.decoders.schema.jsontext import DefinitionError
+from kproxy.tui.opened import Opener
+from kproxy.tui.rows import RowText
+from kproxy.tui.widgets.overview import overview
 from tests.captures import traffic
 from tests.decoders.schema.test_kafkajson import GOOD, RESPONSE
 from tests.support.coordinator import BROKER, DATA, Talk, Wire, framed, string
-from tui.opened import Opener
-from tui.rows import RowText
-from tui.widgets.overview import overview
 
 DRAFT = DATA / "coordinator-draft-2.pcap"
 
@@ -217,7 +217,7 @@ def test_a_dialect_may_number_its_requests_as_kafka_does(tmp_path: Path) -> None
 
 
 def test_the_indexers_process_is_told_of_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "captures.index.indexer", "--definitions=coordinator-draft-2", str(DRAFT)]
+    command = [sys.executable, "-m", "kproxy.captures.index.indexer", "--definitions=coordinator-draft-2", str(DRAFT)]
     subprocess.run([*command, str(tmp_path / "index")], check=True, timeout=60)
     with IndexReader(tmp_path / "index") as index:
         assert {index.protocol(row) for row in index.rows(0, 20)} == {None, "coordinator-draft-2"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from captures.dumps import DumpError, bytes_of, of_base64
+from kproxy.captures.dumps import DumpError, bytes_of, of_base64
 
 BYTES = bytes.fromhex("00000026001200046162636465666768696a6b6c6d6e6f70")
 

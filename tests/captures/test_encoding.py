@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.export.encoding import encode
+from kproxy.captures.export.encoding import encode
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 LEAVES = st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | FLOATS | st.text()

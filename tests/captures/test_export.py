@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.export import rows
-from captures.export.rows import COLUMNS, quoted
+from kproxy.captures.export import rows
+from kproxy.captures.export.rows import COLUMNS, quoted
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from captures.dumps import bytes_of
-from captures.export.nodes import Style, hex_lines, tree_lines
-from decoders.byhand import Asked, Opened, Opener
-from decoders.conversation.stream import Side
-from decoders.schema import definitions
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.captures.dumps import bytes_of
+from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
+from kproxy.decoders.byhand import Asked, Opened, Opener
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 from tests.support.golden import Golden, golden
 
 

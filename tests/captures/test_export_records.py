@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from captures.export import Pieces
-from captures.export.records import PIECE, RecordLines
-from decoders.exchange import Health
-from decoders.view import View
+from kproxy.captures.export import Pieces
+from kproxy.captures.export.records import PIECE, RecordLines
 from kproxy.cli.exits import Exit
+from kproxy.decoders.exchange import Health
+from kproxy.decoders.view import View
 from tests.captures import traffic
 from tests.captures.test_export import run
 from tests.decoders.records.support import batch, record

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from captures import joining
-from captures.errors import CaptureError
-from captures.joining import JoinedSource, Span, overlapping
-from captures.reader import read
-from captures.source import open_source
-from captures.spool import Spool
+from kproxy.captures import joining
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.joining import JoinedSource, Span, overlapping
+from kproxy.captures.reader import read
+from kproxy.captures.source import open_source
+from kproxy.captures.spool import Spool
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

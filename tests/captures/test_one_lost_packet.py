@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
 from tests.support.golden import DATA
 
 HEADER = 24

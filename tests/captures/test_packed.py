@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from captures.errors import CaptureError
-from captures.packed import LARGEST, Unpacked, packed_size
-from captures.spool import MARGIN
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.packed import LARGEST, Unpacked, packed_size
+from kproxy.captures.spool import MARGIN
 
 DATA = bytes(range(256)) * 400
 

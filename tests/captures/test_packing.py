@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.export.packing import pack, unpack
-from captures.reader import read
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Status, StreamProblem
-from decoders.problems import Code, Problem
-from decoders.sasl.session import Session
+from kproxy.captures.export.packing import pack, unpack
+from kproxy.captures.reader import read
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Status, StreamProblem
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.sasl.session import Session
 from tests.captures import traffic
 
 

@@ -17,17 +17,17 @@ from typing import BinaryIO
 import pytest
 from click.testing import CliRunner
 
-from captures.export import packing, parallel
-from captures.export.parallel import Item, Stage, WorkerError, chunks, write
-from captures.source import open_source
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame
-from decoders.filters import parse
-from decoders.knowledge import Fact, Knowledge
+from kproxy.captures.export import packing, parallel
+from kproxy.captures.export.parallel import Item, Stage, WorkerError, chunks, write
+from kproxy.captures.source import open_source
 from kproxy.cli import export
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.cli.options import Selection, Viewing
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame
+from kproxy.decoders.filters import parse
+from kproxy.decoders.knowledge import Fact, Knowledge
 from tests.captures import traffic
 from tests.support.multiply import multiply
 

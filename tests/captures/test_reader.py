@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from captures.errors import CaptureError
-from captures.reader import BATCH_BYTES, Reader, read
-from captures.source import RELEASE_BYTES, SpoolSource, open_source
-from captures.spool import Spooling
-from decoders import schema
-from decoders.conversation.limits import Limits
-from decoders.exchange import Exchange, Status
-from decoders.problems import Code
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.reader import BATCH_BYTES, Reader, read
+from kproxy.captures.source import RELEASE_BYTES, SpoolSource, open_source
+from kproxy.captures.spool import Spooling
+from kproxy.decoders import schema
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.problems import Code
 from tests.captures import files, traffic
 from tests.support.plain import bare
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.export import parallel
-from captures.export.partial import Partial, PartialError
+from kproxy.captures.export import parallel
+from kproxy.captures.export.partial import Partial, PartialError
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import traffic
@@ -25,7 +25,7 @@ Arguments = list[str | Path]
 
 ENDED = """
 import os, signal, sys
-from captures.export import parallel, partial
+from kproxy.captures.export import parallel, partial
 from kproxy.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
@@ -235,7 +235,7 @@ def test_a_pipe_cannot_be_read_again(tmp_path: Path) -> None:
 
 
 def test_two_do_not_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.export.partial.PATIENCE", 0.1)
+    monkeypatch.setattr("kproxy.captures.export.partial.PATIENCE", 0.1)
     with Partial(tmp_path / "out", {}) as one:
         with pytest.raises(PartialError, match="another process"):
             Partial(tmp_path / "out", {})

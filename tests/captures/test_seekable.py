@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import seekable, spool
-from captures.compression import CompressionError
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from captures.reader import read
-from captures.seekable import FOOTER, HEADER, MAGIC, SKIPPED, Frames, frames
-from captures.source import SeekableSource, open_source
-from captures.spool import Spooling
+from kproxy.captures import seekable, spool
+from kproxy.captures.compression import CompressionError
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.reader import read
+from kproxy.captures.seekable import FOOTER, HEADER, MAGIC, SKIPPED, Frames, frames
+from kproxy.captures.source import SeekableSource, open_source
+from kproxy.captures.spool import Spooling
 from kproxy.cli.main import main
 from tests.captures import traffic
 
@@ -148,7 +148,7 @@ def test_what_was_viewed_is_given_back_and_still_read(tmp_path: Path) -> None:
 def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are forked read, while the one that views lets go."""
     monkeypatch.setattr(spool, "STEP", 1)
-    monkeypatch.setattr("captures.source.REMEMBERED", 0)
+    monkeypatch.setattr("kproxy.captures.source.REMEMBERED", 0)
     path = tmp_path / "capture.zst"
     path.write_bytes(packed(DATA, [50_000, 100_000]))
     source = open_source(path, spooling=Spooling(tmp_path / "spool"))
@@ -173,8 +173,8 @@ def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytes
 def test_what_is_read_twice_is_there_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts are all learnt before any is written."""
     monkeypatch.setattr(spool, "STEP", 1)
-    monkeypatch.setattr("captures.source.REMEMBERED", 0)
-    monkeypatch.setattr("captures.source.FIRST_STEP", 1)
+    monkeypatch.setattr("kproxy.captures.source.REMEMBERED", 0)
+    monkeypatch.setattr("kproxy.captures.source.FIRST_STEP", 1)
     lines = []
     for capture in (PYZSTD, traffic.KAFKA_1_1):
         result = CliRunner().invoke(main, ["export", str(capture), "--redact", "hosts", "--spool-dir", str(tmp_path)])

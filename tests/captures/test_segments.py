@@ -14,14 +14,14 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.segments import Segment, SegmentReader, StoredBatch, holds_segments, partition_files
-from captures.source import SpoolSource, open_source
-from captures.spool import Spooling
-from decoders.problems import MOST
-from decoders.schema import definitions
-from decoders.view import View
-from decoders.writer import write
+from kproxy.captures.segments import Segment, SegmentReader, StoredBatch, holds_segments, partition_files
+from kproxy.captures.source import SpoolSource, open_source
+from kproxy.captures.spool import Spooling
 from kproxy.cli.main import main
+from kproxy.decoders.problems import MOST
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.captures import files, traffic
 from tests.captures.memory import MemorySource
 from tests.decoders.records.support import batch, message, record

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from captures.formats.pcapng_writer import SYN, Direction, file_header
-from captures.reader import read
-from decoders.exchange import Exchange
+from kproxy.captures.formats.pcapng_writer import SYN, Direction, file_header
+from kproxy.captures.reader import read
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 
 CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.DATA / "golden" / "golden-4.4.0.pcap")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from captures import spool
-from captures.errors import CaptureError
-from captures.reader import read
-from captures.source import open_source
-from captures.spool import Spool, Spooling, lent
+from kproxy.captures import spool
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.reader import read
+from kproxy.captures.source import open_source
+from kproxy.captures.spool import Spool, Spooling, lent
 from tests.captures import traffic
 
 PIECE = b"x" * 100_000
@@ -83,7 +83,7 @@ def test_a_compressed_capture_is_unpacked_once(tmp_path: Path, monkeypatch: pyte
     def never(_: int) -> Iterator[bytes]:
         pytest.fail("it is read again")
 
-    monkeypatch.setattr("captures.source.pieces", never)
+    monkeypatch.setattr("kproxy.captures.source.pieces", never)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     reader = read(path, spooling=spooling)
     assert traffic.lines(reader) == whole
@@ -101,7 +101,7 @@ def test_merged_captures_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     first = open_source(paths, spooling=Spooling(tmp_path / "spool"))
     data = bytes(first.read(0, 1 << 30))
     first.close()
-    monkeypatch.setattr("captures.joining.merged", lambda _: iter(()))
+    monkeypatch.setattr("kproxy.captures.joining.merged", lambda _: iter(()))
     second = open_source(paths, spooling=Spooling(tmp_path / "spool"))
     assert bytes(second.read(0, 1 << 30)) == data != b""
     second.close()
@@ -163,7 +163,7 @@ def test_a_large_one_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 KILLED = """
 import sys, time
 from pathlib import Path
-from captures.spool import Spool, Spooling
+from kproxy.captures.spool import Spool, Spooling
 spool = Spool(iter([b"x" * 1000]), "-", Spooling(Path(sys.argv[1])))
 spool.take()
 print(spool.path, flush=True)

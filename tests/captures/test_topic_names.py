@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from captures.index.format import KNOWLEDGE
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from decoders.conversation.stream import Side
-from decoders.schema import definitions
+from kproxy.captures.index.format import KNOWLEDGE
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
 from kproxy.cli.export import command
 from kproxy.cli.main import main
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.schema import definitions
+from kproxy.tui.opened import Opener
 from tests.captures import traffic
-from tui.opened import Opener
 
 PAYMENTS = "vvuEyirZQ_CX57UaAQKRrQ"
 

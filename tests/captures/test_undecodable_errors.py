@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.stats import Stats
-from captures.analysis.views import Views
-from captures.index.filtering import IndexFilter
-from captures.index.reader import IndexReader
-from captures.index.summary import Summariser
-from captures.tables.rows import Sketcher
-from captures.tables.schema import GROUP_EVENTS
-from decoders.exchange_json import exchange_json
-from decoders.filters import ExchangeRow, parse
+from kproxy.captures.analysis.stats import Stats
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.index.filtering import IndexFilter
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.index.summary import Summariser
+from kproxy.captures.tables.rows import Sketcher
+from kproxy.captures.tables.schema import GROUP_EVENTS
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.filters import ExchangeRow, parse
 from tests.support.indexes import IndexBuilder
 from tests.support.scripts import Script, eyes, play, request, response
 

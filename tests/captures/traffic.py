@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from captures.errors import CaptureError
-from captures.export.jsonl import JsonLines
-from captures.reader import Reader, read
-from decoders.view import View
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.export.jsonl import JsonLines
+from kproxy.captures.reader import Reader, read
+from kproxy.decoders.view import View
 from tests.captures import files
 
 DATA = Path(__file__).parents[1] / "data"

@@ -14,7 +14,7 @@ from kproxy.cli.config import command as config
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options_addresses import Addresses
 from kproxy.cli.run import command as run
-from kproxy.settings import Cluster, Settings, upstream
+from kproxy.runs.settings import Cluster, Settings, upstream
 
 FILE = """
 [clusters.east]

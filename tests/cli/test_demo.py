@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.cli.demo import _relay
 from kproxy.cli.exits import Exit, Failure
-from kproxy.demo import Traffic
+from kproxy.runs.demo import Traffic
 from tests.support.patience import SECONDS
 
 APIS = {"Produce", "Fetch", "Metadata", "JoinGroup", "InitProducerId", "AddPartitionsToTxn", "EndTxn"}
@@ -84,7 +84,7 @@ def test_a_second_one_takes_another_port(monkeypatch: pytest.MonkeyPatch) -> Non
     traffic.bootstrap = "127.0.0.1:1"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr("kproxy.settings.LISTEN_PORT", port)
+        monkeypatch.setattr("kproxy.runs.settings.LISTEN_PORT", port)
         with _relay(traffic, None, None) as relay:
             assert relay.bootstrap.startswith("127.0.0.1:")
             assert relay.bootstrap != f"127.0.0.1:{port}"

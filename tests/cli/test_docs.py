@@ -8,7 +8,7 @@ import textwrap
 import click
 import pytest
 
-from captures.tables.schema import TABLES
+from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import COMMANDS, load, main
 from tools import docs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.formats.pcapng_writer import LINKTYPE_RAW
+from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 from tests.captures import files
 from tests.decoders.test_escaping import HOSTILE, controls
 from tests.support.patience import SECONDS

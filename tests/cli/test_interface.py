@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from kproxy.cli import interface, settings
-from tui.keeping import SavedFilters
-from tui.preferences import Preferences
-from tui.themes import THEMES
+from kproxy.tui.keeping import SavedFilters
+from kproxy.tui.preferences import Preferences
+from kproxy.tui.themes import THEMES
 
 CONFIGURATION = """\
 theme = "dark"
@@ -41,7 +41,7 @@ def test_the_themes_are_those_of_the_interface() -> None:
 def test_preferences_are_what_options_and_configuration_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], theme: str, plain: bool, mouse: bool
 ) -> None:
-    import tui
+    from kproxy import tui
     from kproxy.cli import replay
     from kproxy.cli.main import main
 

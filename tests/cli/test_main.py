@@ -13,8 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.errors import CaptureError
 from kproxy import __version__
+from kproxy.captures.errors import CaptureError
 from kproxy.cli import main as cli
 from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS, Exit, Failure

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from kproxy.cli import main as commands
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.tui.exporting import Choice, Export, Wanted
+from kproxy.tui.outside import Exporter
 from tests.captures import traffic
-from tui.exporting import Choice, Export, Wanted
-from tui.outside import Exporter
 
 CAPTURE = traffic.LIBRDKAFKA
 OLD = b"somebody's work"

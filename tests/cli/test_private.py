@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from captures import private
-from captures.cache import Store
-from captures.spool import Spooling
-from kproxy import scratch
+from kproxy.captures import private
+from kproxy.captures.cache import Store
+from kproxy.captures.spool import Spooling
+from kproxy.runs import scratch
+from kproxy.tui.keeping import History
 from tests.captures import traffic
 from tests.kproxy.test_run import Run
 from tests.support.homes import homes
-from tui.keeping import History
 
 ANOTHER = 54_321
 """A user who is neither root nor this one."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kproxy import credentials
 from kproxy.cli import settings as cli
 from kproxy.cli.clusters import clusters
 from kproxy.cli.exits import Failure
@@ -17,8 +16,9 @@ from kproxy.cli.options_sasl import checked
 from kproxy.cli.options_sasl import settings as sasl_settings
 from kproxy.cli.run import command as run
 from kproxy.core.login import Credentials
-from kproxy.credentials import CredentialsError
-from kproxy.settings import Cluster, SaslSettings, Settings, TlsSettings, upstream
+from kproxy.relay import credentials
+from kproxy.relay.credentials import CredentialsError
+from kproxy.runs.settings import Cluster, SaslSettings, Settings, TlsSettings, upstream
 from tests.support.sasl import token
 
 VARIABLES = ("KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN", "KPROXY_SASL_EXTENSIONS")

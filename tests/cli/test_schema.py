@@ -11,9 +11,9 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from decoders.schema import definitions
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.schema import definitions
 from tests.decoders.support import every_message
 
 

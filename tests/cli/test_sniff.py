@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.ports import Ports
-from captures.sniffing import Device, SniffError
+from kproxy.captures.ports import Ports
+from kproxy.captures.sniffing import Device, SniffError
 from kproxy.cli.exits import Exit
 from kproxy.cli.sniff import packet_filter
 from tests.cli.test_main import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.tables.schema import USUAL
+from kproxy.captures.tables.schema import USUAL
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.cli.spark_session import _line

@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from captures.spark.report import page, plots
-from captures.spark.report.sections import SECTIONS, Column, Found, Section
+from kproxy.captures.spark.report import page, plots
+from kproxy.captures.spark.report.sections import SECTIONS, Column, Found, Section
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.cli.spark_report import narrowed, objects, text

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.reader import read
-from decoders.exchange import Exchange
+from kproxy.captures.reader import read
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.exchange import Exchange
 from tests.captures import files
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"

@@ -6,8 +6,8 @@ import math
 from functools import cache
 from typing import Any
 
-from decoders.message import Decoded, decode_request, decode_response
-from decoders.schema import Definitions, Message, definitions
+from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import Definitions, Message, definitions
 from tests.support.golden import Golden, golden
 
 RELEASES = ("4.4.0", "3.9.2")

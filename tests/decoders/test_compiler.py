@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.compiler import decoder, source_of
-from decoders.jsonform import body_json
-from decoders.layout import layout
-from decoders.problems import Code, DecodeError, Problem
-from decoders.schema import Field, Message, Struct, Versions
-from decoders.tree import tree, values
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.compiler import decoder, source_of
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.layout import layout
+from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema import Field, Message, Struct, Versions
+from kproxy.decoders.tree import tree, values
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.decoders.support import RELEASES, decoded, every_message, same, smallest
 from tests.support.golden import plain
 
@@ -249,7 +249,7 @@ def long_message() -> tuple[Message, bytes]:
 
 
 def test_a_long_message_is_placed_less_exactly_but_never_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decoders.compiler.PLACING", 100)
+    monkeypatch.setattr("kproxy.decoders.compiler.PLACING", 100)
     definition, data = long_message()
     function = decoder(definition, 0)
     cases = [

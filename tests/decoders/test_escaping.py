@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.escaping import LONGEST, escape, in_json, in_sheet, message
+from kproxy.decoders.escaping import LONGEST, escape, in_json, in_sheet, message
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 HOSTILE = f"{CLIPBOARD}\r\nkproxy: forged\x9b31m\x7f\u202egnp.exe\u2066\u061c"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from decoders.exchange import Health
-from decoders.exchange_json import exchange_json, health_json, milliseconds, problem_json, timestamp
-from decoders.problems import Code
-from decoders.view import View
+from kproxy.decoders.exchange import Health
+from kproxy.decoders.exchange_json import exchange_json, health_json, milliseconds, problem_json, timestamp
+from kproxy.decoders.problems import Code
+from kproxy.decoders.view import View
 from tests.support.scripts import BROKER, CLIENT, Played, Script, eyes, framed, play, request, response
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from decoders import exchange
-from decoders.exchange import Exchange, Frame
+from kproxy.decoders import exchange
+from kproxy.decoders.exchange import Exchange, Frame
 
 TYPES = Path(exchange.__file__).with_suffix(".pxd").read_text()
 each = pytest.mark.parametrize("of", [Frame, Exchange])
@@ -48,10 +48,10 @@ def test_what_is_made_has_all_fields_in_their_order(of: Any) -> None:
 
 OTHERS = """
 from dataclasses import dataclass
-from decoders import exchange
+from kproxy.decoders import exchange
 exchange.Frame = dataclass(slots=True)(type("Frame", (exchange.Frame,), {"more": 0, "__annotations__": {"more": int}}))
-from captures.spark import compiled
-from decoders.conversation import compiled as conversation
+from kproxy.captures.spark import compiled
+from kproxy.decoders.conversation import compiled as conversation
 print(compiled.COMPILED, conversation.COMPILED)
 """
 

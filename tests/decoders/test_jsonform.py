@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from decoders.compiler import decoder
-from decoders.jsonform import body_json
-from decoders.schema import Field, Struct
-from decoders.schema.model import ALWAYS
-from decoders.writer import write
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.schema import Field, Struct
+from kproxy.decoders.schema.model import ALWAYS
+from kproxy.decoders.writer import write
 from tests.decoders.support import RELEASES, decoded
 from tests.decoders.test_compiler import message
 

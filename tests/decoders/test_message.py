@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from decoders.conversation.stream import Side
-from decoders.jsonform import body_json
-from decoders.message import Decoded, decode_request, decode_response, error_codes, frame_tree, record_problems
-from decoders.problems import Code
-from decoders.schema import Message, definitions
-from decoders.tree import Node
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.message import Decoded, decode_request, decode_response, error_codes, frame_tree, record_problems
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import Message, definitions
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.decoders.records.test_batches import batch
 from tests.decoders.support import RELEASES, decoded, eyes, smallest
 from tests.support.golden import golden, plain
@@ -131,7 +131,7 @@ def test_an_unknown_key_shows_its_header() -> None:
 
 
 def test_unknown_keys_and_versions_are_not_remembered() -> None:
-    from decoders.message import _plans
+    from kproxy.decoders.message import _plans
 
     plans = _plans(NEWEST)
     before = len(plans.requests), len(plans.responses)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.primitives import read_unsigned_varint, read_varlong, text, text_as_java, write_unsigned_varint
-from decoders.problems import Code, DecodeError
+from kproxy.decoders.primitives import read_unsigned_varint, read_varlong, text, text_as_java, write_unsigned_varint
+from kproxy.decoders.problems import Code, DecodeError
 
 
 @given(st.integers(0, 2**32 - 1))

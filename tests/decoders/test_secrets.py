@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.jsonform import body_json
-from decoders.message import frame_tree
-from decoders.schema import definitions
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.message import frame_tree
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.decoders.support import RELEASES, decoded, eyes
 
 HIDDEN = {"redacted": True, "sizeInBytes": 6}
@@ -89,7 +89,7 @@ def test_secrets_are_withheld_unless_asked_for(
     message = definitions().message(name, version)
     assert message is not None
     data = write(message, version, values)
-    from decoders.compiler import decoder
+    from kproxy.decoders.compiler import decoder
 
     read = decoder(message, version)(data, 0, len(data))[0]
 

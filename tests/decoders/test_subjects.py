@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.reader import read
-from decoders import schema, writer
-from decoders.exchange import Exchange
-from decoders.filters import ExchangeRow, Learnt, Unavailable
-from decoders.message import Decoded, decode_request
-from decoders.subjects import Role, Subject, subject
+from kproxy.captures.reader import read
+from kproxy.decoders import schema, writer
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters import ExchangeRow, Learnt, Unavailable
+from kproxy.decoders.message import Decoded, decode_request
+from kproxy.decoders.subjects import Role, Subject, subject
 
 CAPTURES = Path(__file__).parents[1] / "data/captures"
 OLD = ["kafka-0.8.2.2", "kafka-1.1.1"]
@@ -137,7 +137,7 @@ def test_text_and_back(found: Subject) -> None:
 
 
 def test_an_id_without_a_name_is_not_known() -> None:
-    from decoders.filters.rows import topics_of
+    from kproxy.decoders.filters.rows import topics_of
 
     learnt = Learnt()
     found = Subject(topics=("a",), ids=(TOPIC_ID,))

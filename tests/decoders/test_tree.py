@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.layout import layout
-from decoders.problems import Code
-from decoders.tree import Node, first_error, tree, values
+from kproxy.decoders.layout import layout
+from kproxy.decoders.problems import Code
+from kproxy.decoders.tree import Node, first_error, tree, values
 from tests.decoders.support import RELEASES, decoded, smallest
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from decoders.compiler import decoder
-from decoders.schema import Field, Struct
-from decoders.schema.model import ALWAYS
-from decoders.writer import WriteError, write
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.schema import Field, Struct
+from kproxy.decoders.schema.model import ALWAYS
+from kproxy.decoders.writer import WriteError, write
 from tests.decoders.support import RELEASES, decoded, every_message
 from tests.decoders.test_compiler import message
 

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from random import Random
 from typing import Any
 
-from captures.analysis.views import Views
-from captures.export.jsonl import JsonLines
-from captures.reader import Reader
-from decoders import schema
-from decoders.conversation.limits import Limits
-from decoders.exchange import Exchange, StreamProblem
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.export.jsonl import JsonLines
+from kproxy.captures.reader import Reader
+from kproxy.decoders import schema
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.exchange import Exchange, StreamProblem
 from tests.captures import files, traffic
 from tests.captures.memory import MemorySource
 

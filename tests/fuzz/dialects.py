@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import cache, partial
 from random import Random
 
-from captures.definitions import definitions
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.limits import Limits
-from decoders.dialects.conversation import DialectConversation
-from decoders.schema import Definitions
+from kproxy.captures.definitions import definitions
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.dialects.conversation import DialectConversation
+from kproxy.decoders.schema import Definitions
 from tests.fuzz.conversation import play
 from tests.support import coordinator
 from tests.support.coordinator import ASSIGNMENT, BROKERS, OFFSETS, Draft

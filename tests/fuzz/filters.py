@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from decoders.filters import Status, complete, parse
-from decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES
+from kproxy.decoders.filters import Status, complete, parse
+from kproxy.decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES
 
 WORDS = [
     *(field.name for field in FIELDS), *(operator.symbol for operator in OPERATORS), *KEYWORDS, *PREFIXES,

@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from unittest import mock
 
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Cluster, Settings, upstream
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Cluster, Settings, upstream
 from tests.support import hostile
 from tests.support.brokers import free_ports
 from tests.support.golden import golden

@@ -21,16 +21,16 @@ from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
+from kproxy.tui import actions
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.live import RunInfo
+from kproxy.tui.outside import Exporter, OtherCapture, UnopenedError
+from kproxy.tui.preferences import Preferences
+from kproxy.tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
+from kproxy.tui.terminal_input import Parser, decoder
 from tests.support.indexes import sample
 from tests.tui.screen import grid, is_painted
-from tui import actions
-from tui.app import KproxyApp
-from tui.live import RunInfo
-from tui.outside import Exporter, OtherCapture, UnopenedError
-from tui.preferences import Preferences
-from tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
-from tui.terminal_input import Parser, decoder
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 STEPS = 200

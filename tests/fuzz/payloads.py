@@ -9,8 +9,8 @@ from typing import Any
 import cbor2
 import msgpack
 
-from decoders.payloads.choose import Chooser
-from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
+from kproxy.decoders.payloads.choose import Chooser
+from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 from tests.decoders.payloads.support import VIEWERS, Given, avro, json_schema
 
 TREE = {

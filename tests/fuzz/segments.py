@@ -16,11 +16,11 @@ from random import Random
 import lz4.frame
 import zstandard
 
-from captures.export.segments import StoredRecords, batch_lines
-from captures.segments import Segment, SegmentReader, StoredBatch, holds_segments
-from captures.source import SpoolSource
-from captures.spool import Spooling
-from decoders.view import View
+from kproxy.captures.export.segments import StoredRecords, batch_lines
+from kproxy.captures.segments import Segment, SegmentReader, StoredBatch, holds_segments
+from kproxy.captures.source import SpoolSource
+from kproxy.captures.spool import Spooling
+from kproxy.decoders.view import View
 from tests.captures.memory import MemorySource
 from tests.decoders.records.support import batch, message, record
 

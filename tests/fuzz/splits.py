@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from captures.spark import claims, local, plain
-from captures.spark.flows import Options
-from captures.tables.schema import TABLES, WITHOUT_BODIES
+from kproxy.captures.spark import claims, local, plain
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at

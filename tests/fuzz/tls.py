@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from captures.errors import CaptureError
-from captures.tls import keylog
-from captures.tls.decrypting import decrypted
-from captures.tls.session import Session, TlsError
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.tls import keylog
+from kproxy.captures.tls.decrypting import decrypted
+from kproxy.captures.tls.session import Session, TlsError
 from tests.captures import files
 from tests.captures.memory import MemorySource
 from tests.captures.tls.wire import Wire

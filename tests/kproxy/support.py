@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Settings, upstream
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Settings, upstream
 from tests.support.brokers import free_ports
 from tests.support.homes import homes
 from tests.support.patience import SECONDS

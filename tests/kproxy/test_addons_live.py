@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.index.reader import IndexReader
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.reader import read
 from kproxy.cli.options_addons import Addons
-from kproxy.launcher import Event, wait_until
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.runs.launcher import Event, wait_until
 from tests.kproxy.addons.test_metrics import Samples, samples, total, values
 from tests.kproxy.addons.test_traces import collecting
 from tests.kproxy.support import relay
@@ -52,7 +52,7 @@ class BadActor(Actor):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    from kproxy.demo import start_cluster
+    from kproxy.runs.demo import start_cluster
 
     keeper, bootstrap = start_cluster()
     yield bootstrap

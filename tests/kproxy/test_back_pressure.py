@@ -7,10 +7,10 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from decoders.schema import definitions
 from kproxy.core.brokers import Book
 from kproxy.core.connection import Connection, Plans, Shared
-from kproxy.server import Link
+from kproxy.decoders.schema import definitions
+from kproxy.relay.server import Link
 
 READ = 256 << 10
 

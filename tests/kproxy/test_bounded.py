@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from captures import holes
-from captures.index import format as layout
-from captures.index import writer
-from captures.index.format import State
-from captures.index.indexer import Indexer
-from captures.index.reader import IndexReader
-from captures.index.writer import IndexWriter
-from captures.reader import Reader, read
-from captures.tcp import reassembly
-from decoders.writer import write
-from kproxy.recorder import Recorder
-from kproxy.sinks import Ring, pcapng_header
+from kproxy.captures import holes
+from kproxy.captures.index import format as layout
+from kproxy.captures.index import writer
+from kproxy.captures.index.format import State
+from kproxy.captures.index.indexer import Indexer
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.index.writer import IndexWriter
+from kproxy.captures.reader import Reader, read
+from kproxy.captures.tcp import reassembly
+from kproxy.decoders.writer import write
+from kproxy.recording.recorder import Recorder
+from kproxy.recording.sinks import Ring, pcapng_header
 from tests.captures import files
 from tests.captures.traffic import KAFKA_1_1, payload
 from tests.captures.traffic import packets as traffic_of

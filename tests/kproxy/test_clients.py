@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange, Health, Status
-from decoders.message import decode_request, decode_response
-from decoders.problems import Code
-from decoders.schema import definitions
-from kproxy.launcher import Indexer, RelayProcess, wait_until
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.message import decode_request, decode_response
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import definitions
+from kproxy.runs.launcher import Indexer, RelayProcess, wait_until
 from tests.kproxy.support import relay
 from tests.support.patience import SECONDS
 
@@ -30,7 +30,7 @@ VALUE = 50_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """Bootstrap servers of a mock cluster of three brokers."""
-    from kproxy.demo import start_cluster
+    from kproxy.runs.demo import start_cluster
 
     keeper, bootstrap = start_cluster()
     yield bootstrap

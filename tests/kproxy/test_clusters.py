@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.problems import Code
-from kproxy.launcher import RelayProcess, StartError, wait_until
-from kproxy.settings import Cluster, Settings, upstream
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.problems import Code
+from kproxy.runs.launcher import RelayProcess, StartError, wait_until
+from kproxy.runs.settings import Cluster, Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports

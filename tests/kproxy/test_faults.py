@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from kproxy.launcher import wait_until
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.runs.launcher import wait_until
 from tests.support import faults
 from tests.support.ends import SECONDS, both_see, direct, joined, through_kproxy
 

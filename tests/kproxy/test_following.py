@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kproxy.following import leaving_on
+from kproxy.runs.following import leaving_on
 
 
 def test_a_signal_leaves_and_the_old_handler_comes_back() -> None:
@@ -33,7 +33,7 @@ def test_a_signal_leaves_and_the_old_handler_comes_back() -> None:
 
 STORM = """
 import os, signal, threading
-from kproxy.following import Stopping
+from kproxy.runs.following import Stopping
 def storm():
     for _ in range(20000):
         os.kill(os.getpid(), signal.SIGTERM)

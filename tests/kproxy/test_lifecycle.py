@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kproxy.cli.exits import Exit
-from kproxy.launcher import wait_until
+from kproxy.runs.launcher import wait_until
 from tests.kproxy.core.frames import request, response
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.kproxy.test_run import COMMAND, free_port

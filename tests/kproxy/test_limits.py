@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kproxy import limits, server
-from kproxy.launcher import RelayProcess, wait_until
-from kproxy.settings import Settings, upstream
+from kproxy.relay import limits, server
+from kproxy.runs.launcher import RelayProcess, wait_until
+from kproxy.runs.settings import Settings, upstream
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.patience import SECONDS
 
@@ -41,7 +41,7 @@ def test_a_client_too_many_is_reset_and_the_reason_told(broker: FakeBroker) -> N
 def test_file_descriptors_do_not_run_out(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     files = 200
     popen = limited_popen(files)
-    monkeypatch.setattr("kproxy.launcher.subprocess.Popen", popen)
+    monkeypatch.setattr("kproxy.runs.launcher.subprocess.Popen", popen)
     settings = Settings(upstream=upstream(broker.address), listen_port=0, probe=False)
     with RelayProcess(settings) as relay:
         spare = files - limits.RESERVED_FILES - files // 8

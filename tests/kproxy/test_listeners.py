@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy import ports
 from kproxy.core.brokers import Node
-from kproxy.limits import Share
-from kproxy.listeners import LAST, Listeners, mapped
+from kproxy.relay import ports
+from kproxy.relay.limits import Share
+from kproxy.relay.listeners import LAST, Listeners, mapped
 from tests.support.brokers import free_base
 
 PLENTY = Share(1000, 2000, "a test")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kproxy.core.connection import Notice, Plans, Watch
-from kproxy.server import Link
+from kproxy.relay.server import Link
 from tests.kproxy.core.frames import DEFINITIONS
 
 

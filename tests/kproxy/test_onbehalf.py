@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from kproxy import probe
+from kproxy.captures.reader import read
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.run import _check as check_upstream
-from kproxy.launcher import RelayProcess, wait_until
-from kproxy.settings import Cluster, SaslSettings, Settings, upstream
+from kproxy.decoders.exchange import Exchange
+from kproxy.relay import probe
+from kproxy.runs.launcher import RelayProcess, wait_until
+from kproxy.runs.settings import Cluster, SaslSettings, Settings, upstream
 from tests.kproxy.core.test_gate import FRAMES, Broker, answers
 from tests.kproxy.support import FakeBroker, connect, exactly, relay, to_the_end
 from tests.support import sasl

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from decoders.filters.fields import FIELDS, REQUEST
-from kproxy import ports, scratch
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.core.brokers import Advertise, Book, Node, split_address
 from kproxy.core.rewrite import varint
-from kproxy.settings import advertise, listen, record_filter, ring, size, upstream
+from kproxy.decoders.filters.fields import FIELDS, REQUEST
+from kproxy.relay import ports
+from kproxy.runs import scratch
+from kproxy.runs.settings import advertise, listen, record_filter, ring, size, upstream
 
 
 @pytest.mark.parametrize(

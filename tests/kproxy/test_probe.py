@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kproxy import probe
+from kproxy.relay import probe
 from tests.kproxy.support import FakeBroker, exactly
 from tests.support.patience import SECONDS
 

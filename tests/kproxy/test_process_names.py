@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.processes import MOST
-from kproxy.launcher import wait_until
+from kproxy.captures.processes import MOST
+from kproxy.runs.launcher import wait_until
 from tests.kproxy.test_run import free_port, running
 from tests.support.patience import SECONDS
 

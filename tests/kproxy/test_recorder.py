@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.export.oneline import OneLine
-from captures.formats.pcapng_writer import MAX_PAYLOAD
-from captures.reader import read
-from decoders.exchange import Exchange, Health
-from kproxy import recorder as recording
+from kproxy.captures.export.oneline import OneLine
+from kproxy.captures.formats.pcapng_writer import MAX_PAYLOAD
+from kproxy.captures.reader import read
 from kproxy.core.connection import Changed
 from kproxy.core.rewrite import Change
-from kproxy.recorder import Recorder
-from kproxy.sinks import Batch, Buffers, File, Ring, pcapng_header
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.recording import recorder as recording
+from kproxy.recording.recorder import Recorder
+from kproxy.recording.sinks import Batch, Buffers, File, Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 
 CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)
@@ -352,7 +352,7 @@ def test_a_recording_goes_on_once_a_full_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threaded: bool
 ) -> None:
     """What is missing is counted once, and the connection has a gap where it is missing."""
-    monkeypatch.setattr("kproxy.recorder.RETRY_SECONDS", 0)
+    monkeypatch.setattr("kproxy.recording.recorder.RETRY_SECONDS", 0)
     path = tmp_path / "r.pcapng"
     said: queue.SimpleQueue[str | int] = queue.SimpleQueue()
     recorder_ = Recorder(File(path, HEADER), Schedule(), said.put, on_resumed=said.put, threaded=threaded)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange, Health
-from kproxy.launcher import RelayProcess, StartError, wait_until
-from kproxy.runs import ask
-from kproxy.settings import Settings, upstream
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.runs.launcher import RelayProcess, StartError, wait_until
+from kproxy.runs.registry import ask
+from kproxy.runs.settings import Settings, upstream
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
 from tests.kproxy.support import FakeBroker, connect, exactly, relay, reset, to_the_end
 from tests.support.patience import SECONDS
@@ -275,8 +275,8 @@ def test_scratch_is_private_and_goes_with_the_run(broker: FakeBroker) -> None:
 
 LAUNCHER = """
 import signal, sys
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Settings, upstream
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Settings, upstream
 settings = Settings(
     upstream=upstream(sys.argv[1]), listen_port=0, probe=False, scratch=1 << 20, attached=sys.argv[2] == "attached"
 )
@@ -343,9 +343,9 @@ def test_unknown_commands_are_answered(broker: FakeBroker) -> None:
 
 
 def test_the_relay_imports_no_heavy_package() -> None:
-    script = "import sys, kproxy.relay, uvloop; print([name for name in sys.modules if '.' not in name])"
+    script = "import sys, kproxy.relay.process, uvloop; print(list(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    for name in ("textual", "scapy", "numpy", "tui", "rich"):
+    for name in ("textual", "scapy", "numpy", "kproxy.tui", "rich"):
         assert f"'{name}'" not in loaded
 
 

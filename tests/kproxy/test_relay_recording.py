@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from captures.reader import read
-from captures.ring import number_of
-from decoders.exchange import Exchange, Health, Status
-from decoders.writer import write
-from kproxy.launcher import StartError, wait_until
+from kproxy.captures.reader import read
+from kproxy.captures.ring import number_of
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.writer import write
+from kproxy.runs.launcher import StartError, wait_until
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly, relay
 from tests.support.patience import SECONDS

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from captures import packed
-from captures.errors import CaptureError
-from captures.reader import Reader, read
-from captures.ring import number_of
-from captures.source import RingSource
-from decoders.exchange import Exchange, Health
-from kproxy.compressing import Compressor, compress
-from kproxy.recorder import Flow, Recorder, SelectedFlow
-from kproxy.sinks import Ring, pcapng_header
+from kproxy.captures import packed
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.reader import Reader, read
+from kproxy.captures.ring import number_of
+from kproxy.captures.source import RingSource
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.recording.compressing import Compressor, compress
+from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
+from kproxy.recording.sinks import Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 from tests.kproxy.support import places
 
@@ -307,7 +307,7 @@ def test_deleted_segments_that_a_stopped_reader_holds_count_as_space_in_use(tmp_
 def test_a_ring_goes_on_with_a_new_segment_once_a_full_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kproxy.recorder.RETRY_SECONDS", 0)
+    monkeypatch.setattr("kproxy.recording.recorder.RETRY_SECONDS", 0)
     recording = Recording(tmp_path)
     failed: list[str] = []
     recording.recorder._on_failure = failed.append

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from decoders.writer import write
+from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_ports

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from decoders.additions import read
-from decoders.schema.lookup import Definitions
-from decoders.writer import write
+from kproxy.decoders.additions import read
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.writer import write
 from tests.decoders.schema.test_kafkajson import GOOD, RESPONSE
 from tests.kproxy.support import connect, exactly
 from tests.kproxy.test_run import Run, running

@@ -27,7 +27,7 @@ from confluent_kafka.serialization import (
 )
 
 from kproxy.cli.export import command
-from kproxy.demo import start_cluster
+from kproxy.runs.demo import start_cluster
 from tests.kproxy.support import relay
 from tests.support.patience import SECONDS
 from tests.support.proto import classes, compiled

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from scapy.utils import RawPcapNgReader
 
-from captures.reader import read
-from captures.sniffing import SniffError
-from decoders.exchange import Exchange
-from kproxy import sniffer
-from kproxy.relay import EXIT_USAGE, FailedError
-from kproxy.settings import Settings
-from kproxy.sniffer import Sniffer
+from kproxy.captures.reader import read
+from kproxy.captures.sniffing import SniffError
+from kproxy.decoders.exchange import Exchange
+from kproxy.recording import sniffer
+from kproxy.recording.sniffer import Sniffer
+from kproxy.relay.process import EXIT_USAGE, FailedError
+from kproxy.runs.settings import Settings
 from tests.kproxy.core.frames import request, response
 
 CLIENT, BROKER = "10.0.0.1", "10.0.0.2"

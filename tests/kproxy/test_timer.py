@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from kproxy import timer
+from kproxy.relay import timer
 
 RUNNERS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from kproxy import probe
-from kproxy.launcher import RelayProcess, wait_until
-from kproxy.settings import Settings, proxy, upstream
-from kproxy.tunnel import PASSWORD, USER, Tunnel, TunnelError
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.relay import probe
+from kproxy.relay.tunnel import PASSWORD, USER, Tunnel, TunnelError
+from kproxy.runs.launcher import RelayProcess, wait_until
+from kproxy.runs.settings import Settings, proxy, upstream
 from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.patience import SECONDS

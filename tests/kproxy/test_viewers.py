@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from decoders.payloads.choose import Chooser
-from decoders.payloads.viewer import Viewer
-from kproxy.viewers import find
+from kproxy.decoders.payloads.choose import Chooser
+from kproxy.decoders.payloads.viewer import Viewer
+from kproxy.schemas.viewers import find
 from tests.decoders.payloads.support import VIEWERS
 
 GOOD = """
-from decoders.payloads.viewer import Content
+from kproxy.decoders.payloads.viewer import Content
 class Shout:
     name, title, priority, plain = "shout", "Shouted", 2000, False
     def guess(self, payload, schemas): return "loud" if payload.data.isupper() else None
@@ -70,7 +70,7 @@ def test_somebody_else_s_viewer_is_used_and_a_bad_one_named() -> None:
     assert Chooser(found.viewers).show("t", "value", b"HELLO", ()) == {
         "base64": "SEVMTE8=", "format": "shout", "reason": "loud", "decoded": "HELLO!",
     }  # fmt: skip
-    assert type(by_name(found.viewers)["json"]).__module__ == "decoders.payloads.json"
+    assert type(by_name(found.viewers)["json"]).__module__ == "kproxy.decoders.payloads.json"
     said = "\n".join(found.warnings)
     for name, why in (
         ("shout", "is there already"),

@@ -6,7 +6,7 @@ import socket
 from types import TracebackType
 from typing import Any, Self
 
-from decoders.writer import write
+from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request
 from tests.support.patience import SECONDS
 

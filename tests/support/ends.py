@@ -18,8 +18,8 @@ from typing import Self
 
 import psutil
 
-from kproxy.launcher import RelayProcess, wait_until
-from kproxy.settings import Settings, upstream
+from kproxy.runs.launcher import RelayProcess, wait_until
+from kproxy.runs.settings import Settings, upstream
 from tests.support.brokers import free_ports
 
 SECONDS = 180.0

@@ -9,12 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.jsonform import body_json
-from decoders.message import Decoded, decode_request, decode_response
-from decoders.schema import definitions
-from decoders.view import View
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
 from tests.support.java import oracle_classpath
 from tests.support.plain import plain
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from decoders import schema, writer
-from decoders.message import decode_response
+from kproxy.decoders import schema, writer
+from kproxy.decoders.message import decode_response
 from tests.support.patience import SECONDS
 
 

@@ -67,7 +67,7 @@ class Relay:
 
     @property
     def relay(self) -> psutil.Process:
-        return self.member("kproxy.relay")
+        return self.member("kproxy.relay.process")
 
     @property
     def guardian(self) -> psutil.Process:

@@ -9,13 +9,13 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.limits import Limits
-from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import End, Event, Gap, Run, Side
-from decoders.exchange import Exchange, Frame, Health, StreamProblem
-from decoders.schema import Definitions, definitions
-from decoders.writer import write
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.numbering import Numbering
+from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side
+from kproxy.decoders.exchange import Exchange, Frame, Health, StreamProblem
+from kproxy.decoders.schema import Definitions, definitions
+from kproxy.decoders.writer import write
 
 CLIENT, BROKER = Side.CLIENT, Side.BROKER
 MILLISECOND = 1_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COMPILED = ("*.so", "*.pyd")
-PACKAGES = ("kproxy", "decoders", "captures", "tui", "pyspark_kproxy")
+PACKAGES = ("decoders", "captures", "tui", "kproxy", "pyspark_kproxy")
 
 
 def build(directory: Path) -> Path:

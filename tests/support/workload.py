@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from decoders.schema.errors import all_errors
+from kproxy.decoders.schema.errors import all_errors
 from tests.support.java import broker_classpath, oracle_classpath
 from tests.support.namespaces import Machine
 from tests.system.clients.workload import Access

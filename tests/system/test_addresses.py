@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kproxy.launcher import ask, runs
+from kproxy.runs.launcher import ask, runs
 from tests.kproxy.core.frames import decoded, plain
 from tests.kproxy.support import places
 from tests.support.asking import Asking

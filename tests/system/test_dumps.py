@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.dumps import bytes_of
-from captures.reader import Reader
-from captures.source import open_source
-from decoders.byhand import Asked, Kind, Opener
-from decoders.exchange import Exchange
-from decoders.schema import definitions
-from decoders.view import View
+from kproxy.captures.dumps import bytes_of
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import open_source
+from kproxy.decoders.byhand import Asked, Kind, Opener
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
 from tests.support.require import require
 
 pytestmark = pytest.mark.system

@@ -15,9 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # it marks non
     NewTopic,
 )
 
-from captures.export.jsonl import JsonLines
-from captures.reader import read
-from decoders.exchange import Exchange
+from kproxy.captures.export.jsonl import JsonLines
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
 from tests.support.brokers import cluster
 from tests.support.tcpdump import captured
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kproxy.launcher import Indexer, RelayProcess, wait_until
-from kproxy.settings import Settings, upstream
+from kproxy.runs.launcher import Indexer, RelayProcess, wait_until
+from kproxy.runs.settings import Settings, upstream
 from tests.kproxy.support import places
 from tests.kproxy.test_faults import recorded
 from tests.support import faults

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange, Health
-from kproxy.launcher import wait_until
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.runs.launcher import wait_until
 from tests.kproxy.support import FakeBroker, places, relay
 from tests.kproxy.test_relay_recording import syncs, talk
 from tests.support.patience import SECONDS

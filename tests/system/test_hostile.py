@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.launcher import RelayProcess
-from kproxy.settings import Cluster, Settings, upstream
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Cluster, Settings, upstream
 from tests.kproxy.support import places
 from tests.kproxy.test_limits import limited_popen
 from tests.support import hostile
@@ -129,7 +129,7 @@ def test_a_million_nodes_end_the_connection_and_nothing_else() -> None:
 
 
 def test_where_descriptors_are_few_no_address_of_a_broker_reaches_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.launcher.subprocess.Popen", limited_popen(700))
+    monkeypatch.setattr("kproxy.runs.launcher.subprocess.Popen", limited_popen(700))
     with scene() as at:
         at.lie(lambda _: many(900))
         with contextlib.ExitStack() as connections:

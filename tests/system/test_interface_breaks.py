@@ -11,8 +11,8 @@ from typing import Self
 import pytest
 
 from kproxy.cli.exits import Exit
-from kproxy.demo import start_cluster
-from kproxy.launcher import wait_until
+from kproxy.runs.demo import start_cluster
+from kproxy.runs.launcher import wait_until
 from tests.support.brokers import free_ports
 from tests.support.checksummed import Traffic
 from tests.support.patience import SECONDS
@@ -23,26 +23,26 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 AT_START = (
-    ("tui.app", "ImportError"),
-    ("tui.screens.exchanges", "ImportError"),
+    ("kproxy.tui.app", "ImportError"),
+    ("kproxy.tui.screens.exchanges", "ImportError"),
     ("textual.app", "ImportError"),
-    ("tui.app:KproxyApp.__init__", "ValueError"),
-    ("tui.app:KproxyApp.on_mount", "KeyError"),
-    ("tui.screens.exchanges:ExchangesScreen.compose", "TypeError"),
-    ("tui.terminal:TerminalDriver.start_application_mode", "OSError"),
-    ("kproxy.launcher:Indexer.__init__", "OSError"),
+    ("kproxy.tui.app:KproxyApp.__init__", "ValueError"),
+    ("kproxy.tui.app:KproxyApp.on_mount", "KeyError"),
+    ("kproxy.tui.screens.exchanges:ExchangesScreen.compose", "TypeError"),
+    ("kproxy.tui.terminal:TerminalDriver.start_application_mode", "OSError"),
+    ("kproxy.runs.launcher:Indexer.__init__", "OSError"),
 )
 """(place, error) where the interface breaks before it is painted."""
 WHILE_IT_PAINTS = (
-    ("tui.screens.exchanges:ExchangesScreen._tick", "IndexError"),
-    ("tui.widgets.exchange_list:ExchangeList.segments", "ZeroDivisionError"),
-    ("tui.widgets.lines:Lines.action_move", "RuntimeError"),
-    ("tui.widgets.painted:Painted.render_lines", "MemoryError"),
-    ("tui.presenter:Presenter.show", "RecursionError"),
-    ("tui.captions:Captions.title", "ArithmeticError"),
-    ("tui.app:KproxyApp.on_event", "AssertionError"),
-    ("tui.terminal:TerminalDriver.process_message", "LookupError"),
-    ("captures.index.reader:IndexReader.refresh", "OSError"),
+    ("kproxy.tui.screens.exchanges:ExchangesScreen._tick", "IndexError"),
+    ("kproxy.tui.widgets.exchange_list:ExchangeList.segments", "ZeroDivisionError"),
+    ("kproxy.tui.widgets.lines:Lines.action_move", "RuntimeError"),
+    ("kproxy.tui.widgets.painted:Painted.render_lines", "MemoryError"),
+    ("kproxy.tui.presenter:Presenter.show", "RecursionError"),
+    ("kproxy.tui.captions:Captions.title", "ArithmeticError"),
+    ("kproxy.tui.app:KproxyApp.on_event", "AssertionError"),
+    ("kproxy.tui.terminal:TerminalDriver.process_message", "LookupError"),
+    ("kproxy.captures.index.reader:IndexReader.refresh", "OSError"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
 
@@ -119,7 +119,7 @@ def test_an_interface_that_breaks_while_traffic_passes(cluster: str, tmp_path: P
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interface_that_is_killed(cluster: str, tmp_path: Path, number: signal.Signals) -> None:
-    with Broken(cluster, tmp_path, "tui.app:KproxyApp.end", "ValueError", tmp_path / "never") as broken:
+    with Broken(cluster, tmp_path, "kproxy.tui.app:KproxyApp.end", "ValueError", tmp_path / "never") as broken:
         broken.painted.wait_for("No client has sent anything yet")
         with Traffic(broken.listen) as traffic:
             broken.painted.wait_for("Produce")

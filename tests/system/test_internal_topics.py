@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # it marks non
     UserScramCredentialUpsertion,
 )
 
-from decoders.message import decode_response
+from kproxy.decoders.message import decode_response
 from tests.support.brokers import Cluster, cluster
 from tests.support.judge import as_formatter, judge_records
 from tests.support.proxy import Proxy, kproxy

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from decoders.schema import store
-from decoders.schema.jsontext import parse
-from decoders.schema.kafkajson import KINDS, message
-from decoders.schema.model import NEVER
+from kproxy.decoders.schema import store
+from kproxy.decoders.schema.jsontext import parse
+from kproxy.decoders.schema.kafkajson import KINDS, message
+from kproxy.decoders.schema.model import NEVER
 from tools.schema import jars
 
 pytestmark = pytest.mark.system

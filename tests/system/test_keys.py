@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from textual.keys import _character_to_key
 
-from kproxy.demo import start_cluster
+from kproxy.runs.demo import start_cluster
+from kproxy.tui import actions
 from tests.support.brokers import free_ports
 from tests.support.checksummed import Traffic
 from tests.support.proxy import KPROXY, environment, export
 from tests.support.screens import Painted
-from tui import actions
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.demo import start_cluster
+from kproxy.runs.demo import start_cluster
 from tests.support.brokers import free_ports
 from tests.support.proxy import KPROXY, environment, kproxy
 from tests.support.require import require

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from decoders.conversation.stream import Side
-from decoders.embedded import Scope
-from decoders.embedded.envelope import PRINCIPAL
-from decoders.embedded.group import PROTOCOLS, USER_DATA
-from decoders.embedded.structure import Structured, read
-from decoders.jsonform import body_json
-from decoders.message import decode_request, frame_tree
-from decoders.schema import definitions
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded import Scope
+from kproxy.decoders.embedded.envelope import PRINCIPAL
+from kproxy.decoders.embedded.group import PROTOCOLS, USER_DATA
+from kproxy.decoders.embedded.structure import Structured, read
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.message import decode_request, frame_tree
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.support.java import members_classpath
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

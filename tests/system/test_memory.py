@@ -20,7 +20,7 @@ LEAST, MOST = 30_000_000, 150_000_000
 """Bytes: what Python and numpy take, and our bound for captures of any size."""
 
 EXPORT = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "export"]
-INDEX = [sys.executable, "-m", "captures.index.indexer"]
+INDEX = [sys.executable, "-m", "kproxy.captures.index.indexer"]
 
 
 @pytest.fixture(scope="module")

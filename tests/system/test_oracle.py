@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 
-from decoders import tree
-from decoders.compiler import decoder
-from decoders.jsonform import body_json
-from decoders.layout import layout
-from decoders.primitives import write_unsigned_varint
-from decoders.records.form import RecordsForm
-from decoders.schema import Definitions, Message, definitions
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders import tree
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.layout import layout
+from kproxy.decoders.primitives import write_unsigned_varint
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.schema import Definitions, Message, definitions
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.decoders.records.support import batch, record
 from tests.support.java import oracle_classpath
 from tests.support.judge import DEFINITIONS, as_formatter, differences, judge_records

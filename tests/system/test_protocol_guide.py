@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from decoders.schema import definitions
-from decoders.schema.described import grammar
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema.described import grammar
 from tests.support.java import oracle_classpath
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

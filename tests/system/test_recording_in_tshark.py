@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange, Status
-from decoders.filters import parse
-from decoders.schema import definitions
+from kproxy.captures.reader import read
 from kproxy.core.brokers import split_address
 from kproxy.core.selection import Choice
-from kproxy.recorder import Flow, Recorder, SelectedFlow
-from kproxy.sinks import File, pcapng_header
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.filters import parse
+from kproxy.decoders.schema import definitions
+from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
+from kproxy.recording.sinks import File, pcapng_header
 from tests.captures import traffic
 from tests.kproxy.core.frames import response
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from decoders.jsonform import body_json
-from decoders.records.batches import parse
-from decoders.records.form import RecordsForm
-from decoders.records.opening import open_batch
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.opening import open_batch
 from tests.decoders.records.support import message, read
 from tests.decoders.records.test_codecs import old_lz4
 from tests.decoders.records.test_peers import fields

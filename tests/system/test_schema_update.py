@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import decoders.schema
+import kproxy.decoders.schema
 
-ROOT = Path(decoders.schema.__file__).parents[2]
+ROOT = Path(kproxy.decoders.schema.__file__).parents[2]
 
 
 @pytest.mark.system

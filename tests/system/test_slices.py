@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from captures.bodies import Bodies
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.knowledge import Knowledge
-from decoders.primitives import Buffer
-from decoders.records.batches import parse
-from decoders.records.places import places
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.reader import read
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.records.places import places
 from tests.captures import traffic
 from tests.support.java import broker_classpath
 

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from captures.spark import job
-from captures.spark import tables as spark_tables
-from captures.spark.flows import Options
-from captures.spark.workers import Stage
-from captures.spark.writing import write
-from captures.tables.schema import TABLES, USUAL
-from decoders.filters import parse
+from kproxy.captures.spark import job
+from kproxy.captures.spark import tables as spark_tables
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.workers import Stage
+from kproxy.captures.spark.writing import write
+from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.decoders.filters import parse
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported, written
 from tests.captures.spark.test_files import moved
@@ -193,7 +193,7 @@ def test_what_a_worker_raises_is_one_line(tmp_path: Path) -> None:
 GONE = """
 import sys
 from pathlib import Path
-from captures.spark import job
+from kproxy.captures.spark import job
 from kproxy.cli.main import main
 make = job.segments
 def segments(*given):
@@ -235,7 +235,7 @@ def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypa
             stage = stage_of(planned)
 
             def forget(batches: Any) -> Iterator[Any]:
-                from captures.spark import claims
+                from kproxy.captures.spark import claims
 
                 kept = claims.kept
                 claims.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
@@ -284,11 +284,11 @@ def test_a_job_has_the_workers_that_the_session_started(spark: Any) -> None:
 KILLED = """
 import contextlib, os, signal, sys, threading, time, warnings
 from psutil import Error, Process
-from captures.spark import job
-from captures.spark.flows import Options
-from captures.spark.session import session
-from captures.spark.writing import write
-from captures.tables.schema import USUAL
+from kproxy.captures.spark import job
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.session import session
+from kproxy.captures.spark.writing import write
+from kproxy.captures.tables.schema import USUAL
 from pathlib import Path
 warnings.simplefilter("ignore")
 capture, out, jobs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from captures.spark.flows import Options
-from captures.spark.following import STATE, follow
-from captures.spark.report import tables as report_tables
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.following import STATE, follow
+from kproxy.captures.spark.report import tables as report_tables
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_carrying import rotated
@@ -130,9 +130,9 @@ def test_files_that_go_and_files_that_are_late(spark: Any, tmp_path: Path) -> No
 DRIVER = """
 import os, signal, sys, warnings
 from pathlib import Path
-from captures.spark.flows import Options
-from captures.spark.following import follow
-from captures.spark.session import session
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.following import follow
+from kproxy.captures.spark.session import session
 warnings.simplefilter("ignore")
 folder, out, at, tables = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4].split(",")
 def step(number, what):

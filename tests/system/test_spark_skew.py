@@ -12,10 +12,10 @@ import psutil
 import pytest
 from pyspark import SparkContext
 
-from captures.spark import job
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.spark.writing import write
+from kproxy.captures.spark import job
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark.writing import write
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed

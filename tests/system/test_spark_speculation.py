@@ -21,10 +21,10 @@ DRIVER = """
 import sys, time, warnings
 from pathlib import Path
 from pyspark.taskcontext import TaskContext
-from captures.spark import job, writing
-from captures.spark.flows import Options
-from captures.spark.session import session
-from captures.tables.parquet import Files
+from kproxy.captures.spark import job, writing
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.session import session
+from kproxy.captures.tables.parquet import Files
 
 warnings.simplefilter("ignore")
 master, capture, out, marks, tables = sys.argv[1:]

@@ -14,7 +14,7 @@ import fastavro
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.demo import start_cluster
+from kproxy.runs.demo import start_cluster
 from tests.support.brokers import free_ports
 from tests.support.proxy import KPROXY, Proxy, environment, kproxy
 from tests.support.require import require

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from decoders.writer import write
+from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import exactly
 from tests.support.namespaces import Machine, require_namespaces, routed

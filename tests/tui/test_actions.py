@@ -2,32 +2,32 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.tui import actions
+from kproxy.tui.action import Action
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.keymap import key_text
+from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.command import CommandInput, CommandScreen
+from kproxy.tui.screens.exchanges import ExchangesScreen
+from kproxy.tui.screens.export import ExportLines, ExportScreen, FileInput
+from kproxy.tui.screens.filtering import FilteringScreen
+from kproxy.tui.screens.follow import FollowScreen
+from kproxy.tui.screens.help import HelpLines, HelpScreen, help_lines
+from kproxy.tui.screens.menu import FilterMenu, MenuLines
+from kproxy.tui.screens.records import RecordsScreen
+from kproxy.tui.screens.walking import WalkingScreen
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.filter_line import FilterInput
+from kproxy.tui.widgets.find_bar import FindInput
+from kproxy.tui.widgets.hex_view import HexView
+from kproxy.tui.widgets.outline import Outline
+from kproxy.tui.widgets.overview import Overview
+from kproxy.tui.widgets.record import RecordPane
+from kproxy.tui.widgets.records import RecordTable
+from kproxy.tui.widgets.stats import StatsTable
+from kproxy.tui.widgets.timing import TimingPane
 from tools.docs import DOCS
-from tui import actions
-from tui.action import Action
-from tui.app import KproxyApp
-from tui.keymap import key_text
-from tui.screens.base import KproxyScreen
-from tui.screens.command import CommandInput, CommandScreen
-from tui.screens.exchanges import ExchangesScreen
-from tui.screens.export import ExportLines, ExportScreen, FileInput
-from tui.screens.filtering import FilteringScreen
-from tui.screens.follow import FollowScreen
-from tui.screens.help import HelpLines, HelpScreen, help_lines
-from tui.screens.menu import FilterMenu, MenuLines
-from tui.screens.records import RecordsScreen
-from tui.screens.walking import WalkingScreen
-from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.field_tree import FieldTree
-from tui.widgets.filter_line import FilterInput
-from tui.widgets.find_bar import FindInput
-from tui.widgets.hex_view import HexView
-from tui.widgets.outline import Outline
-from tui.widgets.overview import Overview
-from tui.widgets.record import RecordPane
-from tui.widgets.records import RecordTable
-from tui.widgets.stats import StatsTable
-from tui.widgets.timing import TimingPane
 
 HANDLERS = {
     "list": ExchangeList,

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.index.filtering import IndexFilter
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from decoders import schema
-from decoders.conversation.stream import Side
-from decoders.filters import parse
-from tui.clauses import FORMS, Clause, RowClauses, joined, node_clauses, record_clauses
-from tui.opened import Opener
-from tui.records import RecordLine
+from kproxy.captures.index.filtering import IndexFilter
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders import schema
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.filters import parse
+from kproxy.tui.clauses import FORMS, Clause, RowClauses, joined, node_clauses, record_clauses
+from kproxy.tui.opened import Opener
+from kproxy.tui.records import RecordLine
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 NAMES = ["kafka-4.4.0-librdkafka.pcap", "kafka-1.1.1.pcap"]

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from kproxy.tui import actions
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.preferences import Preferences
+from kproxy.tui.screens.command import CommandScreen
 from tests.tui.screen import grid
-from tui import actions
-from tui.app import KproxyApp
-from tui.preferences import Preferences
-from tui.screens.command import CommandScreen
 
 
 def command(app: KproxyApp) -> CommandScreen:

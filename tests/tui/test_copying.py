@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 from textual.pilot import Pilot
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
 from kproxy.cli.decode import command as decode
+from kproxy.tui import clipboard
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.copying import byte_copies, c_array, dump
+from kproxy.tui.screens.menu import ChoiceMenu
 from tests.tui.test_screens import sasl
-from tui import clipboard
-from tui.app import KproxyApp
-from tui.copying import byte_copies, c_array, dump
-from tui.screens.menu import ChoiceMenu
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 

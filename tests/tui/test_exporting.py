@@ -9,15 +9,15 @@ import pytest
 from click.testing import CliRunner
 from textual.pilot import Pilot
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
 from kproxy.cli.export import command as export
 from kproxy.cli.exporting import exporter
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.exporting import Choice, Wanted, arguments, numbers_test
+from kproxy.tui.live import RunInfo
+from kproxy.tui.outside import Exporter
+from kproxy.tui.screens.export import ExportScreen
 from tests.tui.screen import grid
-from tui.app import KproxyApp
-from tui.exporting import Choice, Wanted, arguments, numbers_test
-from tui.live import RunInfo
-from tui.outside import Exporter
-from tui.screens.export import ExportScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 FILTER = "api == Produce or error"
@@ -136,7 +136,7 @@ async def test_what_became_of_it_does_not_hide_the_rest_for_ever(
         await pilot.press("colon", *"export csv mine.csv", "enter")
         await over(app, pilot)
         assert "secrets withheld" in "".join(text for text, _ in app.main.exporting())
-        monkeypatch.setattr("tui.screens.exporting.TOLD_SECONDS", 0)
+        monkeypatch.setattr("kproxy.tui.screens.exporting.TOLD_SECONDS", 0)
         assert not app.main.exporting()
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.preferences import Preferences
+from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.suggestions import Suggestions
 from tests.tui.screen import grid
-from tui.app import KproxyApp
-from tui.preferences import Preferences
-from tui.widgets.filter_bar import FilterBar
-from tui.widgets.suggestions import Suggestions
 
 
 def bar(app: KproxyApp) -> FilterBar:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from captures.index.indexer import run
-from captures.index.reader import IndexReader, IndexUnreadableError
-from kproxy.launcher import wait_until
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.runs.launcher import wait_until
+from kproxy.tui import writer
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.screens.views import HealthScreen
 from tests.tui.screen import grid
 from tests.tui.test_views import until
-from tui import writer
-from tui.app import KproxyApp
-from tui.screens.views import HealthScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 PATIENCE = 60.0
@@ -35,7 +35,7 @@ def capture(tmp_path: Path) -> Path:
 def indexer(capture: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that follows the capture, and has read what there is of it."""
     index = tmp_path / "index"
-    module = "captures.index.indexer"
+    module = "kproxy.captures.index.indexer"
     with subprocess.Popen(
         [sys.executable, "-P", "-m", module, "--follow", str(capture), str(index)], stderr=subprocess.DEVNULL
     ) as process:

@@ -10,7 +10,7 @@ FORBIDDEN = ("numpy", "scapy", "pyarrow", "pandas", "matplotlib", "plotext")
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from tui.app import KproxyApp
+from kproxy.tui.app import KproxyApp
 
 async def main():
     app = KproxyApp(Path(sys.argv[1]), filter_text="latency > 1ms", ascii_only=False)
@@ -30,6 +30,6 @@ def test_nothing_heavy_is_imported_by_use(index: Path) -> None:
 
 
 def test_the_package_itself_loads_no_toolkit() -> None:
-    code = "import tui, sys; print('textual' in sys.modules)"
+    code = "import kproxy.tui, sys; print('textual' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
+from kproxy.tui import actions, analysis
+from kproxy.tui.app import KproxyApp
 from tests.support import judged
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST
 from tests.tui.screen import grid
 from tests.tui.test_views import until
-from tui import actions, analysis
-from tui.app import KproxyApp
 
 
 @pytest.fixture(scope="module")

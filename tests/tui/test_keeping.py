@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tui import keeping
-from tui.keeping import History, SavedFilters
+from kproxy.tui import keeping
+from kproxy.tui.keeping import History, SavedFilters
 
 
 def test_history_is_kept_without_repetitions(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from kproxy.tui import actions
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.keymap import Keymap
+from kproxy.tui.preferences import Preferences
 from tests.tui.screen import grid
-from tui import actions
-from tui.app import KproxyApp
-from tui.keymap import Keymap
-from tui.preferences import Preferences
 
 
 def test_no_default_key_has_a_rival() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.index.reader import IndexReader
-from captures.index.writer import Mark
-from decoders.filters import parse
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.index.writer import Mark
+from kproxy.decoders.filters import parse
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.matching import View
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid
-from tui.app import KproxyApp
-from tui.matching import View
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from captures.index.reader import IndexReader
+from kproxy.captures.index.reader import IndexReader
+from kproxy.tui import many_records
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.records import RecordLine
+from kproxy.tui.screens.menu import ChoiceMenu
+from kproxy.tui.screens.records import RecordsScreen
+from kproxy.tui.widgets.record import RecordPane
 from tests.decoders.records.support import batch, record
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid, styled
 from tests.tui.test_records import produce
 from tests.tui.test_views import captured, until
-from tui import many_records
-from tui.app import KproxyApp
-from tui.records import RecordLine
-from tui.screens.menu import ChoiceMenu
-from tui.screens.records import RecordsScreen
-from tui.widgets.record import RecordPane
 
 __all__ = ["captured"]
 

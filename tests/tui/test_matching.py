@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.index.reader import IndexReader
-from decoders import schema
-from decoders.exchange import Status
-from decoders.filters import Why, parse
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders import schema
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.filters import Why, parse
+from kproxy.tui import matching
+from kproxy.tui.matching import View
 from tests.support.indexes import IndexBuilder, heartbeat
-from tui import matching
-from tui.matching import View
 
 
 def view(index: IndexReader, text: str) -> View:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from kproxy.tui import actions
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.screens.menu import Choice, ChoiceMenu, FilterMenu
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
 from tests.tui.screen import assert_snapshot, grid
-from tui import actions
-from tui.app import KproxyApp
-from tui.screens.menu import Choice, ChoiceMenu, FilterMenu
-from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.field_tree import FieldTree
 
 
 async def test_the_right_button_offers_what_can_be_done_there(index: Path) -> None:

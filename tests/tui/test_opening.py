@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from captures.index.format import ROWS, STOP
+from kproxy.captures.index.format import ROWS, STOP
 from kproxy.cli.opening import opener
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.live import RunInfo
+from kproxy.tui.screens.help import HelpScreen
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid
 from tests.tui.test_views import CAPTURE, ended, until
 from tests.tui.test_walking import told
-from tui.app import KproxyApp
-from tui.live import RunInfo
-from tui.screens.help import HelpScreen
 
 WARNINGS: list[str] = []
 LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ours=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 
-from tui import look
-from tui.cells import Cells
-from tui.widgets.overview import Overview
+from kproxy.tui import look
+from kproxy.tui.cells import Cells
+from kproxy.tui.widgets.overview import Overview
 
 
 class _Shown(App[None]):

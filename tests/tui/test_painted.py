@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from rich.control import Control
 from textual._compositor import CompositorUpdate
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.widgets.painted import Painted
 from tests.tui.test_views import CAPTURE, until
-from tui.app import KproxyApp
-from tui.widgets.painted import Painted
 
 SEQUENCES = re.compile(r"\x1b\[([0-9;]*)([Hm])|(\n)|([^\x1b\n]+)")
 WAYS = {

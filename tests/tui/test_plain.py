@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.preferences import Preferences
 from tests.tui.screen import grid
-from tui.app import KproxyApp
-from tui.preferences import Preferences
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

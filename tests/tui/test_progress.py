@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from captures.reader import read
+from kproxy.captures.reader import read
 from kproxy.cli import progress as chosen
+from kproxy.tui import progress
 from tests.captures import traffic
-from tui import progress
 
 
 def test_items_pass_and_a_bar_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 import lz4.frame
 import pytest
 
-from decoders.records.places import Place
+from kproxy.decoders.records.places import Place
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.records import RecordLine, RecordLines, TextLine
+from kproxy.tui.viewing import Read
+from kproxy.tui.widgets.record import HEAD, RecordPane
+from kproxy.tui.widgets.records import RecordTable
 from tests.decoders.records.support import batch, message, record
 from tests.support.indexes import IndexBuilder
 from tests.support.scripts import request, response
 from tests.tui.screen import grid, styled
-from tui.app import KproxyApp
-from tui.records import RecordLine, RecordLines, TextLine
-from tui.viewing import Read
-from tui.widgets.record import HEAD, RecordPane
-from tui.widgets.records import RecordTable
 
 SIZES = [(80, 24), (120, 40)]
 TIME = 1_700_000_000_000

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from captures.export.text import latency_text, size_text
-from tui.rows import COLUMNS, fit_columns
+from kproxy.captures.export.text import latency_text, size_text
+from kproxy.tui.rows import COLUMNS, fit_columns
 
 
 @pytest.mark.parametrize(

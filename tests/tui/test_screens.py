@@ -10,18 +10,18 @@ from typing import cast
 import pytest
 from textual.widget import Widget
 
-from captures.index.reader import IndexReader
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange, Status
-from decoders.sasl.session import Session, State
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.sasl.session import Session, State
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.captions import Captions
+from kproxy.tui.live import RunInfo
+from kproxy.tui.screens.help import HelpScreen
+from kproxy.tui.widgets.field_tree import FieldTree
 from tests.support.indexes import START, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import until
-from tui.app import KproxyApp
-from tui.captions import Captions
-from tui.live import RunInfo
-from tui.screens.help import HelpScreen
-from tui.widgets.field_tree import FieldTree
 
 SIZES = [(80, 24), (120, 40)]
 LIVE = RunInfo("127.0.0.1:19092", "kafka:9092", ("127.0.0.1:19092", "127.0.0.1:19093"))
@@ -185,7 +185,7 @@ class Clock:
 
 
 def test_rates_are_of_what_passes_now_whenever_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.captions.time", clock := Clock(100_000))
+    monkeypatch.setattr("kproxy.tui.captions.time", clock := Clock(100_000))
     captions = Captions(RunInfo("127.0.0.1:19092", "kafka:9092", since=100_000 - 3_725))
     times: list[float] = []
     rows = SimpleNamespace(meta={}, count=0, first=0, row=lambda row: SimpleNamespace(time=times[row] * 1e9))

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from textual import events
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
+from kproxy.tui import analysis
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.outside import Exporter
+from kproxy.tui.preferences import Preferences
 from tests.support.indexes import sample
 from tests.tui.screen import SNAPSHOTS, assert_settles, name
 from tests.tui.test_records import with_records
 from tests.tui.test_screens import LIVE, Clock
-from tui import analysis
-from tui.app import KproxyApp
-from tui.outside import Exporter
-from tui.preferences import Preferences
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 SMALLEST = (60, 15)
@@ -121,7 +121,7 @@ def _still(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes from run to run does not."""
     monkeypatch.chdir(directory)
     monkeypatch.setattr(analysis.Analysis, "start", lambda _: None)
-    monkeypatch.setattr("tui.captions.time", Clock(LIVE_SECONDS))
+    monkeypatch.setattr("kproxy.tui.captions.time", Clock(LIVE_SECONDS))
 
 
 async def paint(look: Look, size: tuple[int, int]) -> KproxyApp:

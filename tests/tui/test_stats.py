@@ -11,15 +11,15 @@ from hypothesis import given
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from captures.analysis import figures
-from captures.analysis.stats import BY
+from kproxy.captures.analysis import figures
+from kproxy.captures.analysis.stats import BY
+from kproxy.tui import stats
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.cells import Cells
+from kproxy.tui.plot import percentile_plot, sparkline
+from kproxy.tui.screens.stats import StatsScreen
 from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import captured, ended, until
-from tui import stats
-from tui.app import KproxyApp
-from tui.cells import Cells
-from tui.plot import percentile_plot, sparkline
-from tui.screens.stats import StatsScreen
 
 __all__ = ["captured"]
 

@@ -13,10 +13,10 @@ from threading import Thread
 import pytest
 
 from kproxy.cli.exits import Exit
-from kproxy.launcher import wait_until
+from kproxy.runs.launcher import wait_until
+from kproxy.tui.terminal import Output
 from tests.support.patience import SECONDS
 from tests.support.screens import Painted
-from tui.terminal import Output
 
 SHOW = "import sys, tui; tui.run(sys.argv[1])"
 REPLAY = "from kproxy.cli.main import main; main()"

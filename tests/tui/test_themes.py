@@ -8,11 +8,11 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
+from kproxy.tui import look
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.preferences import Preferences
+from kproxy.tui.themes import THEMES, ThemeFilter
 from tests.tui.screen import grid
-from tui import look
-from tui.app import KproxyApp
-from tui.preferences import Preferences
-from tui.themes import THEMES, ThemeFilter
 
 
 def painted(app: KproxyApp) -> list[Style]:

@@ -9,16 +9,16 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from captures.index.reader import IndexReader
-from decoders import schema
-from decoders.exchange import Exchange, Status
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders import schema
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.rows import RowText
+from kproxy.tui.timing import Timing, duration_text, timing
+from kproxy.tui.widgets.timing import place
 from tests.support.indexes import START, STEP, IndexBuilder, heartbeat
 from tests.tui.screen import grid
 from tests.tui.test_views import captured, until
-from tui.app import KproxyApp
-from tui.rows import RowText
-from tui.timing import Timing, duration_text, timing
-from tui.widgets.timing import place
 
 __all__ = ["captured"]
 

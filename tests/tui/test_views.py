@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from captures.index.indexer import run
+from kproxy.captures.index.indexer import run
+from kproxy.tui import actions, finding
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.live import RunInfo
+from kproxy.tui.screens.tabbed import known_tests
+from kproxy.tui.screens.views import ViewScreen
 from tests.tui.screen import grid, styled
-from tui import actions, finding
-from tui.app import KproxyApp
-from tui.live import RunInfo
-from tui.screens.tabbed import known_tests
-from tui.screens.views import ViewScreen
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 ANALYSED = {
@@ -280,7 +280,7 @@ async def test_text_cannot_drive_the_terminal(captured: Path) -> None:
 
 
 async def test_a_process_that_fails_is_told(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.analysis.MODULE", "captures.nothing")
+    monkeypatch.setattr("kproxy.tui.analysis.MODULE", "kproxy.captures.nothing")
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await go(app, pilot, "3")
@@ -307,13 +307,13 @@ async def test_nothing_is_started_before_a_view_is_opened_and_nothing_is_left(tm
 SCRIPT = """
 import asyncio, os, sys
 from pathlib import Path
-from tui.app import KproxyApp
+from kproxy.tui.app import KproxyApp
 
 async def main():
     app = KproxyApp(Path(sys.argv[1]), ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("3", "4", "0")
-        heavy = ("numpy", "captures.reader", "captures.analysis")
+        heavy = ("numpy", "kproxy.captures.reader", "kproxy.captures.analysis")
         names = [name for name in heavy if name in sys.modules]
         # Not by print: Textual has taken standard output, and flushes nothing.
         os.write(1, " ".join([str(app.analysis.pid), *names]).encode() + b"\\n")

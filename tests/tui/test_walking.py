@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from textual.pilot import Pilot
 
-from captures.index.format import NO_LATENCY, State
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from decoders import schema
+from kproxy.captures.index.format import NO_LATENCY, State
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.decoders import schema
+from kproxy.tui import finding, going
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.arrangement import Rows, Without
+from kproxy.tui.matching import View
+from kproxy.tui.notes import SUFFIX, Notes
+from kproxy.tui.rows import RowText
+from kproxy.tui.times import FORMATS, Times
+from kproxy.tui.widgets.find_bar import FindBar
 from tests.tui.screen import grid, styled
 from tests.tui.test_views import CAPTURE, captured, until
-from tui import finding, going
-from tui.app import KproxyApp
-from tui.arrangement import Rows, Without
-from tui.matching import View
-from tui.notes import SUFFIX, Notes
-from tui.rows import RowText
-from tui.times import FORMATS, Times
-from tui.widgets.find_bar import FindBar
 
 __all__ = ["captured"]
 

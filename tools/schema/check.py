@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from decoders.schema import Definitions, definitions
-from decoders.schema.errors import all_errors
-from decoders.schema.model import Message, Versions
+from kproxy.decoders.schema import Definitions, definitions
+from kproxy.decoders.schema.errors import all_errors
+from kproxy.decoders.schema.model import Message, Versions
 from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 

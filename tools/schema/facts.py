@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from decoders.schema.model import ALWAYS, NEVER, Message, Versions
-from decoders.schema.reading import message
+from kproxy.decoders.schema.model import ALWAYS, NEVER, Message, Versions
+from kproxy.decoders.schema.reading import message
 
 Json = dict[str, Any]
 

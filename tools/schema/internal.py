@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from decoders.schema.model import Field, Message, Versions
+from kproxy.decoders.schema.model import Field, Message, Versions
 from tools.schema import facts, jars
 from tools.schema.facts import Json
 from tools.schema.layout import layout

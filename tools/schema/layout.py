@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoders.schema.model import Field, Message, Struct
+from kproxy.decoders.schema.model import Field, Message, Struct
 
 Layout = tuple[object, ...]
 

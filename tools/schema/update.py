@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import decoders.schema
-from decoders.schema import history, irregular
-from decoders.schema.model import Message, Versions
+import kproxy.decoders.schema
+from kproxy.decoders.schema import history, irregular
+from kproxy.decoders.schema.model import Message, Versions
 from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 
@@ -28,7 +28,7 @@ Identity = tuple[str, int | str]
 
 
 def main(arguments: list[str]) -> int:
-    target = Path(arguments[0]) if arguments else Path(decoders.schema.__file__).parent / "data"
+    target = Path(arguments[0]) if arguments else Path(kproxy.decoders.schema.__file__).parent / "data"
     try:
         with tempfile.TemporaryDirectory() as scratch:
             releases = [jars.fetch(version, Path(scratch) / version) for version in RELEASES]

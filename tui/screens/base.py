@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widget import Widget
 
-from tui import actions, look
-from tui.action import Action
-from tui.captions import Captions
-from tui.cells import Cells
-from tui.screens.composed import Composed
-from tui.themes import THEMES
-from tui.widgets.chrome import Bar
-from tui.widgets.lines import Lines
-from tui.widgets.painted import Ground
+from kproxy.tui import actions, look
+from kproxy.tui.action import Action
+from kproxy.tui.captions import Captions
+from kproxy.tui.cells import Cells
+from kproxy.tui.screens.composed import Composed
+from kproxy.tui.themes import THEMES
+from kproxy.tui.widgets.chrome import Bar
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from tui.app import KproxyApp
-    from tui.screens.command import Chosen
+    from kproxy.tui.app import KproxyApp
+    from kproxy.tui.screens.command import Chosen
 
 SMALL_COLUMNS, SMALL_ROWS = 60, 15
 """Below this one line says that the terminal is too small."""
@@ -78,7 +78,7 @@ class KproxyScreen(Composed[None]):
         return all(actions.is_enabled(context, action, self) for context in self.CONTEXTS)
 
     def action_help(self) -> None:
-        from tui.screens.help import HelpScreen
+        from kproxy.tui.screens.help import HelpScreen
 
         self.app.push_screen(HelpScreen(self._cells, (self.context, *self.CONTEXTS)))
 
@@ -86,7 +86,7 @@ class KproxyScreen(Composed[None]):
 
     def action_command(self, text: str = "") -> None:
         """Find an action and run it on the focused pane or its screen; `text` stands in the line already."""
-        from tui.screens.command import CommandScreen
+        from kproxy.tui.screens.command import CommandScreen
 
         screen = CommandScreen(self._cells, self._able(), self.arguments, self.app.commands, text)
         self.app.push_screen(screen, partial(self._run, self.focused))
@@ -107,7 +107,7 @@ class KproxyScreen(Composed[None]):
     def on_lines_menu_asked(self, event: Lines.MenuAsked) -> None:
         """The right mouse button: what the help bar shows, as a menu."""
         event.stop()
-        from tui.screens.menu import Choice, ChoiceMenu
+        from kproxy.tui.screens.menu import Choice, ChoiceMenu
 
         keymap = self.app.keymap
         able = [action for action in self._able() if action.bar]
@@ -138,7 +138,7 @@ class KproxyScreen(Composed[None]):
         if action.id == "app.theme":
             return [(name, theme.said) for name, theme in THEMES.items() if name.startswith(typed)]
         if action.id == "app.open":
-            from tui.paths import completions, quoted, split
+            from kproxy.tui.paths import completions, quoted, split
 
             whole, path = split(typed)
             before = [quoted(one) for one in whole]

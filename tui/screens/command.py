@@ -12,14 +12,14 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tui import actions, look
-from tui.action import Action
-from tui.cells import Cells
-from tui.keeping import History
-from tui.keymap import keymap_of
-from tui.screens.modal import Modal
-from tui.widgets.chrome import Bar, HelpBar
-from tui.widgets.lines import Lines
+from kproxy.tui import actions, look
+from kproxy.tui.action import Action
+from kproxy.tui.cells import Cells
+from kproxy.tui.keeping import History
+from kproxy.tui.keymap import keymap_of
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.widgets.chrome import Bar, HelpBar
+from kproxy.tui.widgets.lines import Lines
 
 MOST_RECENT = 8
 """Commands of before that are offered while nothing is typed."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import work
 from textual.widget import Widget
 
-from captures.errors import CaptureError
-from decoders.conversation.stream import Side
-from tui import actions
-from tui.copying import Copy, byte_copies, frame_copies, json_copy, record_copies
-from tui.records import RecordLine
-from tui.screens.base import KproxyScreen
-from tui.screens.filtering import FilteringScreen
-from tui.widgets.overview import Overview
+from kproxy.captures.errors import CaptureError
+from kproxy.decoders.conversation.stream import Side
+from kproxy.tui import actions
+from kproxy.tui.copying import Copy, byte_copies, frame_copies, json_copy, record_copies
+from kproxy.tui.records import RecordLine
+from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.filtering import FilteringScreen
+from kproxy.tui.widgets.overview import Overview
 
 if TYPE_CHECKING:
-    from tui.opened import Opener
+    from kproxy.tui.opened import Opener
 
 
 class CopyMenu(KproxyScreen):
@@ -31,7 +31,7 @@ class CopyMenu(KproxyScreen):
         raise NotImplementedError
 
     def action_copy_menu(self) -> None:
-        from tui.screens.menu import Choice, ChoiceMenu
+        from kproxy.tui.screens.menu import Choice, ChoiceMenu
 
         copies = self._copies()
         if not copies:

@@ -12,33 +12,33 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from captures.definitions import definitions
-from captures.index.reader import IndexReader, IndexUnreadableError
-from tui import actions, look
-from tui.captions import Captions
-from tui.counting import SlicedCounts
-from tui.keeping import History, SavedFilters
-from tui.live import RunInfo
-from tui.matching import View
-from tui.opened import Opener
-from tui.presenter import Presenter
-from tui.rows import RowText
-from tui.screens.copying import CopyingScreen
-from tui.screens.exporting import ExportingScreen
-from tui.widgets.chrome import Bar, HelpBar, Part
-from tui.widgets.detail import TABS, Detail
-from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.filter_bar import FilterBar
-from tui.widgets.find_bar import FindBar
-from tui.widgets.lines import Lines
-from tui.widgets.painted import Ground
+from kproxy.captures.definitions import definitions
+from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.tui import actions, look
+from kproxy.tui.captions import Captions
+from kproxy.tui.counting import SlicedCounts
+from kproxy.tui.keeping import History, SavedFilters
+from kproxy.tui.live import RunInfo
+from kproxy.tui.matching import View
+from kproxy.tui.opened import Opener
+from kproxy.tui.presenter import Presenter
+from kproxy.tui.rows import RowText
+from kproxy.tui.screens.copying import CopyingScreen
+from kproxy.tui.screens.exporting import ExportingScreen
+from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
+from kproxy.tui.widgets.detail import TABS, Detail
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.find_bar import FindBar
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from tui.cells import Cells
-    from tui.many_records import ManyRecords
-    from tui.outside import Exporter
-    from tui.screens.leave import Leave
-    from tui.viewing import Viewers
+    from kproxy.tui.cells import Cells
+    from kproxy.tui.many_records import ManyRecords
+    from kproxy.tui.outside import Exporter
+    from kproxy.tui.screens.leave import Leave
+    from kproxy.tui.viewing import Viewers
 
 TICK = 0.1
 """Seconds between looks at the index."""
@@ -352,7 +352,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                 percent = 100 * pane.view.scanned // self._index.count
                 parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
             if pane.view.unknown:
-                from decoders.filters import reasons
+                from kproxy.decoders.filters import reasons
 
                 parts.append((f"  cannot tell: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
             # where the line is too short it is this that is cut: the bar at the top shows it too
@@ -405,7 +405,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
 
     def records_from(self, shown: View, start: int) -> ManyRecords:
         """The records of what a list shows from a line on. Raises IndexUnreadableError."""
-        from tui.many_records import ManyRecords
+        from kproxy.tui.many_records import ManyRecords
 
         return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
 
@@ -585,7 +585,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         if self._live is None or not self._live.ours:
             self.app.exit()
             return
-        from tui.screens.leave import LeaveScreen
+        from kproxy.tui.screens.leave import LeaveScreen
 
         self.app.push_screen(LeaveScreen(self._cells, self._live.bootstrap), self._answered)
 

@@ -15,14 +15,14 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
-from tui.outside import Exporter
-from tui.paths import completions
-from tui.screens.modal import Modal
-from tui.widgets.chrome import Bar, HelpBar
-from tui.widgets.lines import Lines
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
+from kproxy.tui.outside import Exporter
+from kproxy.tui.paths import completions
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.widgets.chrome import Bar, HelpBar
+from kproxy.tui.widgets.lines import Lines
 
 TITLE_CELLS = 11
 GOES_ON = " \\"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from captures.index.format import Flag
-from tui import actions, look
-from tui.action import Action
-from tui.exporting import (
+from kproxy.captures.index.format import Flag
+from kproxy.tui import actions, look
+from kproxy.tui.action import Action
+from kproxy.tui.exporting import (
     ALL,
     FORMATS,
     MARKED,
@@ -23,12 +23,12 @@ from tui.exporting import (
     numbers_test,
     of_line,
 )
-from tui.screens.walking import WalkingScreen
+from kproxy.tui.screens.walking import WalkingScreen
 
 if TYPE_CHECKING:
-    from tui.live import RunInfo
-    from tui.outside import Exporter
-    from tui.widgets.chrome import Part
+    from kproxy.tui.live import RunInfo
+    from kproxy.tui.outside import Exporter
+    from kproxy.tui.widgets.chrome import Part
 
 
 TOLD_SECONDS = 20.0
@@ -120,8 +120,8 @@ class ExportingScreen(WalkingScreen):
         index = self._index
         if index is None or not index.first:
             return numbers_test(row + 1 for row in rows)
-        from decoders.filters.fields import Type
-        from decoders.filters.values import LITERALS
+        from kproxy.decoders.filters.fields import Type
+        from kproxy.decoders.filters.values import LITERALS
 
         tests = []
         for number in rows:
@@ -164,7 +164,7 @@ class ExportingScreen(WalkingScreen):
             if named and not first.exists and not first.trouble(choices[first.what], self._captures):
                 self._begin(choices, first)
                 return
-        from tui.screens.export import ExportScreen
+        from kproxy.tui.screens.export import ExportScreen
 
         screen = ExportScreen(
             self._cells, exporter, self._captures, choices, first, secrets=self._show_secrets,
@@ -191,8 +191,8 @@ class ExportingScreen(WalkingScreen):
         self._show_chrome()
 
     def _ask_to_stop(self, export: Export) -> None:
-        from tui.screens.menu import Choice as MenuChoice
-        from tui.screens.menu import ChoiceMenu
+        from kproxy.tui.screens.menu import Choice as MenuChoice
+        from kproxy.tui.screens.menu import ChoiceMenu
 
         choices = [MenuChoice("go on", "let it be written"), MenuChoice("stop", "stop it, and remove what is written")]
         menu = ChoiceMenu(self._cells, f"An export runs: {export.wanted.target}", choices)
@@ -205,7 +205,7 @@ class ExportingScreen(WalkingScreen):
 
     def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
         if action.id == "exporting.export":
-            from tui.paths import completions, quoted
+            from kproxy.tui.paths import completions, quoted
 
             form, space, path = typed.partition(" ")
             if not space:

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from tui import actions
-from tui.action import Action
-from tui.captions import Captions
-from tui.cells import Cells
-from tui.counting import SlicedCounts
-from tui.keeping import History, SavedFilters
-from tui.matching import View
-from tui.records import RecordLine
-from tui.screens.base import KproxyScreen
-from tui.widgets.detail import Detail
-from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.filter_bar import FilterBar
-from tui.widgets.filter_line import FilterInput
+from kproxy.tui import actions
+from kproxy.tui.action import Action
+from kproxy.tui.captions import Captions
+from kproxy.tui.cells import Cells
+from kproxy.tui.counting import SlicedCounts
+from kproxy.tui.keeping import History, SavedFilters
+from kproxy.tui.matching import View
+from kproxy.tui.records import RecordLine
+from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.widgets.detail import Detail
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.filter_line import FilterInput
 
 if TYPE_CHECKING:
-    from captures.index.reader import IndexReader
-    from decoders.schema import Definitions
-    from tui.clauses import Clause
-    from tui.screens.menu import Asked
+    from kproxy.captures.index.reader import IndexReader
+    from kproxy.decoders.schema import Definitions
+    from kproxy.tui.clauses import Clause
+    from kproxy.tui.screens.menu import Asked
 
 
 class FilteringScreen(KproxyScreen):
@@ -100,7 +100,7 @@ class FilteringScreen(KproxyScreen):
         """The first view of an index, by the filter that was asked for before there was one."""
         if not self._first_filter:
             return View(index, self._definitions)
-        from decoders.filters import parse
+        from kproxy.decoders.filters import parse
 
         expression = parse(self._first_filter, self._saved).expression
         return View(index, self._definitions, expression, self._first_filter if expression else "")
@@ -149,8 +149,8 @@ class FilteringScreen(KproxyScreen):
             self.bar.edit()
 
     def action_save_filter(self, name: str) -> None:
-        from decoders.filters import parse
-        from decoders.filters.fields import SAVED
+        from kproxy.decoders.filters import parse
+        from kproxy.decoders.filters.fields import SAVED
 
         text = self.bar.applied
         if not text:
@@ -163,7 +163,7 @@ class FilteringScreen(KproxyScreen):
             self._keep(lambda: self._saved.save(name, text), f"{SAVED}{name} is {text}")
 
     def action_delete_filter(self, name: str) -> None:
-        from decoders.filters.fields import SAVED
+        from kproxy.decoders.filters.fields import SAVED
 
         name = name.removeprefix(SAVED)
         if name not in self._saved:
@@ -182,8 +182,8 @@ class FilteringScreen(KproxyScreen):
 
     def action_saved_filters(self) -> None:
         """Offer the saved filters, to be joined to the one that is applied."""
-        from decoders.filters.fields import SAVED
-        from tui.clauses import Clause
+        from kproxy.decoders.filters.fields import SAVED
+        from kproxy.tui.clauses import Clause
 
         clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]
         if clauses:
@@ -195,7 +195,7 @@ class FilteringScreen(KproxyScreen):
         if action.id == "filtering.delete":
             return [(name, text) for name, text in self._saved.items() if name.startswith(typed)]
         if action.id == "filtering.apply":
-            from decoders.filters import complete
+            from kproxy.decoders.filters import complete
 
             found = complete(typed, seen=self._counts, saved=self._saved)
             return [
@@ -216,7 +216,7 @@ class FilteringScreen(KproxyScreen):
             self.notify("nothing here to filter by", timeout=3)
 
     def _offer(self, title: str, clauses: Sequence[Clause]) -> None:
-        from tui.screens.menu import FilterMenu
+        from kproxy.tui.screens.menu import FilterMenu
 
         menu = FilterMenu(self._cells, title, clauses, self.bar.applied, self._saved)
         self.app.push_screen(menu, self._filter_asked)
@@ -234,13 +234,13 @@ class FilteringScreen(KproxyScreen):
         found = self._clauses_of(self.focused)
         row = self.pane.selected
         if self._index is not None and row is not None:
-            from tui.clauses import RowClauses
+            from kproxy.tui.clauses import RowClauses
 
             found += RowClauses(self._index, self._definitions).of(row)
         return list({clause.text: clause for clause in found}.values())
 
     def _clauses_of(self, pane: Widget | None) -> list[Clause]:
-        from tui.clauses import node_clauses, record_clauses
+        from kproxy.tui.clauses import node_clauses, record_clauses
 
         detail = self.detail
         if pane in {detail.fields, detail.hex} and detail.fields.node is not None and detail.side is not None:

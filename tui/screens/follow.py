@@ -8,11 +8,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.following import FOLLOWED
-from tui.screens.modal import Modal
-from tui.widgets.chrome import Bar, Part
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.following import FOLLOWED
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.widgets.chrome import Bar, Part
 
 
 class Offer(Bar, can_focus=True):

@@ -12,15 +12,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 
-from decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
-from tui import actions, finding, look
-from tui.cells import Cells
-from tui.keymap import DEFAULT, Keymap, keymap_of
-from tui.screens.modal import Modal
-from tui.searching import in_lines
-from tui.widgets.chrome import Bar
-from tui.widgets.find_bar import FindBar
-from tui.widgets.lines import Lines
+from kproxy.decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
+from kproxy.tui import actions, finding, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.keymap import DEFAULT, Keymap, keymap_of
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.searching import in_lines
+from kproxy.tui.widgets.chrome import Bar
+from kproxy.tui.widgets.find_bar import FindBar
+from kproxy.tui.widgets.lines import Lines
 
 
 class HelpLines(Lines):

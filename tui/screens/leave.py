@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 
-from tui import look
-from tui.cells import Cells
-from tui.screens.modal import Modal
-from tui.widgets.chrome import Bar
+from kproxy.tui import look
+from kproxy.tui.cells import Cells
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.widgets.chrome import Bar
 
 Leave = Literal["stop", "keep", "stay"]
 """Stop the proxy and leave, leave and keep it running, or stay."""

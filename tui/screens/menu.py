@@ -10,13 +10,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 
-from decoders.filters.fields import SAVED
-from tui import actions, look
-from tui.cells import Cells
-from tui.clauses import FORMS, Clause, joined
-from tui.screens.modal import Modal
-from tui.widgets.chrome import Bar, HelpBar
-from tui.widgets.lines import Lines
+from kproxy.decoders.filters.fields import SAVED
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.clauses import FORMS, Clause, joined
+from kproxy.tui.screens.modal import Modal
+from kproxy.tui.widgets.chrome import Bar, HelpBar
+from kproxy.tui.widgets.lines import Lines
 
 T = TypeVar("T")
 

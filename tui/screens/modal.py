@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, ScreenResultType
 
-from tui.screens.composed import Composed
+from kproxy.tui.screens.composed import Composed
 
 
 class Modal(ModalScreen[ScreenResultType], Composed[ScreenResultType]):

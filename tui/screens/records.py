@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from captures.index.reader import IndexUnreadableError
-from tui import actions, look
-from tui.copying import Copy, record_copies
-from tui.records import RecordLine
-from tui.screens.copying import CopyMenu
-from tui.screens.tabbed import TabbedScreen
-from tui.searching import in_lines
-from tui.widgets.find_bar import FindBar
-from tui.widgets.lines import Lines
-from tui.widgets.records import RecordTable
-from tui.widgets.records_tab import READ_AT_ONCE, RecordsTab
+from kproxy.captures.index.reader import IndexUnreadableError
+from kproxy.tui import actions, look
+from kproxy.tui.copying import Copy, record_copies
+from kproxy.tui.records import RecordLine
+from kproxy.tui.screens.copying import CopyMenu
+from kproxy.tui.screens.tabbed import TabbedScreen
+from kproxy.tui.searching import in_lines
+from kproxy.tui.widgets.find_bar import FindBar
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.records import RecordTable
+from kproxy.tui.widgets.records_tab import READ_AT_ONCE, RecordsTab
 
 if TYPE_CHECKING:
-    from tui import finding
-    from tui.captions import Captions
-    from tui.cells import Cells
-    from tui.many_records import ManyRecords
-    from tui.matching import View
-    from tui.screens.exchanges import ExchangesScreen
-    from tui.widgets.chrome import Part
+    from kproxy.tui import finding
+    from kproxy.tui.captions import Captions
+    from kproxy.tui.cells import Cells
+    from kproxy.tui.many_records import ManyRecords
+    from kproxy.tui.matching import View
+    from kproxy.tui.screens.exchanges import ExchangesScreen
+    from kproxy.tui.widgets.chrome import Part
 
 EARLIER = 200
 """Exchanges of the list by which the beginning goes back."""
@@ -180,7 +180,7 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         event.stop()
         bar = self.query_one(FindBar)
         if event.text:
-            from tui import finding
+            from kproxy.tui import finding
 
             try:
                 self._sought = finding.read(event.text)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.widget import Widget
 
-from tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
-from tui.stats import ALL, lines_of, window_of
-from tui.widgets.stats import StatsPlot, StatsTable
+from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
+from kproxy.tui.stats import ALL, lines_of, window_of
+from kproxy.tui.widgets.stats import StatsPlot, StatsTable
 
 if TYPE_CHECKING:
-    from tui.analysis import Analysis
-    from tui.captions import Captions
-    from tui.cells import Cells
-    from tui.widgets.chrome import Part
+    from kproxy.tui.analysis import Analysis
+    from kproxy.tui.captions import Captions
+    from kproxy.tui.cells import Cells
+    from kproxy.tui.widgets.chrome import Part
 
 TALL_ROWS = 36
 """From here on the plot is tall."""

@@ -9,19 +9,19 @@ from textual import events
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from captures.export.text import size_text
-from tui import look
-from tui.actions import SCREENS
-from tui.cells import Cells
-from tui.screens.base import KproxyScreen
-from tui.times import zone_of
-from tui.widgets.chrome import Bar, HelpBar, Part
-from tui.widgets.lines import Lines
-from tui.widgets.painted import Ground
+from kproxy.captures.export.text import size_text
+from kproxy.tui import look
+from kproxy.tui.actions import SCREENS
+from kproxy.tui.cells import Cells
+from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.times import zone_of
+from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from tui.captions import Captions
-    from tui.screens.menu import Asked
+    from kproxy.tui.captions import Captions
+    from kproxy.tui.screens.menu import Asked
 
 TICK = 0.25
 """Seconds between looks at what is to be shown."""
@@ -143,8 +143,8 @@ class TabbedScreen(KproxyScreen):
         elif not applied:
             self.app.filter_by(" and ".join(known), self.view)
         else:
-            from tui.clauses import Clause
-            from tui.screens.menu import FilterMenu
+            from kproxy.tui.clauses import Clause
+            from kproxy.tui.screens.menu import FilterMenu
 
             texts = dict.fromkeys([" and ".join(known), *known])
             clauses = [Clause("this" if number == 0 else "of it", text) for number, text in enumerate(texts)]
@@ -160,7 +160,7 @@ class TabbedScreen(KproxyScreen):
 
 def known_tests(tests: Sequence[str]) -> list[str]:
     """Those of the tests that the filter language knows."""
-    from decoders.filters import parse
+    from kproxy.decoders.filters import parse
 
     return [test for test in tests if parse(test).expression is not None]
 

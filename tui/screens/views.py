@@ -9,16 +9,16 @@ from typing import Any
 from textual import on
 from textual.widget import Widget
 
-from tui import look
-from tui.analysis import Analysis
-from tui.captions import Captions
-from tui.cells import Cells
-from tui.health import Health
-from tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
-from tui.widgets.chrome import Part
-from tui.widgets.find_bar import FindBar
-from tui.widgets.outline import Outline
-from tui.widgets.timeline import TimelinePane
+from kproxy.tui import look
+from kproxy.tui.analysis import Analysis
+from kproxy.tui.captions import Captions
+from kproxy.tui.cells import Cells
+from kproxy.tui.health import Health
+from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
+from kproxy.tui.widgets.chrome import Part
+from kproxy.tui.widgets.find_bar import FindBar
+from kproxy.tui.widgets.outline import Outline
+from kproxy.tui.widgets.timeline import TimelinePane
 
 
 class ViewScreen(TabbedScreen):
@@ -79,7 +79,7 @@ class ViewScreen(TabbedScreen):
         event.stop()
         bar = self.query_one(FindBar)
         if event.text:
-            from tui import finding
+            from kproxy.tui import finding
 
             try:
                 self.pane.sought = finding.read(event.text)

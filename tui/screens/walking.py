@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from tui import actions, going, look
-from tui.notes import Notes, beside
-from tui.records import RecordLine
-from tui.screens.filtering import FilteringScreen
-from tui.searching import ListSearch, in_bytes, in_lines
-from tui.widgets.exchange_list import ExchangeList
-from tui.widgets.filter_bar import FilterBar
-from tui.widgets.filter_line import FilterInput
-from tui.widgets.find_bar import FindBar, FindInput
-from tui.widgets.lines import Lines
+from kproxy.tui import actions, going, look
+from kproxy.tui.notes import Notes, beside
+from kproxy.tui.records import RecordLine
+from kproxy.tui.screens.filtering import FilteringScreen
+from kproxy.tui.searching import ListSearch, in_bytes, in_lines
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.filter_line import FilterInput
+from kproxy.tui.widgets.find_bar import FindBar, FindInput
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from captures.index.format import Row
-    from tui import finding
-    from tui.opened import Opener
-    from tui.widgets.chrome import Part
+    from kproxy.captures.index.format import Row
+    from kproxy.tui import finding
+    from kproxy.tui.opened import Opener
+    from kproxy.tui.widgets.chrome import Part
 
 FIND, GO, COMMENT = "Find", "Go to", "Comment"
 MOST_JUMPS = 100
@@ -155,13 +155,13 @@ class WalkingScreen(FilteringScreen):
     # what is followed
 
     def action_follow(self) -> None:
-        from tui.screens.follow import FollowScreen
+        from kproxy.tui.screens.follow import FollowScreen
 
         detail = self.detail
         in_records = self.focused in detail.records.panes
         line = detail.records.table.line if in_records else None
         node = detail.fields.node if detail.side is not None else None
-        from tui.following import filters, producer_of
+        from kproxy.tui.following import filters, producer_of
 
         def of_exchange() -> int | None:
             number = self.pane.selected
@@ -291,7 +291,7 @@ class WalkingScreen(FilteringScreen):
         if not text:
             return None
         if title == FIND:
-            from tui import finding
+            from kproxy.tui import finding
 
             return partial(self._find, finding.read(text))
         return None if self._index is None else partial(self._jump, going.row_of(text, self._index, self.pane.selected))

@@ -10,10 +10,10 @@ from rich.style import Style
 from textual.screen import Screen
 from textual.strip import Strip
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.keymap import keymap_of
-from tui.widgets.painted import Painted
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.keymap import keymap_of
+from kproxy.tui.widgets.painted import Painted
 
 Part = tuple[str, Style]
 KEY_PARTS = 2

@@ -9,25 +9,25 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from captures.export.text import size_text
-from decoders.conversation.stream import Side
-from decoders.view import View
-from tui import look
-from tui.buffers import WIRE, bytes_below, holders, title
-from tui.cells import Cells
-from tui.opened import Opened
-from tui.viewing import Choices, PlainViewers, Viewers
-from tui.widgets.chrome import Bar, Part
-from tui.widgets.field_tree import FieldTree
-from tui.widgets.hex_view import HexView
-from tui.widgets.overview import Line, Overview
-from tui.widgets.painted import Ground
-from tui.widgets.records_tab import RecordsTab
-from tui.widgets.timing import TimingPane
+from kproxy.captures.export.text import size_text
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.view import View
+from kproxy.tui import look
+from kproxy.tui.buffers import WIRE, bytes_below, holders, title
+from kproxy.tui.cells import Cells
+from kproxy.tui.opened import Opened
+from kproxy.tui.viewing import Choices, PlainViewers, Viewers
+from kproxy.tui.widgets.chrome import Bar, Part
+from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.hex_view import HexView
+from kproxy.tui.widgets.overview import Line, Overview
+from kproxy.tui.widgets.painted import Ground
+from kproxy.tui.widgets.records_tab import RecordsTab
+from kproxy.tui.widgets.timing import TimingPane
 
 if TYPE_CHECKING:
-    from decoders.tree import Node
-    from tui.timing import Timing
+    from kproxy.decoders.tree import Node
+    from kproxy.tui.timing import Timing
 
 RECORDS = "Records"
 TIMING = "Timing"

@@ -10,17 +10,17 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from captures.index.format import Row, State
-from captures.index.reader import IndexReader
-from tui import actions, look
-from tui.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
-from tui.cells import Cells
-from tui.matching import View
-from tui.rows import Column, RowText, fit_columns
-from tui.widgets.lines import Lines
+from kproxy.captures.index.format import Row, State
+from kproxy.captures.index.reader import IndexReader
+from kproxy.tui import actions, look
+from kproxy.tui.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
+from kproxy.tui.cells import Cells
+from kproxy.tui.matching import View
+from kproxy.tui.rows import Column, RowText, fit_columns
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from tui.notes import Notes
+    from kproxy.tui.notes import Notes
 
 KEEP_LAST_WORD = frozenset({"api", "label", "result"})
 

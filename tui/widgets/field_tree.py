@@ -12,18 +12,18 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from captures.export.text import size_text
-from decoders.layout import UNKNOWN_TAGS
-from decoders.problems import Code
-from decoders.schema import errors
-from tui import actions, look
-from tui.cells import Cells
-from tui.opened import UNREAD
-from tui.widgets.lines import Lines
+from kproxy.captures.export.text import size_text
+from kproxy.decoders.layout import UNKNOWN_TAGS
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import errors
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.opened import UNREAD
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from decoders.tree import Node
-    from tui.opened import Opened
+    from kproxy.decoders.tree import Node
+    from kproxy.tui.opened import Opened
 
 FIRST_SHOWN = 50
 """Elements of an array that show before "… n more"."""
@@ -263,7 +263,7 @@ class FieldTree(Lines):
         """What the node's value means; "" where there is nothing to say, or where it would tell a secret."""
         if self._opened is None or (node.secret and not self._show_secrets):
             return ""
-        from decoders.meanings.table import node_meaning
+        from kproxy.decoders.meanings.table import node_meaning
 
         return node_meaning(node, self._opened.version) or ""
 
@@ -276,7 +276,7 @@ class FieldTree(Lines):
         while body.parent is not None:
             body = body.parent
         remarks = [remark.text for remark in opened.remarks if body.name == "body" and remark.path == node.path]
-        from decoders.meanings.table import node_help
+        from kproxy.decoders.meanings.table import node_help
 
         return [text for text in (self.meaning(node), *remarks, node_help(node, opened.version)) if text]
 

@@ -13,15 +13,15 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from tui import look
-from tui.cells import Cells
-from tui.counting import SlicedCounts
-from tui.keeping import History, SavedFilters
-from tui.widgets.filter_line import FilterInput
-from tui.widgets.suggestions import Suggestions
+from kproxy.tui import look
+from kproxy.tui.cells import Cells
+from kproxy.tui.counting import SlicedCounts
+from kproxy.tui.keeping import History, SavedFilters
+from kproxy.tui.widgets.filter_line import FilterInput
+from kproxy.tui.widgets.suggestions import Suggestions
 
 if TYPE_CHECKING:
-    from decoders.filters import Completion, Result
+    from kproxy.decoders.filters import Completion, Result
 
 QUIET_SECONDS = 0.12
 """Typing stops for this long before the text is judged."""
@@ -183,7 +183,7 @@ class FilterBar(Vertical):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        from decoders.filters import parse
+        from kproxy.decoders.filters import parse
 
         result = self._result = parse(self.input.value, self._saved)
         self.input.mark.result = result
@@ -235,7 +235,7 @@ class FilterBar(Vertical):
             self._counting = self.set_timer(SLICE_SECONDS, self._count_on)
 
     def _offer(self) -> None:
-        from decoders.filters import complete
+        from kproxy.decoders.filters import complete
 
         completion = complete(self.input.value, self.input.cursor_position, self._counts_of, self._saved)
         self._completion = completion

@@ -10,12 +10,12 @@ from rich.text import Text
 from textual.message import Message
 from textual.widgets import Input
 
-from tui import actions
-from tui.keeping import History
-from tui.widgets.suggestions import Suggestions
+from kproxy.tui import actions
+from kproxy.tui.keeping import History
+from kproxy.tui.widgets.suggestions import Suggestions
 
 if TYPE_CHECKING:
-    from decoders.filters import Result
+    from kproxy.decoders.filters import Result
 
 
 class MarkError(Highlighter):

@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tui import actions
+from kproxy.tui import actions
 
 FIND = "Find"
 

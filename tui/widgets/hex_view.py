@@ -11,12 +11,12 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.widgets.lines import Lines
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from tui.opened import Opened
+    from kproxy.tui.opened import Opened
 
 Ranges = Sequence[tuple[int, int]]
 

@@ -18,9 +18,9 @@ from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.strip import Strip
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.widgets.painted import Painted, joined
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.widgets.painted import Painted, joined
 
 CACHED_STRIPS = 512
 RIGHT = 3

@@ -11,13 +11,13 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
-from tui import actions, look
-from tui.analysis import Block
-from tui.cells import Cells
-from tui.widgets.lines import Lines
+from kproxy.tui import actions, look
+from kproxy.tui.analysis import Block
+from kproxy.tui.cells import Cells
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from tui.finding import Sought
+    from kproxy.tui.finding import Sought
 
 EXCHANGE: Final = re.compile(r"#([0-9]+)$")
 """An exchange's number, at the end of a line."""

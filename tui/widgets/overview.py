@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from rich.style import Style
 
-from captures.export.text import latency_text
-from captures.index import format as layout
-from captures.index.format import Flag, Row, State
-from captures.index.reader import Detail, IndexReader
-from decoders.conversation.stream import Side
-from decoders.exchange import Frame
-from decoders.schema import Definitions, errors
-from tui import actions, look
-from tui.cells import Cells
-from tui.rows import RESULT, RowText
-from tui.widgets.lines import Lines
+from kproxy.captures.export.text import latency_text
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import Flag, Row, State
+from kproxy.captures.index.reader import Detail, IndexReader
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Frame
+from kproxy.decoders.schema import Definitions, errors
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.rows import RESULT, RowText
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from decoders.meanings.remarks import Remark
-    from decoders.sasl.session import Session
+    from kproxy.decoders.meanings.remarks import Remark
+    from kproxy.decoders.sasl.session import Session
 
 Line = tuple[str, str, Style]
 NAME_CELLS = 16
@@ -147,7 +147,7 @@ def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
     if message is None:
         return []
     codes = detail.errors or [row.error]
-    from decoders.meanings.table import meaning
+    from kproxy.decoders.meanings.table import meaning
 
     advice = {code: meaning(message.name, "errorCode", row.api_version, code) for code in codes}
     texts = [f"{code}: {text}" if len(codes) > 1 else text for code, text in advice.items() if text]

@@ -11,15 +11,15 @@ from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 
-from captures.export.text import size_text
-from decoders.primitives import text_as_java
-from decoders.records.record import Record, RecordsError
-from tui import actions, look
-from tui.cells import Cells
-from tui.records import SKIPPED, RecordLine, TextLine
-from tui.viewing import HEX, WITHHELD, Choices, PlainViewers
-from tui.widgets.lines import Lines
-from tui.widgets.records import null_text
+from kproxy.captures.export.text import size_text
+from kproxy.decoders.primitives import text_as_java
+from kproxy.decoders.records.record import Record, RecordsError
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.records import SKIPPED, RecordLine, TextLine
+from kproxy.tui.viewing import HEX, WITHHELD, Choices, PlainViewers
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.records import null_text
 
 HEAD: Final = 256 * 1024
 """Bytes of a key or value that show until more is asked for."""
@@ -96,7 +96,7 @@ class RecordPane(Lines):
             yield "", line.text, look.SEVERITY.get(line.severity, look.PLAIN), ""
             return
         offset, timestamp, key, value, headers = line.record
-        from decoders.records.nodes import moment
+        from kproxy.decoders.records.nodes import moment
 
         topic = line.place.topic or "topic without a name"
         assigned = "" if line.assigned is None else f" → {line.assigned}"
@@ -127,8 +127,8 @@ class RecordPane(Lines):
 
     @staticmethod
     def _control(line: RecordLine) -> Iterator[Shown]:
-        from decoders.jsonform import body_json
-        from decoders.records import control
+        from kproxy.decoders.jsonform import body_json
+        from kproxy.decoders.records import control
 
         _, _, key, value, _ = line.record
         number = control.type_of(key)
@@ -154,7 +154,7 @@ class RecordPane(Lines):
         if not data:
             yield part, '""', look.PLAIN, part
             return
-        from decoders.records import internal
+        from kproxy.decoders.records import internal
 
         head = data[: self._shown_bytes]
         cut = len(head) < len(data) and line.place.topic not in internal.TOPICS
@@ -221,7 +221,7 @@ def _batch(line: RecordLine) -> Iterator[Shown]:
     if header["producerId"] >= 0:
         ids = f"id {header['producerId']}  epoch {header['producerEpoch']}  base sequence {header['baseSequence']}"
         yield "producer", ids, *_PLAIN
-    from decoders.records.nodes import moment
+    from kproxy.decoders.records.nodes import moment
 
     flags = [words for name, words in _FLAGS.items() if header[name]]
     flags.append(f"leader epoch {header['partitionLeaderEpoch']}")

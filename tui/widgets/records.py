@@ -11,13 +11,13 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
-from captures.export.text import size_text
-from tui import actions, look
-from tui.cells import Cells
-from tui.records import LinesRead, RecordLine, TextLine
-from tui.times import zone
-from tui.viewing import HEX, WITHHELD, Choices, Seen
-from tui.widgets.lines import Lines
+from kproxy.captures.export.text import size_text
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.records import LinesRead, RecordLine, TextLine
+from kproxy.tui.times import zone
+from kproxy.tui.viewing import HEX, WITHHELD, Choices, Seen
+from kproxy.tui.widgets.lines import Lines
 
 LOOKED_AT = 4096
 """Bytes of a key or value up to which a viewer reads it for its cell."""
@@ -185,7 +185,7 @@ class RecordTable(Lines):
             return null_text(part, self.cells)
         if not data:
             return '""'
-        from decoders.records import internal
+        from kproxy.decoders.records import internal
 
         topic = line.place.topic
         if len(data) > LOOKED_AT and topic not in internal.TOPICS:

@@ -9,12 +9,12 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from tui.cells import Cells
-from tui.records import LinesRead, RecordLine
-from tui.viewing import Choices
-from tui.widgets.painted import Ground
-from tui.widgets.record import RecordPane
-from tui.widgets.records import RecordTable
+from kproxy.tui.cells import Cells
+from kproxy.tui.records import LinesRead, RecordLine
+from kproxy.tui.viewing import Choices
+from kproxy.tui.widgets.painted import Ground
+from kproxy.tui.widgets.record import RecordPane
+from kproxy.tui.widgets.records import RecordTable
 
 READ_AT_ONCE = 256 * 1024
 """Bytes of records up to which they are read before the key's repaint; more are in a thread of their own."""

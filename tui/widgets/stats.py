@@ -10,14 +10,14 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from captures.export.text import latency_text
-from tui import actions, look
-from tui.cells import Cells
-from tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
-from tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
-from tui.times import of_day
-from tui.widgets.lines import Lines
-from tui.widgets.painted import Painted
+from kproxy.captures.export.text import latency_text
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
+from kproxy.tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
+from kproxy.tui.times import of_day
+from kproxy.tui.widgets.lines import Lines
+from kproxy.tui.widgets.painted import Painted
 
 FIGURES: Final = (
     ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),

@@ -9,12 +9,12 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from tui import look
-from tui.cells import Cells
-from tui.widgets.lines import Lines
+from kproxy.tui import look
+from kproxy.tui.cells import Cells
+from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from decoders.filters import Candidate
+    from kproxy.decoders.filters import Candidate
 
 MOST_ROWS = 10
 MOST_CELLS = 90

@@ -8,13 +8,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui import look
-from tui.cells import Cells
-from tui.times import of_day
-from tui.widgets.painted import Painted
+from kproxy.tui import look
+from kproxy.tui.cells import Cells
+from kproxy.tui.times import of_day
+from kproxy.tui.widgets.painted import Painted
 
 if TYPE_CHECKING:
-    from tui.analysis import Timeline
+    from kproxy.tui.analysis import Timeline
 
 NAME_CELLS: Final = 22
 SPAN: Final = "━"

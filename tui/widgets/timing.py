@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment
 
-from tui import actions, look
-from tui.cells import Cells
-from tui.times import of_day
-from tui.widgets.overview import NAME_CELLS, Overview
+from kproxy.tui import actions, look
+from kproxy.tui.cells import Cells
+from kproxy.tui.times import of_day
+from kproxy.tui.widgets.overview import NAME_CELLS, Overview
 
 if TYPE_CHECKING:
-    from tui.timing import Bar, Timing
+    from kproxy.tui.timing import Bar, Timing
 
 TEXT_CELLS: Final = 27
 LASTED, BOUND = "█", "░"
@@ -53,7 +53,7 @@ class TimingPane(Overview, inherit_bindings=False):
             return []
         if index == len(timing.bars):
             start = f"{of_day(timing.start // 1_000_000_000)}.{timing.start % 1_000_000_000:09d}"[:15]
-            from tui.timing import duration_text
+            from kproxy.tui.timing import duration_text
 
             far = f"+{duration_text(timing.end - timing.start)}"
             scale = " " * NAME_CELLS + start + far.rjust(max(len(far) + 1, room - len(start)))

@@ -1,6 +1,6 @@
 """What the tables come to, in Spark SQL: one module an analysis, each a function of a session and the tables.
 
-    from captures.spark.report import latency, tables
+    from kproxy.captures.spark.report import latency, tables
     found = tables.read(spark, "tables")
     latency.percentiles(spark, found, by=("client", "api")).show()
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report.measured import measured
-from captures.spark.report.tables import Tables
-from decoders.schema import definitions, irregular
-from decoders.schema.errors import all_errors, name
+from kproxy.captures.spark.report.measured import measured
+from kproxy.captures.spark.report.tables import Tables
+from kproxy.decoders.schema import definitions, irregular
+from kproxy.decoders.schema.errors import all_errors, name
 
 _ERRORS: Final = """
     SELECT

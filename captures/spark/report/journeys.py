@@ -6,8 +6,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report.measured import measured
-from captures.spark.report.tables import Tables
+from kproxy.captures.spark.report.measured import measured
+from kproxy.captures.spark.report.tables import Tables
 
 # A batch is stored as it was produced, but a message set message by message: what is fetched begins within what was
 # produced last before it in the order of offsets. So offsets are met by sorting, not by comparing each with each.

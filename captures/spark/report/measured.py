@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report.tables import Tables
+from kproxy.captures.spark.report.tables import Tables
 
 NAMES: Final = ("api", "client", "broker", "software")
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report.measured import measured
-from captures.spark.report.tables import Tables
+from kproxy.captures.spark.report.measured import measured
+from kproxy.captures.spark.report.tables import Tables
 
 _OVERVIEW: Final = """
     SELECT

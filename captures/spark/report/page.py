@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape as html_escape
 
-from captures.spark.report import forms
-from captures.spark.report.sections import Found
-from decoders.escaping import escape
+from kproxy.captures.spark.report import forms
+from kproxy.captures.spark.report.sections import Found
+from kproxy.decoders.escaping import escape
 
 _STYLE = """
 :root { color-scheme: light dark; --fg: #1c2127; --bg: #fff; --soft: #f3f4f6; --line: #d8dce1; --dim: #5d6670;

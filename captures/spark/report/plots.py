@@ -9,7 +9,7 @@ from html import escape as html_escape
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from decoders.escaping import escape as harmless
+from kproxy.decoders.escaping import escape as harmless
 
 COLOURS: Final = 6
 _WIDTH: Final = 960

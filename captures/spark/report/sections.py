@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report import (
+from kproxy.captures.spark.report import (
     batches,
     errors,
     journeys,
@@ -25,8 +25,8 @@ from captures.spark.report import (
     usage,
     versions,
 )
-from captures.spark.report.forms import FORMS
-from captures.spark.report.tables import Tables
+from kproxy.captures.spark.report.forms import FORMS
+from kproxy.captures.spark.report.tables import Tables
 
 Rows = Sequence[Mapping[str, Any]]
 Analysis = Callable[[SparkSession, Tables, int], DataFrame]

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.tables.schema import PARTITIONS, TABLES, Table
+from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 
 Tables = Mapping[str, DataFrame]
 

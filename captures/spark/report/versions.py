@@ -6,10 +6,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from captures.spark.report.measured import measured
-from captures.spark.report.tables import Tables
-from decoders.schema import store
-from decoders.schema.apis import all_apis
+from kproxy.captures.spark.report.measured import measured
+from kproxy.captures.spark.report.tables import Tables
+from kproxy.decoders.schema import store
+from kproxy.decoders.schema.apis import all_apis
 
 UPGRADE: Final = "4."
 """The releases to which an upgrade is judged."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.analysis.histogram import RELATIVE_ERROR, Histogram
+from kproxy.captures.analysis.histogram import RELATIVE_ERROR, Histogram
 
 VALUES = st.lists(
     st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300), st.integers(10**6, 10**8)), min_size=1, max_size=60

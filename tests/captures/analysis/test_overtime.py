@@ -8,14 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from captures.analysis.figures import ALL, FILES, Figures, filters
-from captures.analysis.histogram import RELATIVE_ERROR
-from captures.analysis.overtime import PARTS, SECOND, SLICES, WINDOWS, OverTime, Slice, Span, together
-from captures.analysis.stats import BY, Stats
-from captures.bodies import Bodies
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.filters import parse
+from kproxy.captures.analysis.figures import ALL, FILES, Figures, filters
+from kproxy.captures.analysis.histogram import RELATIVE_ERROR
+from kproxy.captures.analysis.overtime import PARTS, SECOND, SLICES, WINDOWS, OverTime, Slice, Span, together
+from kproxy.captures.analysis.stats import BY, Stats
+from kproxy.captures.bodies import Bodies
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters import parse
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 

@@ -8,7 +8,7 @@ from confluent_kafka import Message, Producer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, hash_code, murmur2
+from kproxy.captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, hash_code, murmur2
 
 PARTITIONS = 4  # what librdkafka's mock cluster gives a topic
 WORDS = [f"key-{number}".encode() for number in range(40)] + [b"", b"\xff\x80\x00", b"a" * 301]

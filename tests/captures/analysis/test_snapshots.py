@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from captures.analysis import snapshots
-from captures.analysis.snapshots import blocks
-from captures.export.views import TEXTS
-from captures.index.format import ROWS, ROWS_HEADER
-from captures.index.indexer import run
+from kproxy.captures.analysis import snapshots
+from kproxy.captures.analysis.snapshots import blocks
+from kproxy.captures.export.views import TEXTS
+from kproxy.captures.index.format import ROWS, ROWS_HEADER
+from kproxy.captures.index.indexer import run
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
-COMMAND = [sys.executable, "-m", "captures.analysis.snapshots"]
+COMMAND = [sys.executable, "-m", "kproxy.captures.analysis.snapshots"]
 
 
 def snapshot(index: Path, view: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_a_recording_is_followed_until_its_index_is_complete(tmp_path: Path) -> 
     index.mkdir()
     with subprocess.Popen([*COMMAND, str(index)]) as process:
         indexer = subprocess.Popen(
-            [sys.executable, "-m", "captures.index.indexer", "--follow", str(capture), str(index)]
+            [sys.executable, "-m", "kproxy.captures.index.indexer", "--follow", str(capture), str(index)]
         )  # fmt: skip
         eventually(lambda: 0 < snapshot(index, "topics").get("exchanges", 0) < 176)
         assert snapshot(index, "topics")["state"] == "following"
@@ -121,7 +121,7 @@ def test_the_process_ends_with_its_parent(index: Path) -> None:
         "print(subprocess.Popen([sys.executable, *sys.argv[1:], '--parent', str(os.getpid())]).pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    command = [sys.executable, "-c", script, "-m", "captures.analysis.snapshots", str(index)]
+    command = [sys.executable, "-c", script, "-m", "kproxy.captures.analysis.snapshots", str(index)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from captures.analysis import stats as module
-from captures.analysis.stats import Stats
-from captures.reader import read
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status
-from decoders.exchange_json import exchange_json
-from decoders.schema import definitions
-from decoders.view import View
+from kproxy.captures.analysis import stats as module
+from kproxy.captures.analysis.stats import Stats
+from kproxy.captures.reader import read
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 

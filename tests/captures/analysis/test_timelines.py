@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from captures.analysis import timelines
-from captures.analysis.snapshots import blocks
-from captures.analysis.timelines import FAILED, LEGEND, OK, nanoseconds, timeline
-from captures.analysis.views import Views
-from captures.reader import read
-from decoders.exchange import Exchange
-from tui.widgets.timeline import LETTERS
+from kproxy.captures.analysis import timelines
+from kproxy.captures.analysis.snapshots import blocks
+from kproxy.captures.analysis.timelines import FAILED, LEGEND, OK, nanoseconds, timeline
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.tui.widgets.timeline import LETTERS
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 

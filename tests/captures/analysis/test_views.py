@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.views import Views
-from captures.export.views import TEXTS, view_text
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.export.views import TEXTS, view_text
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
 from tests.decoders.records.support import batch, record
 from tests.decoders.sasl.test_session import handshake, token
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST, judged

@@ -7,8 +7,8 @@ from types import ModuleType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.formats import block
-from captures.formats.pcapng_writer import Direction
+from kproxy.captures.formats import block
+from kproxy.captures.formats.pcapng_writer import Direction
 from tests.support.variants import each_variant_of
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.errors import FormatError
-from captures.formats.detect import walker
-from captures.formats.records import Records
+from kproxy.captures.errors import FormatError
+from kproxy.captures.formats.detect import walker
+from kproxy.captures.formats.records import Records
 from tests.captures import files
 
 START = 1_795_240_934_816_994_123

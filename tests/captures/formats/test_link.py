@@ -22,11 +22,11 @@ from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 
-from captures.export.oneline import health_note
-from captures.formats.detect import walker
-from captures.formats.link import LinkLayers
-from captures.reader import read
-from captures.tcp.packets import endpoints, nothing, turned
+from kproxy.captures.export.oneline import health_note
+from kproxy.captures.formats.detect import walker
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.reader import read
+from kproxy.captures.tcp.packets import endpoints, nothing, turned
 from tests.captures import files
 
 PAYLOAD = bytes(range(200))

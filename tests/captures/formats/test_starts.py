@@ -9,7 +9,7 @@ from types import ModuleType
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from captures.formats import starts
+from kproxy.captures.formats import starts
 from tests.support.variants import each_variant_of
 
 variants = each_variant_of(starts)

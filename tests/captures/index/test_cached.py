@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from captures import cache
-from captures.errors import WARNING, CaptureError
-from captures.index import cached
-from captures.index import format as layout
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from captures.source import open_source
-from captures.spool import Spooling
+from kproxy.captures import cache
+from kproxy.captures.errors import WARNING, CaptureError
+from kproxy.captures.index import cached
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.source import open_source
+from kproxy.captures.spool import Spooling
 from tests.captures import traffic
 
 KEYLOG = "CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n"
@@ -148,7 +148,7 @@ def test_a_build_that_was_killed_leaves_nothing(tmp_path: Path, own_cache: Path)
         for _ in range(400):
             file.write(data[24:])
     process = subprocess.Popen(
-        [sys.executable, "-m", "captures.index.indexer", "--keep", str(large), str(tmp_path / "killed")]
+        [sys.executable, "-m", "kproxy.captures.index.indexer", "--keep", str(large), str(tmp_path / "killed")]
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "killed" / layout.ROWS).exists() or (tmp_path / "killed" / layout.ROWS).stat().st_size < 6400:
@@ -223,7 +223,7 @@ def test_where_there_may_be_no_cache_the_index_is_made_all_the_same(
 
 def test_several_at_once(capture: Path, tmp_path: Path) -> None:
     """Processes that all index the same, and keep it, while others use it and remove it."""
-    command = [sys.executable, "-m", "captures.index.indexer", "--keep", str(capture)]
+    command = [sys.executable, "-m", "kproxy.captures.index.indexer", "--keep", str(capture)]
     processes = [subprocess.Popen([*command, str(tmp_path / f"made-{each}")]) for each in range(3)]
     found = 0
     while any(process.poll() is None for process in processes):

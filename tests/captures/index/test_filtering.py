@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.stats import Stats
-from captures.index import filtering
-from captures.index.exchanges import Exchanges
-from captures.index.filtering import HALF_READ, IndexFilter, SeenValues
-from captures.index.format import Row
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from captures.reader import Reader, read
-from decoders import schema
-from decoders.exchange import Exchange, Status
-from decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, Why, parse
-from decoders.filters.expression import Not
-from decoders.filters.fields import FIELDS, LISTS, Cost
-from decoders.filters.values import LITERALS
+from kproxy.captures.analysis.stats import Stats
+from kproxy.captures.index import filtering
+from kproxy.captures.index.exchanges import Exchanges
+from kproxy.captures.index.filtering import HALF_READ, IndexFilter, SeenValues
+from kproxy.captures.index.format import Row
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.reader import Reader, read
+from kproxy.decoders import schema
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, Why, parse
+from kproxy.decoders.filters.expression import Not
+from kproxy.decoders.filters.fields import FIELDS, LISTS, Cost
+from kproxy.decoders.filters.values import LITERALS
 from tests.decoders.records.support import batch, record
 from tests.decoders.records.test_internal import CLUSTER, PASSWORD, metadata
 from tests.support.indexes import IndexBuilder, heartbeat, sample

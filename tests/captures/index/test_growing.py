@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.errors import CaptureError
-from captures.index import format as layout
-from captures.index.format import State
-from captures.index.indexer import Indexer, run
-from captures.index.reader import IndexReader, IndexUnreadableError
-from captures.index.writer import IndexWriter
-from decoders.exchange import Connection, Exchange, Status
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import State
+from kproxy.captures.index.indexer import Indexer, run
+from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.captures.index.writer import IndexWriter
+from kproxy.decoders.exchange import Connection, Exchange, Status
 from tests.support.indexes import IndexBuilder, heartbeat, sample
 
 DATA = Path(__file__).parents[2] / "data" / "captures"
@@ -158,7 +158,7 @@ def test_a_cut_capture_is_indexed_up_to_the_cut(tmp_path: Path) -> None:
 
 def indexer_process(*arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "captures.index.indexer", *arguments], stdin=stdin, stderr=subprocess.PIPE
+        [sys.executable, "-m", "kproxy.captures.index.indexer", *arguments], stdin=stdin, stderr=subprocess.PIPE
     )
 
 
@@ -195,7 +195,7 @@ def test_the_process_follows_a_recording_until_it_is_told_to_stop(tmp_path: Path
 
 SIGNALLED = """
 import os, signal, threading
-from captures.index.indexer import _stop_on_signal
+from kproxy.captures.index.indexer import _stop_on_signal
 stopping = threading.Event()
 _stop_on_signal(stopping)
 with stopping._cond:  # what the main thread holds for a moment whenever it waits

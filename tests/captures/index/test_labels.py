@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from captures.index.labels import label
-from decoders.knowledge import Knowledge
-from decoders.records.counting import record_count
+from kproxy.captures.index.labels import label
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.records.counting import record_count
 from tests.decoders.records.support import message
 
 TOPIC_ID = bytes(range(1, 17))

@@ -11,13 +11,13 @@ from random import Random
 import pytest
 
 from bench.summary import BASE
-from captures import reader as captures_reader
-from captures.export import parallel
-from captures.index.indexer import Indexer
-from captures.index.reader import IndexReader
-from captures.index.summary import Summariser, Summary
-from captures.tcp.reassembly import Share
-from decoders.exchange import Exchange
+from kproxy.captures import reader as captures_reader
+from kproxy.captures.export import parallel
+from kproxy.captures.index.indexer import Indexer
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.index.summary import Summariser, Summary
+from kproxy.captures.tcp.reassembly import Share
+from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.support.multiply import multiply
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from captures import reader as captures_reader
-from captures.index import format as layout
-from captures.index.format import Flag, State
-from captures.index.indexer import run
-from captures.index.reader import IndexReader
-from captures.source import open_source
-from decoders.exchange import Exchange, Health, Status
-from decoders.exchange_json import exchange_json
-from decoders.schema import errors
+from kproxy.captures import reader as captures_reader
+from kproxy.captures.index import format as layout
+from kproxy.captures.index.format import Flag, State
+from kproxy.captures.index.indexer import run
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.source import open_source
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.schema import errors
 
 DATA = Path(__file__).parents[2] / "data"
 CAPTURES = sorted((DATA / "captures").glob("*.pcap"))

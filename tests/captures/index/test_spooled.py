@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from captures.index.indexer import Indexer
-from captures.index.reader import IndexReader
-from captures.reader import read
-from captures.source import open_source
-from decoders.exchange import Exchange
+from kproxy.captures.index.indexer import Indexer
+from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.reader import read
+from kproxy.captures.source import open_source
+from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from captures import cache
-from captures import reader as captures_reader
-from captures.analysis import snapshots
-from captures.export import parallel
-from captures.index.format import STOP
-from captures.index.indexer import Indexer, run
+from kproxy.captures import cache
+from kproxy.captures import reader as captures_reader
+from kproxy.captures.analysis import snapshots
+from kproxy.captures.export import parallel
+from kproxy.captures.index.format import STOP
+from kproxy.captures.index.indexer import Indexer, run
 from tests.captures import traffic
 from tests.captures.index.test_parallel import KWARGS, held, indexed
 

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from captures.reader import read
-from captures.redaction.hosts import FIELDS
-from decoders.exchange import Exchange
-from decoders.frames import frame_tree
-from decoders.tree import Node
+from kproxy.captures.reader import read
+from kproxy.captures.redaction.hosts import FIELDS
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.frames import frame_tree
+from kproxy.decoders.tree import Node
 from tests.captures import traffic
 
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from captures.reader import read
-from captures.redaction import Removed
-from captures.redaction.frames import FrameRedaction
-from captures.redaction.hosts import Hosts
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame
-from decoders.exchange_json import exchange_json
-from decoders.knowledge import Knowledge
-from decoders.problems import Code, Problem
-from decoders.schema import definitions
-from decoders.view import View
+from kproxy.captures.reader import read
+from kproxy.captures.redaction import Removed
+from kproxy.captures.redaction.frames import FrameRedaction
+from kproxy.captures.redaction.hosts import Hosts
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.view import View
 from tests.captures import files, traffic
 from tests.captures.redaction import marking
 from tests.captures.redaction.test_exports import FORMS, export, output
@@ -196,8 +196,8 @@ def test_comments_keep_their_form_and_lose_what_they_quote(tmp_path: Path) -> No
 
 
 def test_what_sasl_and_reasons_tell_is_searched_for_hosts() -> None:
-    from captures.redaction.exchanges import Redaction
-    from decoders.sasl.session import Session
+    from kproxy.captures.redaction.exchanges import Redaction
+    from kproxy.decoders.sasl.session import Session
 
     reader = read(traffic.LIBRDKAFKA)
     item = next(one for one in traffic_of(traffic.LIBRDKAFKA))

@@ -13,13 +13,13 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
-from captures.reader import read
-from captures.redaction.exchanges import Redaction
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
-from decoders.view import View
+from kproxy.captures.reader import read
+from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.view import View
 from tests.captures import traffic
 
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.reader import read
-from captures.redaction import PRESETS, Removed
-from captures.redaction.frames import FrameRedaction
-from captures.redaction.hosts import Hosts
-from decoders import secrets
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame
-from decoders.knowledge import Knowledge
-from decoders.schema import definitions
+from kproxy.captures.reader import read
+from kproxy.captures.redaction import PRESETS, Removed
+from kproxy.captures.redaction.frames import FrameRedaction
+from kproxy.captures.redaction.hosts import Hosts
+from kproxy.decoders import secrets
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.schema import definitions
 from tests.captures import traffic
 
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"

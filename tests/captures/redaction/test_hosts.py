@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.redaction.hosts import Hosts
+from kproxy.captures.redaction.hosts import Hosts
 
 
 def hosts(*names: str) -> Hosts:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from captures.redaction.hosts import Hosts
-from captures.redaction.records import RecordsRedaction, filled
-from decoders.primitives import write_unsigned_varint
-from decoders.records.batches import parse
-from decoders.records.current import stretches
-from decoders.records.opening import open_batch
-from decoders.records.record import Record
+from kproxy.captures.redaction.hosts import Hosts
+from kproxy.captures.redaction.records import RecordsRedaction, filled
+from kproxy.decoders.primitives import write_unsigned_varint
+from kproxy.decoders.records.batches import parse
+from kproxy.decoders.records.current import stretches
+from kproxy.decoders.records.opening import open_batch
+from kproxy.decoders.records.record import Record
 
 
 def zigzag(value: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.dataset as ds
 from click.testing import CliRunner
 
-from captures.tables.schema import PARTITIONS, TABLES
+from kproxy.captures.tables.schema import PARTITIONS, TABLES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from captures.spark import plain
+from kproxy.captures.spark import plain
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.asking import asks_others
-from decoders.filters import parse
+from kproxy.captures.spark.asking import asks_others
+from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import exported
 from tests.captures.spark.test_damaged import again, assert_filtered

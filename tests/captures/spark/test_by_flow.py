@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.spark.by_flow import ByFlow
-from captures.spark.reading import Segments
-from captures.tcp.packets import Packets, numbered
+from kproxy.captures.spark.by_flow import ByFlow
+from kproxy.captures.spark.reading import Segments
+from kproxy.captures.tcp.packets import Packets, numbered
 
 FLOW = {b"ab": 7, b"ba": 7, b"cd": -3, b"dc": -3, b"ef": 9}
 """The flow_ids of directions."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from captures.spark import local, reading
-from captures.spark.carry import Carry
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.tables.schema import TABLES
-from decoders.filters import parse
+from kproxy.captures.spark import local, reading
+from kproxy.captures.spark.carry import Carry
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.tables.schema import TABLES
+from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.test_damaged import again, disordered, dropped, later, repeated

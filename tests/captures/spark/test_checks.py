@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.spark import checks
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
-from decoders.problems import Code, Problem
+from kproxy.captures.spark import checks
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.problems import Code, Problem
 from tests.support.variants import each_variant_of, variants_of
 
 VARIANTS = variants_of(checks)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.spark import claims, judging, local
-from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found, Looked, check
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.tables.schema import TABLES, USUAL
-from captures.tcp.packets import Ints, Packets
-from decoders.exchange import Exchange
+from kproxy.captures.spark import claims, judging, local
+from kproxy.captures.spark.checks import NUMBERS
+from kproxy.captures.spark.compiled import Found, Looked, check
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tcp.packets import Ints, Packets
+from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.support.multiply import multiply

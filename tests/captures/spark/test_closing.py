@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from captures.spark.closing import Numbers
-from captures.spark.facts import NODE, Facts
-from decoders.knowledge import MOST, RESERVED, Fact
+from kproxy.captures.spark.closing import Numbers
+from kproxy.captures.spark.facts import NODE, Facts
+from kproxy.decoders.knowledge import MOST, RESERVED, Fact
 
 TOPIC = Fact.TOPIC.value
 

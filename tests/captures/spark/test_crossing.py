@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.errors import CaptureError
-from captures.spark import local
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.tables.schema import TABLES
-from captures.tcp import reassembly
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.spark import local
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tcp import reassembly
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.ports import Ports
-from captures.spark import local, planning
-from captures.spark.flows import Options
-from captures.spark.order import Order
-from captures.spark.planning import plan
-from captures.spark.reading import read, summaries
-from captures.tables.schema import TABLES
-from decoders.filters import parse
+from kproxy.captures.ports import Ports
+from kproxy.captures.spark import local, planning
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.order import Order
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark.reading import read, summaries
+from kproxy.captures.tables.schema import TABLES
+from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at

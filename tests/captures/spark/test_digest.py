@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from captures.spark.digest import DIGEST, UNPROVEN, VERDICT, Digest, digested, of_states, verdicts_in
-from captures.spark.flows import ITEMS
-from captures.tables.schema import FLOWS, TABLES
+from kproxy.captures.spark.digest import DIGEST, UNPROVEN, VERDICT, Digest, digested, of_states, verdicts_in
+from kproxy.captures.spark.flows import ITEMS
+from kproxy.captures.tables.schema import FLOWS, TABLES
 
 FACT = ("topic", "aa", "orders")
 

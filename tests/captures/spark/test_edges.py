@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from captures.formats import detect
-from captures.formats.pcap import LONGEST, RECORD
-from captures.spark.edges import edges
-from captures.spark.planning import plan
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.pcap import LONGEST, RECORD
+from kproxy.captures.spark.edges import edges
+from kproxy.captures.spark.planning import plan
 from tests.captures import files, traffic
 
 

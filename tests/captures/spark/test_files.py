@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from captures.errors import CaptureError
-from captures.spark import files as spark_files
-from captures.spark import local
-from captures.spark.files import BLOCK
-from captures.spark.flows import Options
-from captures.spark.planning import expand, plan
-from captures.tables.schema import TABLES
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.spark import files as spark_files
+from kproxy.captures.spark import local
+from kproxy.captures.spark.files import BLOCK
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import expand, plan
+from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

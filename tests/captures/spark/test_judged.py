@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from captures.spark import local
-from captures.spark.flows import Options
-from captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
+from kproxy.captures.spark import local
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
 from tests.support import judged
 
 PRODUCE, FETCH = 0, 1

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from captures.spark.claims import kept
-from captures.spark.compiled import Looked
-from captures.tcp.packets import Packets
+from kproxy.captures.spark.claims import kept
+from kproxy.captures.spark.compiled import Looked
+from kproxy.captures.tcp.packets import Packets
 
 SEGMENT = st.tuples(st.integers(0, 5), st.lists(st.integers(0, 6), max_size=6))
 """Bytes before a segment, and how its own are divided: what is sent in any case and bodies, in turn."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from captures.errors import CaptureError
-from captures.ring import segment_name
-from captures.spark import local
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.tables.schema import TABLES
-from captures.tls.keylog import read
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.ring import segment_name
+from kproxy.captures.spark import local
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tls.keylog import read
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.tls.test_decrypting import captured, conversation, spoken

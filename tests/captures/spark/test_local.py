@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark import local, reading
-from captures.spark.flows import Options
-from captures.spark.planning import plan
-from captures.tables.schema import TABLES, WITHOUT_BODIES
+from kproxy.captures.spark import local, reading
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.planning import plan
+from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark import local
-from captures.spark.flows import Options
-from captures.tables.schema import TABLES
+from kproxy.captures.spark import local
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.captures.spark.test_claims import (

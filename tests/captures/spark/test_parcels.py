@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.spark.by_flow import Flows
-from captures.spark.packing import Columns, Parcels, unpack
-from captures.spark.plain import Plain
-from captures.tcp.packets import Ints, Packets, numbered
-from captures.tcp.reassembly import Share
+from kproxy.captures.spark.by_flow import Flows
+from kproxy.captures.spark.packing import Columns, Parcels, unpack
+from kproxy.captures.spark.plain import Plain
+from kproxy.captures.tcp.packets import Ints, Packets, numbered
+from kproxy.captures.tcp.reassembly import Share
 
 NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.definitions import definitions
-from captures.spark import judging, local, plain
-from captures.spark.by_flow import Flows
-from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found, check
-from captures.spark.flows import Options
-from captures.tables.schema import TABLES, USUAL
-from captures.tcp.packets import Packets
-from captures.tcp.reassembly import Share
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.stream import End, Gap, Run, Side
-from decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.captures.definitions import definitions
+from kproxy.captures.spark import judging, local, plain
+from kproxy.captures.spark.by_flow import Flows
+from kproxy.captures.spark.checks import NUMBERS
+from kproxy.captures.spark.compiled import Found, check
+from kproxy.captures.spark.flows import Options
+from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tcp.packets import Packets
+from kproxy.captures.tcp.reassembly import Share
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.stream import End, Gap, Run, Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession, functions
 
-from captures.spark.report import (
+from kproxy.captures.spark.report import (
     batches,
     errors,
     journeys,
@@ -27,8 +27,8 @@ from captures.spark.report import (
     usage,
     versions,
 )
-from captures.spark.report import tables as report_tables
-from captures.tables.schema import TABLES
+from kproxy.captures.spark.report import tables as report_tables
+from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import traffic
 from tests.captures.spark import told

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from captures.spark import local, state
-from captures.spark.carry import Carry
-from captures.spark.carrying import load
-from captures.spark.order import Order
-from captures.spark.state import StateError, pack, unpack
+from kproxy.captures.spark import local, state
+from kproxy.captures.spark.carry import Carry
+from kproxy.captures.spark.carrying import load
+from kproxy.captures.spark.order import Order
+from kproxy.captures.spark.state import StateError, pack, unpack
 from tests.captures import traffic
 from tests.captures.spark.test_carrying import OPTIONS, rotated, streamed
 
@@ -47,7 +47,7 @@ def attack(told: Told) -> None:
 
 def imported(told: Told) -> None:
     """A class that an allowed module has only imported."""
-    told["classes"][0] = ["decoders.conversation.conversation", "partial", []]
+    told["classes"][0] = ["kproxy.decoders.conversation.conversation", "partial", []]
 
 
 def dunder(told: Told) -> None:

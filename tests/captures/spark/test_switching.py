@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.switching import Switch
+from kproxy.captures.spark.switching import Switch
 
 
 def batch(folder: Path, name: str, **tables: str) -> Path:

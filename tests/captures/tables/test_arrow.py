@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from captures.tables import arrow
-from captures.tables.schema import EXCHANGES, RECORD_BATCHES, TABLES, Table
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import EXCHANGES, RECORD_BATCHES, TABLES, Table
 
 TIMES = ("ts_ns", "req_ts_ns", "req_last_ts_ns", "rsp_ts_ns", "rsp_last_ts_ns")
 

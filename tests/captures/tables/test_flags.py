@@ -10,11 +10,11 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
-from captures.reader import read
-from captures.tcp.packets import SYN, endpoints
-from decoders.exchange import Exchange, Frame, StreamProblem
-from decoders.problems import Code
+from kproxy.captures.reader import read
+from kproxy.captures.tcp.packets import SYN, endpoints
 from kproxy.cli.main import main
+from kproxy.decoders.exchange import Exchange, Frame, StreamProblem
+from kproxy.decoders.problems import Code
 from tests.captures import files, traffic
 
 CAPTURES = (traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA)

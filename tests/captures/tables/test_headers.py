@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.definitions import definitions
-from captures.spark.checks import NUMBERS
-from captures.spark.compiled import Found
-from captures.tables import arrow, headers
-from captures.tables.rows import Drafter
-from captures.tables.schema import EXCHANGES
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.captures.definitions import definitions
+from kproxy.captures.spark.checks import NUMBERS
+from kproxy.captures.spark.compiled import Found
+from kproxy.captures.tables import arrow, headers
+from kproxy.captures.tables.rows import Drafter
+from kproxy.captures.tables.schema import EXCHANGES
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 
 NAMES = ["c", None, "", "\ud83d", "d"]
 TIME = 1_700_000_000_000_000_000

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from captures.tables.places import Part, parts
-from decoders.knowledge import TOPIC_ID
-from decoders.layout import Layout, Shape, Slot, layout
-from decoders.records.places import PLACES
+from kproxy.captures.tables.places import Part, parts
+from kproxy.decoders.knowledge import TOPIC_ID
+from kproxy.decoders.layout import Layout, Shape, Slot, layout
+from kproxy.decoders.records.places import PLACES
 from tests.decoders.support import RELEASES, decoded
 
 NUMBERS = (("errorCode", "partitionErrorCode"), ("baseOffset",), ("fetchOffset", "committedOffset", "offset"))

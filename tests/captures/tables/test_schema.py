@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from captures.tables import arrow
-from captures.tables.schema import TABLES, Table
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import TABLES, Table
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=str)

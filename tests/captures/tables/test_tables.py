@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from captures.reader import Reader, read
-from captures.tables import parquet
-from captures.tables.rows import Maker
-from captures.tables.schema import FROM_BODIES, TABLES, USUAL, WITHOUT_BODIES
+from kproxy.captures.reader import Reader, read
+from kproxy.captures.tables import parquet
+from kproxy.captures.tables.rows import Maker
+from kproxy.captures.tables.schema import FROM_BODIES, TABLES, USUAL, WITHOUT_BODIES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.tcp import reassembly
-from captures.tcp.reassembly import CROWDED, MISSED, Reassembler, TcpConnection
+from kproxy.captures.tcp import reassembly
+from kproxy.captures.tcp.reassembly import CROWDED, MISSED, Reassembler, TcpConnection
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,

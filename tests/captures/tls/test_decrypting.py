@@ -14,10 +14,10 @@ import lz4.frame
 import pytest
 import zstandard
 
-from captures.formats.pcapng_writer import ACK, SYN, Direction
-from captures.reader import read
-from captures.tls.keylog import parse
-from captures.tls.session import CLIENT, SERVER, Session
+from kproxy.captures.formats.pcapng_writer import ACK, SYN, Direction
+from kproxy.captures.reader import read
+from kproxy.captures.tls.keylog import parse
+from kproxy.captures.tls.session import CLIENT, SERVER, Session
 from tests.captures import files, traffic
 from tests.captures import test_seekable as seekable
 from tests.captures.tls.wire import MSS, START, Wire
@@ -217,7 +217,7 @@ def test_secrets_in_the_capture(
 
 def test_key_updates() -> None:
     """OpenSSL's Python cannot ask for one: the next secret is that of RFC 8446, and the numbers begin again."""
-    from captures.tls.ciphers import SUITES, Aead13, _xor, expand_label, next_secret
+    from kproxy.captures.tls.ciphers import SUITES, Aead13, _xor, expand_label, next_secret
 
     suite, random_bytes, first = SUITES[0x1301], bytes(range(32)), b"s" * 32
     session = Session(

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from captures.formats.pcapng_writer import ACK, FIN, SYN, Direction
+from kproxy.captures.formats.pcapng_writer import ACK, FIN, SYN, Direction
 from tests.captures import files
 
 START = 1_795_240_934_000_000_000

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.export.nodes import Style, hex_lines, tree_lines
-from decoders.byhand import Asked, Kind, Opened, Opener
-from decoders.byhand.frames import frames, prefixed
-from decoders.byhand.readings import MOST_GUESSED, bare, responses
-from decoders.conversation.stream import Side
-from decoders.jsonform import base64
-from decoders.message import decode_response, response_fits
-from decoders.problems import Code
-from decoders.schema import definitions
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
+from kproxy.decoders.byhand import Asked, Kind, Opened, Opener
+from kproxy.decoders.byhand.frames import frames, prefixed
+from kproxy.decoders.byhand.readings import MOST_GUESSED, bare, responses
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.jsonform import base64
+from kproxy.decoders.message import decode_response, response_fits
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 from tests.decoders.records.support import batch as record_batch
 from tests.decoders.records.support import record
 from tests.decoders.support import eyes

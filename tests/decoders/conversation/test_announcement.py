@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.limits import Limits
 from tests.support.golden import golden
 from tests.support.scripts import BROKER, CLIENT, Cut, Script, bytewise, framed, packets, play, response, whole
 

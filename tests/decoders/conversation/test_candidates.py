@@ -9,16 +9,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from decoders.conversation.candidates import Awaited
-from decoders.conversation.recognition import LONGEST_CLIENT_ID, known
-from decoders.conversation.requests import Requests
-from decoders.conversation.responses import Responses
-from decoders.conversation.resync import EFFORT, TRIAL
-from decoders.conversation.stream import Gap, Run
-from decoders.conversation.stretch import Stretch
-from decoders.exchange import Connection, Exchange, Health
-from decoders.message import Decoded, decode_request
-from decoders.schema import Definitions
+from kproxy.decoders.conversation.candidates import Awaited
+from kproxy.decoders.conversation.recognition import LONGEST_CLIENT_ID, known
+from kproxy.decoders.conversation.requests import Requests
+from kproxy.decoders.conversation.responses import Responses
+from kproxy.decoders.conversation.resync import EFFORT, TRIAL
+from kproxy.decoders.conversation.stream import Gap, Run
+from kproxy.decoders.conversation.stretch import Stretch
+from kproxy.decoders.exchange import Connection, Exchange, Health
+from kproxy.decoders.message import Decoded, decode_request
+from kproxy.decoders.schema import Definitions
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,
@@ -143,7 +143,7 @@ def test_headers_everywhere_are_refuted_within_bounds(size: int, body: bytes, mo
         tried.append(len(data))
         return decode_request(data, definitions)
 
-    monkeypatch.setattr("decoders.conversation.requests.decode_request", counting)
+    monkeypatch.setattr("kproxy.decoders.conversation.requests.decode_request", counting)
     head = size.to_bytes(4, "big") + request(3, 1, 7, "", topics=None)[4:-4] + body
     trap = head * (100_000 // len(head))
     script = Script().client(request(3, 1, 1)).lost(CLIENT, bytes(9)).packets(CLIENT, trap)

@@ -19,18 +19,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.conversation import loop
-from decoders.conversation.acks import way
-from decoders.conversation.compiled import COMPILED
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.limits import Limits
-from decoders.conversation.recognition import Known, known
-from decoders.exchange import Exchange, Status
-from decoders.schema import Definitions
+from kproxy.decoders.conversation import loop
+from kproxy.decoders.conversation.acks import way
+from kproxy.decoders.conversation.compiled import COMPILED
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.recognition import Known, known
+from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.schema import Definitions
 from tests.fuzz import conversation as fuzz
 from tests.support.scripts import BROKER, CLIENT, Script, Tape, bytewise, eyes, facts, packets, request, response, whole
 
-PLACE = "decoders.conversation"
+PLACE = "kproxy.decoders.conversation"
 NAMES = ("loop", "pairing")
 VARIANTS = ["plain", *(["compiled"] if COMPILED else [])]
 variants = pytest.mark.parametrize("variant", VARIANTS)

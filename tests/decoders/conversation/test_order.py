@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.limits import Limits
-from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.numbering import Numbering
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.limits import Limits
 from tests.support.scripts import BROKER, CLIENT, Cut, Script, bytewise, line, packets, play, request, response, whole
 
 METADATA, PRODUCE, FETCH, HEARTBEAT, API_VERSIONS = 3, 0, 1, 12, 18

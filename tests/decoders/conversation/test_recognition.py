@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.conversation.recognition import Verdict, known, recognise, which_side_asks
+from kproxy.decoders.conversation.recognition import Verdict, known, recognise, which_side_asks
 from tests.support.golden import golden
 from tests.support.scripts import (
     Cut,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.conversation.limits import Limits
-from decoders.conversation.stream import Gap, Run
-from decoders.problems import Code
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.stream import Gap, Run
+from kproxy.decoders.problems import Code
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,

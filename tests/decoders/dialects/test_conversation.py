@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders import frames
-from decoders.additions import read
-from decoders.conversation.limits import Limits
-from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import Side
-from decoders.dialects.conversation import DialectConversation
-from decoders.dialects.memory import Memory
-from decoders.dialects.punctuality import Punctuality
-from decoders.exchange import Connection, Exchange, Frame, Health, StreamProblem
-from decoders.exchange_json import exchange_json
-from decoders.schema.lookup import Definitions
-from decoders.tree import Node
+from kproxy.decoders import frames
+from kproxy.decoders.additions import read
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.numbering import Numbering
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.dialects.conversation import DialectConversation
+from kproxy.decoders.dialects.memory import Memory
+from kproxy.decoders.dialects.punctuality import Punctuality
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, StreamProblem
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.tree import Node
 from tests.decoders.dialects.test_reading import GOOD
 from tests.fuzz import dialects as fuzz
 from tests.support.coordinator import framed, string

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from captures.definitions import definitions
-from decoders.conversation.conversation import Conversation
-from decoders.conversation.limits import Limits
-from decoders.conversation.numbering import Numbering
-from decoders.conversation.stream import Side
-from decoders.dialects import text_of
-from decoders.exchange import Exchange
+from kproxy.captures.definitions import definitions
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.limits import Limits
+from kproxy.decoders.conversation.numbering import Numbering
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.dialects import text_of
+from kproxy.decoders.exchange import Exchange
 from tests.captures import traffic
 from tests.support import coordinator
 from tests.support.coordinator import ASSIGNMENT, BROKERS, OFFSETS, Draft, Talk, Wire

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.additions import read
-from decoders.dialects import shipped, text_of
-from decoders.dialects.model import Dialect
-from decoders.schema.jsontext import DefinitionError
+from kproxy.decoders.additions import read
+from kproxy.decoders.dialects import shipped, text_of
+from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.schema.jsontext import DefinitionError
 
 GOOD = """\
 {

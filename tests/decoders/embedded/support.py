@@ -6,10 +6,10 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from decoders.embedded.definitions import definition, versions
-from decoders.exchange_json import exchange_json
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.embedded.definitions import definition, versions
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.support.scripts import Script, eyes, play
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.conversation.stream import Side
-from decoders.embedded.group import PROTOCOLS, USER_DATA
-from decoders.message import decode_request, decode_response, frame_tree
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded.group import PROTOCOLS, USER_DATA
+from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, newest, structure
 from tests.decoders.embedded.test_envelope import ANSWER, METADATA, PASSWORD, PRINCIPAL
 from tests.decoders.embedded.test_telemetry import PACKED

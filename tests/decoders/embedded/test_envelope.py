@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from decoders.conversation.stream import Side
-from decoders.embedded.scope import DEEPEST
-from decoders.message import frame_tree
-from decoders.tree import Node
-from decoders.view import View
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded.scope import DEEPEST
+from kproxy.decoders.message import frame_tree
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, structure, text
 from tests.support.scripts import eyes, request, response
 

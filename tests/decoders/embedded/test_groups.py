@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from decoders.embedded import Kind, inside
+from kproxy.decoders.embedded import Kind, inside
 from tests.decoders.embedded.support import lines, newest, structure, text
 from tests.support.scripts import request, response
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from decoders import secrets
-from decoders.embedded.table import ROWS
-from decoders.jsonform import body_json
-from decoders.schema import Field, definitions
+from kproxy.decoders import secrets
+from kproxy.decoders.embedded.table import ROWS
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.schema import Field, definitions
 from tests.decoders.embedded.support import text
 from tests.decoders.embedded.test_groups import ASSIGNED, ASSIGNMENT, SUBSCRIPTION
 

@@ -11,10 +11,10 @@ import snappy
 import zstandard
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from decoders.conversation.stream import Side
-from decoders.embedded.telemetry import LARGEST
-from decoders.message import frame_tree
-from decoders.view import View
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.embedded.telemetry import LARGEST
+from kproxy.decoders.message import frame_tree
+from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, text
 from tests.support.scripts import eyes, request, response
 

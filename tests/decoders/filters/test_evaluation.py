@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from decoders.filters import Row, Unavailable, Why, parse
-from decoders.filters.fields import BY_NAME, FIELDS, REQUEST, REQUEST_ATTRIBUTES, Field
-from decoders.filters.path import Path
-from decoders.filters.values import LITERALS
+from kproxy.decoders.filters import Row, Unavailable, Why, parse
+from kproxy.decoders.filters.fields import BY_NAME, FIELDS, REQUEST, REQUEST_ATTRIBUTES, Field
+from kproxy.decoders.filters.path import Path
+from kproxy.decoders.filters.values import LITERALS
 
 
 @dataclass

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from captures.reader import Reader, read
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
-from decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
+from kproxy.captures.reader import Reader, read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 PRODUCE, FETCH, METADATA = 0, 1, 3

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.exchange import Status as ExchangeStatus
-from decoders.filters import Status, bodies, complete, habits, parse
-from decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from decoders.filters.fields import (
+from kproxy.decoders.exchange import Status as ExchangeStatus
+from kproxy.decoders.filters import Status, bodies, complete, habits, parse
+from kproxy.decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
+from kproxy.decoders.filters.fields import (
     ALL,
     ANY,
     BY_NAME,
@@ -20,7 +20,7 @@ from decoders.filters.fields import (
     Field,
     Type,
 )
-from decoders.filters.values import BadLiteral, Value, before_end, choices, duration, moment, size, time
+from kproxy.decoders.filters.values import BadLiteral, Value, before_end, choices, duration, moment, size, time
 
 TEXTS = st.text(max_size=12)
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.filters import Status, parse
-from decoders.filters.regex import BadRegex, searcher
+from kproxy.decoders.filters import Status, parse
+from kproxy.decoders.filters.regex import BadRegex, searcher
 
 PARTS = st.sampled_from(["a", "b", "ab", ".", "[ab]", "[^a]", r"\d", r"\.", "x", "^", "$", r"\b", "(?i:A)", "é"])
 PATTERNS = st.recursive(

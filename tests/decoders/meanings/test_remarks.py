@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from captures.reader import Reader
-from captures.source import open_source
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange
-from decoders.knowledge import Knowledge
-from decoders.meanings.remarks import MAKERS, Remark, remarks
-from decoders.meanings.table import node_help, node_meaning
-from decoders.message import decode_request, decode_response, frame_tree
-from decoders.schema import definitions
-from decoders.writer import write
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import open_source
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.meanings.remarks import MAKERS, Remark, remarks
+from kproxy.decoders.meanings.table import node_help, node_meaning
+from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.writer import write
 from tests.captures import traffic
 from tests.decoders.records.support import batch, message, record
 from tests.decoders.support import RELEASES, smallest

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from decoders.meanings import errors as advice
-from decoders.meanings.records import BATCH
-from decoders.meanings.row import Row
-from decoders.meanings.table import ROWS, field_help, meaning, node_help, node_meaning
-from decoders.records import batches
-from decoders.schema import definitions
-from decoders.schema.errors import all_errors
-from decoders.schema.model import ALWAYS, Field, Message, Versions
-from decoders.tree import Node, tree
-from decoders.writer import write
+from kproxy.decoders.meanings import errors as advice
+from kproxy.decoders.meanings.records import BATCH
+from kproxy.decoders.meanings.row import Row
+from kproxy.decoders.meanings.table import ROWS, field_help, meaning, node_help, node_meaning
+from kproxy.decoders.records import batches
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema.errors import all_errors
+from kproxy.decoders.schema.model import ALWAYS, Field, Message, Versions
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.writer import write
 
 LONGEST = 200
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from decoders.payloads.avro import AvroViewer
-from decoders.payloads.cbor import CborViewer
-from decoders.payloads.hexadecimal import HexViewer
-from decoders.payloads.integers import IntegerViewer
-from decoders.payloads.json import JsonViewer
-from decoders.payloads.jsonschema import JsonSchemaViewer
-from decoders.payloads.msgpack import MessagePackViewer
-from decoders.payloads.protobuf import ProtobufViewer
-from decoders.payloads.schemas import IdKind, Missing, Part, Schema, SchemaType
-from decoders.payloads.text import TextViewer
-from decoders.payloads.viewer import Viewer
+from kproxy.decoders.payloads.avro import AvroViewer
+from kproxy.decoders.payloads.cbor import CborViewer
+from kproxy.decoders.payloads.hexadecimal import HexViewer
+from kproxy.decoders.payloads.integers import IntegerViewer
+from kproxy.decoders.payloads.json import JsonViewer
+from kproxy.decoders.payloads.jsonschema import JsonSchemaViewer
+from kproxy.decoders.payloads.msgpack import MessagePackViewer
+from kproxy.decoders.payloads.protobuf import ProtobufViewer
+from kproxy.decoders.payloads.schemas import IdKind, Missing, Part, Schema, SchemaType
+from kproxy.decoders.payloads.text import TextViewer
+from kproxy.decoders.payloads.viewer import Viewer
 
 VIEWERS: tuple[Viewer, ...] = (
     AvroViewer(), CborViewer(), HexViewer(), IntegerViewer(), JsonViewer(), JsonSchemaViewer(), MessagePackViewer(),

@@ -15,10 +15,10 @@ from fastavro.utils import generate_many
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.payloads.avro import AvroViewer, Cursor, reader_of
-from decoders.payloads.jsonvalue import json_value
-from decoders.payloads.reading import Reading
-from decoders.payloads.viewer import ViewError
+from kproxy.decoders.payloads.avro import AvroViewer, Cursor, reader_of
+from kproxy.decoders.payloads.jsonvalue import json_value
+from kproxy.decoders.payloads.reading import Reading
+from kproxy.decoders.payloads.viewer import ViewError
 from tests.decoders.payloads.support import avro
 
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "float"}, {"name": "y", "type": "double"}]}
@@ -154,7 +154,7 @@ def test_what_no_payload_holds_ends_with_a_reason(schema: Any, data: bytes) -> N
 
 @pytest.mark.parametrize("content", [b"", b"{", b'"no.such"', b'{"type": "record"}', b"[" * 5000 + b"]" * 5000, b"7"])
 def test_a_bad_schema_is_told(content: bytes) -> None:
-    from decoders.payloads.schemas import Part, Schema, SchemaType
+    from kproxy.decoders.payloads.schemas import Part, Schema, SchemaType
 
     schema = Schema(SchemaType.AVRO, (Part("", content),), "test")
     assert "schema" in (AvroViewer().problem(schema) or "")

@@ -12,12 +12,12 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decoders.payloads.jsonvalue import json_value
-from decoders.payloads.protobuf import ProtobufViewer
-from decoders.payloads.reading import Reading
-from decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
-from decoders.payloads.viewer import ViewError
-from decoders.payloads.wire import Framing
+from kproxy.decoders.payloads.jsonvalue import json_value
+from kproxy.decoders.payloads.protobuf import ProtobufViewer
+from kproxy.decoders.payloads.reading import Reading
+from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
+from kproxy.decoders.payloads.viewer import ViewError
+from kproxy.decoders.payloads.wire import Framing
 from tests.support.proto import classes, compiled
 
 SOURCES = {

@@ -10,9 +10,9 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.payloads.schemas import IdKind
-from decoders.payloads.viewer import Payload, ViewError
-from decoders.payloads.wire import Framing, framing, message_indexes
+from kproxy.decoders.payloads.schemas import IdKind
+from kproxy.decoders.payloads.viewer import Payload, ViewError
+from kproxy.decoders.payloads.wire import Framing, framing, message_indexes
 
 PATHS = st.lists(st.integers(0, 1 << 20), min_size=1, max_size=8)
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.message import decode_request
-from decoders.problems import Code
-from decoders.records.batches import heads, parse
-from decoders.records.form import RecordsForm
-from decoders.schema import definitions
+from kproxy.decoders.message import decode_request
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.batches import heads, parse
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.schema import definitions
 from tests.support.golden import DATA, segments
 
 THREE = b"".join(bytes([14, 0, 0, 2 * index, 1, 2, 118, 0]) for index in range(3))

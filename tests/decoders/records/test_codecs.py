@@ -18,8 +18,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.problems import Code
-from decoders.records.codecs import CodecError, decompress, with_right_header_checksum, xxh32
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.codecs import CodecError, decompress, with_right_header_checksum, xxh32
 
 ROOT = Path(__file__).parents[3]
 

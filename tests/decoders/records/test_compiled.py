@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.records import shown, text
-from decoders.records.compiled import COMPILED, record_forms, records_text
-from decoders.records.record import Record
+from kproxy.decoders.records import shown, text
+from kproxy.decoders.records.compiled import COMPILED, record_forms, records_text
+from kproxy.decoders.records.record import Record
 
 TEXTS = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 NAMES = st.sampled_from([b"", b"a", b"trace-id", b"\xff", "\u00e9".encode()])

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import zstandard
 
-from decoders import problems
-from decoders.jsonform import body_json
-from decoders.problems import Code
-from decoders.records.form import RecordsForm
-from decoders.records.opening import AT_ONCE
-from decoders.records.shown import text_or_base64
-from decoders.view import View
+from kproxy.decoders import problems
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.opening import AT_ONCE
+from kproxy.decoders.records.shown import text_or_base64
+from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines
 from tests.decoders.records.support import batch, message, record
 from tests.decoders.test_exchange_json import one

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.compiler import decoder
-from decoders.jsonform import body_json
-from decoders.primitives import write_unsigned_varint
-from decoders.problems import Code
-from decoders.records import internal
-from decoders.records.form import RecordsForm
-from decoders.records.nodes import attach
-from decoders.records.places import Place
-from decoders.records.record import RecordsError
-from decoders.schema import definitions
-from decoders.tree import Node, tree
-from decoders.view import View
-from decoders.writer import write
+from kproxy.decoders.compiler import decoder
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.primitives import write_unsigned_varint
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records import internal
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.nodes import attach
+from kproxy.decoders.records.places import Place
+from kproxy.decoders.records.record import RecordsError
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.tree import Node, tree
+from kproxy.decoders.view import View
+from kproxy.decoders.writer import write
 from tests.decoders.records.support import batch, message, record
 
 OFFSETS, TRANSACTIONS, CLUSTER = "__consumer_offsets", "__transaction_state", "__cluster_metadata"

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.reader import read as read_capture
-from decoders import knowledge
-from decoders.conversation.stream import Side
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
-from decoders.jsonform import body_json
-from decoders.message import decode_request, decode_response, frame_tree
-from decoders.problems import Code
-from decoders.records.compiled import text_or_base64
-from decoders.records.form import RecordsForm
-from decoders.records.nodes import MOST, attach, topic_of
-from decoders.records.places import PLACES, Place, places
-from decoders.schema import definitions
-from decoders.schema.model import Message
-from decoders.tree import Node
-from decoders.view import PLAIN, View
-from decoders.writer import write
+from kproxy.captures.reader import read as read_capture
+from kproxy.decoders import knowledge
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.compiled import text_or_base64
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.nodes import MOST, attach, topic_of
+from kproxy.decoders.records.places import PLACES, Place, places
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema.model import Message
+from kproxy.decoders.tree import Node
+from kproxy.decoders.view import PLAIN, View
+from kproxy.decoders.writer import write
 from tests.decoders.embedded.support import structure
 from tests.decoders.records.support import batch, message, record
 from tests.support.golden import DATA

@@ -11,12 +11,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.problems import Code
-from decoders.records.batches import Trouble, parse
-from decoders.records.form import RecordsForm
-from decoders.records.legacy import MOST_NESTED
-from decoders.records.opening import iterate_batch, open_batch, open_pieces
-from decoders.view import View
+from kproxy.decoders.problems import Code
+from kproxy.decoders.records.batches import Trouble, parse
+from kproxy.decoders.records.form import RecordsForm
+from kproxy.decoders.records.legacy import MOST_NESTED
+from kproxy.decoders.records.opening import iterate_batch, open_batch, open_pieces
+from kproxy.decoders.view import View
 from tests.decoders.records.support import batch, message, read, record
 from tests.support.peers import READERS
 

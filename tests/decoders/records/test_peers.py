@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.reader import read as read_capture
-from decoders.exchange import Exchange
-from decoders.message import Decoded, decode_request, decode_response
-from decoders.schema import definitions
+from kproxy.captures.reader import read as read_capture
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import definitions
 from tests.decoders.records.support import read
 from tests.support.golden import DATA
 from tests.support.peers import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from decoders.exchange_json import exchange_json
-from decoders.sasl.session import Session, State
-from decoders.view import View
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.sasl.session import Session, State
+from kproxy.decoders.view import View
 from tests.decoders.sasl.test_tokens import OAUTH_RFC, REFUSED_RFC, SCRAM_RFC
 from tests.support.scripts import Cut, Script, bytewise, eyes, framed, packets, play, request, response, whole
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient, ScramMechanism
 
-from decoders.sasl.tokens import LONGEST, OAUTHBEARER, PLAIN, SCRAM, Token, masked, read
+from kproxy.decoders.sasl.tokens import LONGEST, OAUTHBEARER, PLAIN, SCRAM, Token, masked, read
 from tests.support import sasl
 
 # RFC 5802, 5; RFC 7628, 4.1

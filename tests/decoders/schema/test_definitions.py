@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from decoders import schema
-from decoders.schema import Definitions, Field, Message, Versions, definitions
+from kproxy.decoders import schema
+from kproxy.decoders.schema import Definitions, Field, Message, Versions, definitions
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.layout import Layout, Shape, layout
-from decoders.schema import Message, definitions
-from decoders.schema.described import FieldRow, differences, fields, grammar, ranges, runs, since
+from kproxy.decoders.layout import Layout, Shape, layout
+from kproxy.decoders.schema import Message, definitions
+from kproxy.decoders.schema.described import FieldRow, differences, fields, grammar, ranges, runs, since
 from tests.decoders.support import every_message
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from decoders.schema import definitions, irregular
+from kproxy.decoders.schema import definitions, irregular
 
 
 def test_every_irregularity_gives_its_reason() -> None:

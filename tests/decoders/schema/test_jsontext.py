@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.schema.jsontext import DEEPEST, DefinitionError, parse
+from kproxy.decoders.schema.jsontext import DEEPEST, DefinitionError, parse
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.additions import read
-from decoders.schema.jsontext import DefinitionError
-from decoders.schema.lookup import Definitions
-from decoders.schema.model import Versions
-from decoders.writer import write
+from kproxy.decoders.additions import read
+from kproxy.decoders.schema.jsontext import DefinitionError
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.schema.model import Versions
+from kproxy.decoders.writer import write
 
 GOOD = """\
 // A vendor's.

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.schema import reading, store
-from decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Versions
+from kproxy.decoders.schema import reading, store
+from kproxy.decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Versions
 
 numbers = st.integers(0, NO_VERSION)
 

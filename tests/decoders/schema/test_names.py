@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from decoders.schema import apis, definitions, errors, history
-from decoders.schema.model import Versions
+from kproxy.decoders.schema import apis, definitions, errors, history
+from kproxy.decoders.schema.model import Versions
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.index.indexer import run
 from kproxy.addons import Observer
 from kproxy.addons.observing import Observers, Warn
+from kproxy.captures.index.indexer import run
 
 CAPTURES = sorted((Path(__file__).parents[2] / "data" / "captures").glob("*.pcap"))
 

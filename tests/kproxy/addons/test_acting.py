@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from decoders.conversation.stream import Side
-from decoders.writer import write
 from kproxy.addons import Actor, Frame
 from kproxy.addons.acting import Actors, table
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response
 
 HEARTBEAT, METADATA, AUTHENTICATE = 12, 3, 36

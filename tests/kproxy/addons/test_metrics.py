@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from captures.reader import read
-from decoders.conversation.stream import Side
-from decoders.exchange import Connection, Exchange, Health, Status
-from decoders.exchange_json import exchange_json
 from kproxy.addons import Observed, Progress
 from kproxy.addons.metrics import CLIENTS, OTHER, Metrics
+from kproxy.captures.reader import read
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.exchange import Connection, Exchange, Health, Status
+from kproxy.decoders.exchange_json import exchange_json
 from tests.kproxy.addons.support import CAPTURES, observe
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

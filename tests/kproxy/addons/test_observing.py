@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
-from decoders.view import View
 from kproxy.addons import Observed, Observer, Progress
 from kproxy.addons.observing import made
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.view import View
 from tests.kproxy.addons.support import CAPTURES, observe
 
 

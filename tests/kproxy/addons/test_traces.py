@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.proto.trace.v1.trace_pb2 import Status as SpanStatus
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from decoders.exchange_json import exchange_json
 from kproxy.addons.traces import MOST_LINKS, Traces
-from kproxy.recorder import Recorder
-from kproxy.sinks import File, pcapng_header
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.recording.recorder import Recorder
+from kproxy.recording.sinks import File, pcapng_header
 from tests.decoders.records.support import batch, record
 from tests.kproxy.addons.support import CAPTURES, nothing, observe
 from tests.support.scripts import request, response

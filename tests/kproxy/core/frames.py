@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from decoders.message import decode_response
-from decoders.schema import Message, definitions
-from decoders.writer import write
 from kproxy.core.addresses import API_KEYS, CARRIERS, carrier
 from kproxy.core.brokers import Advertise, Book
 from kproxy.core.connection import Changed, Command, Connection, End, Notice, Plans, Shared, ToBroker, ToClient
+from kproxy.decoders.message import decode_response
+from kproxy.decoders.schema import Message, definitions
+from kproxy.decoders.writer import write
 
 DEFINITIONS = definitions()
 PLANS = Plans(DEFINITIONS, controllers=True)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoders.conversation.stream import Side
-from decoders.writer import write
 from kproxy.core.acting import ActedConnection
 from kproxy.core.rewrite import Change
+from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, Relay, decoded, framed, request, response, with_endpoints
 
 METADATA, HEARTBEAT, FIND_COORDINATOR = 3, 12, 10

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from decoders.schema import Message, definitions
-from decoders.schema.model import Field
 from kproxy.core.addresses import API_KEYS, CARRIERS, LEFT_ALONE, ONLY_WHEN_ASKED, carrier
+from kproxy.decoders.schema import Message, definitions
+from kproxy.decoders.schema.model import Field
 
 
 def hosts(fields: Sequence[Field], version: int, path: str) -> Iterator[str]:

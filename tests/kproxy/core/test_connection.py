@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders.conversation.comments import problems
-from decoders.problems import Code
-from decoders.schema import Message
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
 from kproxy.core.connection import Plans
+from kproxy.decoders.conversation.comments import problems
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import Message
 from tests.kproxy.core.frames import (
     DEFINITIONS,
     Relay,

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scramp import ScramMechanism
 from scramp.core import ScramException
 
-from decoders.message import decode_request
-from decoders.schema import definitions
 from kproxy.core.connection import ToBroker
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
 from kproxy.core.login import MECHANISMS, SCRAM, Credentials, login
+from kproxy.decoders.message import decode_request
+from kproxy.decoders.schema import definitions
 from tests.support.sasl import PASSWORD, USER, token
 from tests.support.scripts import request, response
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.formats.pcapng_writer import Direction
+from kproxy.captures.formats.pcapng_writer import Direction
 from kproxy.core import connection, passing
 from kproxy.core.connection import Connection, Plans
 from tests.kproxy.core.frames import DEFINITIONS, Relay, framed, request, response

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.reader import read
-from decoders.exchange import Exchange, Health, Status
-from decoders.filters import parse
+from kproxy.captures.reader import read
 from kproxy.core.selection import Choice, Piece, Selection
-from kproxy.recorder import Flow, Recorder, SelectedFlow
-from kproxy.sinks import File, pcapng_header
+from kproxy.decoders.exchange import Exchange, Health, Status
+from kproxy.decoders.filters import parse
+from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
+from kproxy.recording.sinks import File, pcapng_header
 from tests.kproxy.core.frames import DEFINITIONS, framed, request
 
 CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)

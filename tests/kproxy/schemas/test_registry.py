@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from decoders.payloads.schemas import IdKind, Missing, Schema, SchemaType
+from kproxy.decoders.payloads.schemas import IdKind, Missing, Schema, SchemaType
 from kproxy.schemas import http as http_module
 from kproxy.schemas import registry as registry_module
 from kproxy.schemas.cache import DiskCache

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kproxy.cli.main import main
-from kproxy.settings import TlsSettings
+from kproxy.runs.settings import TlsSettings
 from kproxy.tls import authority
 from kproxy.tls.authority import LEAF_LIFE, Authority
 from kproxy.tls.contexts import MOST_HOSTS, AuthorityError, ClientSide

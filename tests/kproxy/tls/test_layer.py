@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.settings import TlsSettings
+from kproxy.runs.settings import TlsSettings
 from kproxy.tls import layer as layers
 from kproxy.tls.contexts import ClientSide
 from kproxy.tls.layer import HandshakeError, Layer

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from kproxy import probe
 from kproxy.core.connection import Budget
-from kproxy.launcher import RelayProcess
-from kproxy.server import Relay
-from kproxy.settings import Settings, TlsSettings
+from kproxy.relay import probe
+from kproxy.relay.server import Relay
+from kproxy.relay.tunnel import Tunnel
+from kproxy.runs.launcher import RelayProcess
+from kproxy.runs.settings import Settings, TlsSettings
 from kproxy.tls.authority import Authority, default_directory
 from kproxy.tls.contexts import broker_side
 from kproxy.tls.ends import own_hosts
 from kproxy.transparent.intercept import Interception
-from kproxy.tunnel import Tunnel
 from tests.kproxy.core.frames import request, response
 from tests.kproxy.support import FakeBroker, connect, places
 from tests.support.certificates import TestCa

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from captures.reader import read
-from decoders.exchange import Exchange
-from kproxy.launcher import RelayProcess, StartError, wait_until
-from kproxy.settings import TlsSettings
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.runs.launcher import RelayProcess, StartError, wait_until
+from kproxy.runs.settings import TlsSettings
 from kproxy.tls.authority import Authority, default_directory
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
 from tests.kproxy.support import FakeBroker, connect, exactly, places, relay, reset, to_the_end

@@ -74,7 +74,7 @@ def test_not_verifying_is_loud(tmp_path: Path) -> None:
 
 
 def test_settings_travel_to_the_relay() -> None:
-    from kproxy.settings import Settings, TlsSettings
+    from kproxy.runs.settings import Settings, TlsSettings
 
     settings = Settings((("kafka", 9092),), tls=TlsSettings(in_certificate="auto", out=True, out_name="a"))
     assert Settings.from_json(settings.to_json()) == settings

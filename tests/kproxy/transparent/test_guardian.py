@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.launcher import wait_until
+from kproxy.runs.launcher import wait_until
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from decoders.schema import definitions, store
-from decoders.schema.errors import all_errors
+from kproxy.decoders.schema import definitions, store
+from kproxy.decoders.schema.errors import all_errors
 from tools.schema import check, facts, jars, update
 from tools.schema.layout import layout
 

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from decoders.schema import definitions
-from kproxy import credentials
 from kproxy.core.connection import ToBroker
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Own, Refused
 from kproxy.core.login import LoginError, Steps, login
-from kproxy.settings import SaslSettings
+from kproxy.decoders.schema import definitions
+from kproxy.relay import credentials
+from kproxy.runs.settings import SaslSettings
 
 PATIENCE_SECONDS = 30.0
 
 
 class Ends(Protocol):
-    """What is asked of a link (`kproxy.server.Link`)."""
+    """What is asked of a link (`kproxy.relay.server.Link`)."""
 
     def send(self, command: ToBroker) -> None:
         """To the broker, and to the recording."""

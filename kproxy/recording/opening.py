@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.definitions import definitions
-from captures.formats.pcapng_writer import LINKTYPE_RAW
-from decoders.filters import parse
-from kproxy import scratch
-from kproxy.compressing import Compressor
+from kproxy.captures.definitions import definitions
+from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 from kproxy.core.selection import Choice
-from kproxy.recorder import BATCH_BYTES
-from kproxy.settings import Settings, shown
-from kproxy.sinks import File, Ring, Sink, pcapng_header
+from kproxy.decoders.filters import parse
+from kproxy.recording.compressing import Compressor
+from kproxy.recording.recorder import BATCH_BYTES
+from kproxy.recording.sinks import File, Ring, Sink, pcapng_header
+from kproxy.runs import scratch
+from kproxy.runs.settings import Settings, shown
 
 SCRATCH_SEGMENTS = 16
 BATCHES = 16

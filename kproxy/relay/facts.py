@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kproxy.core.brokers import Node
-from kproxy.settings import shown
-from kproxy.tunnel import Tunnel
+from kproxy.relay.tunnel import Tunnel
+from kproxy.runs.settings import shown
 
 
 class Side(Protocol):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures import private
-from kproxy import scratch
-from kproxy.settings import Settings
+from kproxy.captures import private
+from kproxy.runs import scratch
+from kproxy.runs.settings import Settings
 
 RUN_FILE = "run.json"
 CONTROL = "control.sock"
@@ -105,7 +105,7 @@ class NoRunError(Exception):
 class Run:
     """A relay or a sniffer that was started by somebody; `state` is its run.json.
 
-    It can be followed like a relay of our own (`kproxy.following`), only that this does not end it.
+    It can be followed like a relay of our own (`kproxy.runs.following`), only that this does not end it.
     """
 
     run_dir: Path

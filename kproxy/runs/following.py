@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
-from decoders.exchange import Exchange, Health
-from decoders.view import View
+from kproxy.decoders.exchange import Exchange, Health
+from kproxy.decoders.view import View
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
-    from captures.reader import Reader
-    from decoders.filters import Expression
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.reader import Reader
+    from kproxy.decoders.filters import Expression
 
 IDLE_SECONDS = 0.05
 AGAIN_SECONDS = 3.0
@@ -115,8 +115,8 @@ class Follower:
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
         """`ports` narrows to connections with one of them; `observe` sees every exchange that the filter lets pass."""
-        from captures.reader import read
-        from decoders.filters import Matcher
+        from kproxy.captures.reader import read
+        from kproxy.decoders.filters import Matcher
 
         assert relay.recording is not None  # noqa: S101 (callers record)
         self._relay = relay
@@ -130,11 +130,11 @@ class Follower:
 
     def _printer(self, *, as_json: bool) -> Callable[[Any], str]:
         if as_json:
-            from captures.export.jsonl import JsonLines
+            from kproxy.captures.export.jsonl import JsonLines
 
             lines = JsonLines(self.reader, self._view)
             return lambda item: lines.lines([item]).decode()
-        from captures.export.oneline import OneLine
+        from kproxy.captures.export.oneline import OneLine
 
         one = OneLine(self.reader, self._view.knowledge)
         return lambda item: one.line(item) + "\n"
@@ -144,7 +144,7 @@ class Follower:
 
         Raises BrokenPipeError where nobody reads the output any more.
         """
-        from captures.errors import CaptureError
+        from kproxy.captures.errors import CaptureError
 
         while not stopping.is_set() and self._relay.alive and not self.reader.finished:
             self._print(self.reader.poll())
@@ -172,7 +172,7 @@ class Follower:
     @property
     def left_out(self) -> str | None:
         """A sentence about the exchanges that the filter could not tell; None where there are none."""
-        from decoders.filters import left_out
+        from kproxy.decoders.filters import left_out
 
         return None if self._matcher is None else left_out(self._matcher.unknown)
 
@@ -183,7 +183,7 @@ class Follower:
             self._out.write(self._text(item))
 
     def _selected(self, items: list[Any]) -> Iterator[Any]:
-        from decoders.learning import learn
+        from kproxy.decoders.learning import learn
 
         for item in items:
             if isinstance(item, Exchange) and self._matcher is not None:

@@ -11,14 +11,14 @@ import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
-from decoders.schema import definitions
-from decoders.writer import write
 from kproxy.core.protocols import other_protocol
-from kproxy.settings import SaslSettings
+from kproxy.decoders.schema import definitions
+from kproxy.decoders.writer import write
+from kproxy.relay.tunnel import Tunnel, way
+from kproxy.runs.settings import SaslSettings
 from kproxy.tls.contexts import BrokerSide
 from kproxy.tls.ends import Ends, RefusedError
 from kproxy.tls.layer import Layer
-from kproxy.tunnel import Tunnel, way
 
 LOGIN_SECONDS = 10.0
 _CORRELATION_ID = 0x6B707278
@@ -143,9 +143,9 @@ async def refusal(
 
 
 async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: Any) -> str | None:
-    from kproxy import credentials
     from kproxy.core.gate import Gate, Opened, Own, Refused
     from kproxy.core.login import LoginError, Steps, login
+    from kproxy.relay import credentials
 
     def steps(version: int | None) -> Steps:
         try:

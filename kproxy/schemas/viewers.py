@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from decoders.payloads.viewer import GROUP, Viewer
+from kproxy.decoders.payloads.viewer import GROUP, Viewer
 
 ATTRIBUTES = {"name": str, "title": str, "priority": int, "plain": bool}
-OWN = "decoders.payloads."
+OWN = "kproxy.decoders.payloads."
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from decoders.schema import definitions
-from kproxy import ports, probe, tunnel
 from kproxy.core.brokers import Advertise, Book, Node
 from kproxy.core.compiled import Side
 from kproxy.core.connection import (
@@ -31,13 +29,15 @@ from kproxy.core.connection import (
     ToClient,
 )
 from kproxy.core.gate import Own, Refused
-from kproxy.facts import connection_facts, listener_in_words
-from kproxy.limits import Room, Share, high_water
-from kproxy.listeners import Listeners
-from kproxy.onbehalf import OnBehalf
-from kproxy.recorder import Flow, Recorder, SelectedFlow
-from kproxy.settings import Settings, shown
-from kproxy.timer import timer
+from kproxy.decoders.schema import definitions
+from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
+from kproxy.relay import ports, probe, tunnel
+from kproxy.relay.facts import connection_facts, listener_in_words
+from kproxy.relay.limits import Room, Share, high_water
+from kproxy.relay.listeners import Listeners
+from kproxy.relay.on_behalf import OnBehalf
+from kproxy.relay.timer import timer
+from kproxy.runs.settings import Settings, shown
 from kproxy.tls import ends
 from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
@@ -62,7 +62,7 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 class Relay:
-    """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay`).
+    """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay.process`).
 
     Several may share a `budget`. Raises TlsError and AuthorityError where TLS cannot be spoken as the settings say,
     LoadError where an addon cannot be loaded.
@@ -121,8 +121,8 @@ class Relay:
     def _load_actors(self) -> Actors | None:
         if not self.settings.addons:
             return None
-        from captures.definitions import definitions as given_definitions
         from kproxy.addons import acting, loading
+        from kproxy.captures.definitions import definitions as given_definitions
 
         classes = loading.load(self.settings.addons).actors
         known = given_definitions(self.settings.release, self.settings.given)
@@ -618,7 +618,7 @@ class Link:
         if self._flow is not None:
             self._flow.data(0, command.data, command.comment)
 
-    # --- authentication on the client's behalf (`kproxy.onbehalf.Ends`) -----------------------------------------------
+    # --- authentication on the client's behalf (`kproxy.relay.on_behalf.Ends`) ----------------------------------------
 
     def exchange_own(self, own: Own) -> None:
         if own.side == 0:

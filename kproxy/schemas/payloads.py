@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from decoders.payloads.choose import Chooser, Rule
-from decoders.payloads.schemas import Chain, Schemas
-from kproxy import viewers
+from kproxy.decoders.payloads.choose import Chooser, Rule
+from kproxy.decoders.payloads.schemas import Chain, Schemas
+from kproxy.schemas import viewers
 
 
 def chooser(

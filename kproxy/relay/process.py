@@ -19,16 +19,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from captures.errors import CaptureError
-from captures.processes import name_process
-from kproxy import runs, scratch
 from kproxy.addons.loading import LoadError
-from kproxy.clusters import Relays
-from kproxy.recorder import Recorder
-from kproxy.recording import open_recording
-from kproxy.server import Event, Relay
-from kproxy.settings import Settings, shown
-from kproxy.timer import timer
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.processes import name_process
+from kproxy.recording.opening import open_recording
+from kproxy.recording.recorder import Recorder
+from kproxy.relay.clusters import Relays
+from kproxy.relay.server import Event, Relay
+from kproxy.relay.timer import timer
+from kproxy.runs import registry as runs
+from kproxy.runs import scratch
+from kproxy.runs.settings import Settings, shown
 from kproxy.tls.contexts import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard

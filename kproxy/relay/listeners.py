@@ -6,15 +6,15 @@ import errno
 import socket
 from collections.abc import Callable
 
-from kproxy import ports
 from kproxy.core.brokers import Node
-from kproxy.limits import Share
+from kproxy.relay import ports
+from kproxy.relay.limits import Share
 
 LAST = 65535
 RETRY_SECONDS = 1.0
 
 Warn = Callable[[str, str], None]
-"""(topic, text), as `kproxy.server.Relay.warn`."""
+"""(topic, text), as `kproxy.relay.server.Relay.warn`."""
 
 
 def mapped(base: int, node_id: int) -> int:

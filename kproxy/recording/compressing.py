@@ -17,9 +17,9 @@ from pathlib import Path
 
 import zstandard
 
-from captures import private
-from captures.processes import name_process
-from captures.ring import PACKED
+from kproxy.captures import private
+from kproxy.captures.processes import name_process
+from kproxy.captures.ring import PACKED
 
 LEVEL = 3
 
@@ -29,7 +29,7 @@ class Compressor:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kproxy.compressing"],
+            [sys.executable, "-P", "-m", "kproxy.recording.compressing"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

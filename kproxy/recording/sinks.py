@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from captures import private
-from captures.formats.pcapng_writer import LINKTYPE_RAW, file_header, statistics
-from captures.ring import PACKED, RING_FILE, number_of, segment_name
-from captures.source import RingSource
+from kproxy.captures import private
+from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW, file_header, statistics
+from kproxy.captures.ring import PACKED, RING_FILE, number_of, segment_name
+from kproxy.captures.source import RingSource
 
 IOV_MAX = 1000
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

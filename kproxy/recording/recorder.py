@@ -8,7 +8,7 @@ there is room again, which is tried every RETRY_SECONDS; where the disk refuses 
 are said, and traffic goes on.
 
 What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
-sink (`kproxy.sinks`).
+sink (`kproxy.recording.sinks`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
-from captures.formats.compiled import COMPILED
-from captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
+from kproxy.captures.formats.compiled import COMPILED
+from kproxy.captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RST, SYN, Direction
 from kproxy.core.compiled import Notes, Packets, Pair
 from kproxy.core.passing import UNACKNOWLEDGED
 from kproxy.core.selection import Choice, Selection
-from kproxy.sinks import FULL, Batch, Buffers, Sink
-from kproxy.timer import Schedule
+from kproxy.recording.sinks import FULL, Batch, Buffers, Sink
+from kproxy.relay.timer import Schedule
 
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.05

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kproxy.core.login import OAUTHBEARER, Credentials
-from kproxy.settings import SaslSettings
+from kproxy.runs.settings import SaslSettings
 
 USERNAME, PASSWORD, TOKEN = "KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN"
 EXTENSIONS = "KPROXY_SASL_EXTENSIONS"

@@ -25,7 +25,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class SaslSettings:
     """How to authenticate to brokers on behalf of clients: not at all where there is no `mechanism`.
 
-    `credentials` is a file's absolute path, None where variables of the environment have them (`kproxy.credentials`).
+    `credentials` is a file's absolute path, None where the environment has them (`kproxy.relay.credentials`).
     """
 
     mechanism: str = ""
@@ -74,7 +74,7 @@ class Settings:
     `port_base` + node id is a broker's port, listen port + 1 where it is None. `record_to` is `-w FILE`; `run_dir`
     holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`, `index_dir` the
     index. An `attached` relay ends with its launcher. With `ring_files`, `record_to` is the directory of a ring
-    (`kproxy.sinks.Ring`). `snap` are bytes of each frame, `record_filter` says which exchanges are recorded
+    (`kproxy.recording.sinks.Ring`). `snap` are bytes of each frame, `record_filter` says which exchanges are recorded
     (`kproxy.core.selection`).
 
     `transparent` is a mode of `kproxy.transparent.rules`, whose `ports` and `clients` these are; there is no `upstream`
@@ -92,7 +92,7 @@ class Settings:
     `max_connections` None is what file descriptors allow; `max_listeners` nodes of each cluster are listened
     for; `memory_max` is divided among the clusters. `run_name` is what `kproxy ps` and others know the run by.
 
-    A sniffer (`kproxy.sniffer`) records the packets of a `device` that match `bpf`.
+    A sniffer (`kproxy.recording.sniffer`) records the packets of a `device` that match `bpf`.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -218,8 +218,8 @@ def advertise(text: str) -> str:
 
 
 def proxy(text: str) -> str:
-    """Checks the address of a proxy towards the upstream (`kproxy.tunnel`). Raises ValueError."""
-    from kproxy.tunnel import Tunnel
+    """Checks the address of a proxy towards the upstream (`kproxy.relay.tunnel`). Raises ValueError."""
+    from kproxy.relay.tunnel import Tunnel
 
     return str(Tunnel.parse(text))
 
@@ -250,8 +250,8 @@ def ring(text: str) -> tuple[int, int, int | None]:
 
 def record_filter(text: str) -> str:
     """Checks a filter on what is known when a request begins. Raises ValueError."""
-    from decoders.filters import parse
-    from decoders.filters.fields import REQUEST, REQUEST_ATTRIBUTES
+    from kproxy.decoders.filters import parse
+    from kproxy.decoders.filters.fields import REQUEST, REQUEST_ATTRIBUTES
 
     result = parse(text)
     if result.expression is None:

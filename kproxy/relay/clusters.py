@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from kproxy.core.connection import Budget
-from kproxy.limits import Room, Share
-from kproxy.recorder import Recorder
-from kproxy.server import Event, Relay, listed
-from kproxy.settings import Settings
+from kproxy.recording.recorder import Recorder
+from kproxy.relay.limits import Room, Share
+from kproxy.relay.server import Event, Relay, listed
+from kproxy.runs.settings import Settings
 
 SHARED = ("recorder", "connections_refused")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers", "held_bytes")
@@ -19,7 +19,7 @@ TABLES = ("brokers", "controllers", "warnings")
 
 
 class Relays:
-    """What `kproxy.relay` asks of a relay, asked of all of them. `tell` gets each event with its cluster's name."""
+    """What `kproxy.relay.process` asks of a relay, asked of all. `tell` gets each event with its cluster's name."""
 
     def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
         clusters = settings.clusters()

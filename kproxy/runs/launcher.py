@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kproxy import scratch
-from kproxy.relay import EXIT_CONNECT, LONGEST_SOCKET_PATH
-from kproxy.runs import CONTROL, ask, runs
-from kproxy.settings import Settings, shown
+from kproxy.relay.process import EXIT_CONNECT, LONGEST_SOCKET_PATH
+from kproxy.runs import scratch
+from kproxy.runs.registry import CONTROL, ask, runs
+from kproxy.runs.settings import Settings, shown
 
 if TYPE_CHECKING:
-    from captures.ports import Ports
+    from kproxy.captures.ports import Ports
 
 START_SECONDS = 20.0
 STOP_SECONDS = 8.0
@@ -53,10 +53,10 @@ class RelayProcess:
     `bootstrap` is what clients connect to, `clusters` the same for each cluster by its name ("" where it is the only
     one), `recording` the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
     control.sock, `index_dir` is an empty directory for the index. `events` gets every later event of the relay
-    ("broker", "warning", "stopped"; see `kproxy.relay`).
+    ("broker", "warning", "stopped"; see `kproxy.relay.process`).
     """
 
-    module = "kproxy.relay"
+    module = "kproxy.relay.process"
     called = "relay"
 
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
@@ -247,11 +247,11 @@ class RelayProcess:
 class SnifferProcess(RelayProcess):
     """A running sniffer; its `bootstrap` is the device."""
 
-    module = "kproxy.sniffer"
+    module = "kproxy.recording.sniffer"
     called = "sniffer"
 
 
-INDEXER, OBSERVING = "captures.index.indexer", "kproxy.indexing"
+INDEXER, OBSERVING = "kproxy.captures.index.indexer", "kproxy.addons.indexing"
 """Modules of the process that writes an index: alone, and with observers."""
 
 
@@ -267,7 +267,7 @@ class Indexer:
         module: str = INDEXER,
         tell: Callable[[Event], None] | None = None,
     ) -> None:
-        """`tell` is called from a thread with what the process says (see `kproxy.indexing`)."""
+        """`tell` is called from a thread with what the process says (see `kproxy.addons.indexing`)."""
         self._command = [sys.executable, "-P", "-m", module, *arguments, str(recording), str(index_dir)]
         self._tell = tell
         self._stopping = threading.Event()

@@ -16,10 +16,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from captures.index import indexer
-from captures.processes import name_process
 from kproxy.addons import loading, observing
 from kproxy.addons.api import Observer
+from kproxy.captures.index import indexer
+from kproxy.captures.processes import name_process
 
 RELAY_SECONDS = 0.2
 """How often it is asked whether the relay still runs."""
@@ -73,7 +73,7 @@ def _end_with(pid: int, stopping: threading.Event) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = indexer.parser("kproxy.indexing", __doc__)
+    parser = indexer.parser("kproxy.addons.indexing", __doc__)
     parser.add_argument("--no-index", action="store_true", help="write no index: only the observers want to know")
     parser.add_argument("--relay", type=int, metavar="PID", help="end when this process has ended")
     parser.add_argument("--run-dir", metavar="DIR", help="where the relay's control socket is")

@@ -2,7 +2,7 @@
 
 It appends the packets of a network device to a recording, as the relay does with what it forwards, and it writes events
 as JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` and answers on
-`control.sock` as the relay does (`kproxy.relay`). It ends with SIGTERM, and an attached one with whoever started it.
+`control.sock` as the relay does (kproxy.relay.process). It ends with SIGTERM, an attached one with whoever started it.
 
 Packets are written in place: while a disk lets it wait, they gather in the kernel's buffer for them, and what finds no
 room there is counted in the recording as dropped.
@@ -22,16 +22,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from captures.errors import CaptureError
-from captures.formats.pcapng_writer import packet
-from captures.processes import name_process
-from captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
-from kproxy import runs, scratch
-from kproxy.recorder import Counters
-from kproxy.recording import Opened, open_recording
-from kproxy.relay import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
-from kproxy.settings import Settings
-from kproxy.sinks import Batch
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.pcapng_writer import packet
+from kproxy.captures.processes import name_process
+from kproxy.captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
+from kproxy.recording.opening import Opened, open_recording
+from kproxy.recording.recorder import Counters
+from kproxy.recording.sinks import Batch
+from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
+from kproxy.runs import registry as runs
+from kproxy.runs import scratch
+from kproxy.runs.settings import Settings
 
 WAIT_SECONDS = 0.1
 """Between looks at a device that does not tell when packets have arrived."""

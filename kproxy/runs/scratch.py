@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from captures import private
+from kproxy.captures import private
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (the directories made in it are 0700 and have random names)
 MARGIN = 16 << 20

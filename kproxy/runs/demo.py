@@ -51,7 +51,7 @@ class Traffic:
     def __enter__(self) -> Self:
         """Start the cluster. Raises DemoError where it does not come up."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kproxy.demo"],
+            [sys.executable, "-m", "kproxy.runs.demo"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
