@@ -24,7 +24,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from kproxy.core import rewrite
 from kproxy.core.addresses import (
@@ -40,7 +40,7 @@ from kproxy.core.addresses import (
 from kproxy.core.brokers import Book
 from kproxy.core.compiled import Passing
 from kproxy.core.leaks import Address
-from kproxy.core.passing import SHORTEST_REQUEST
+from kproxy.core.passing import MAX_NOTED, SHORTEST_REQUEST
 from kproxy.core.protocols import other_protocol
 from kproxy.core.rewrite import Change
 from kproxy.core.walker import Walker, compiled
@@ -309,6 +309,8 @@ class Connection:
         self._waits = False
         self._over = False
         """Nothing of the broker's is to leave any more."""
+        self._forgot = False
+        """Whether a noted request was forgotten before it was answered."""
         self._frame: _Frame | None = None
 
     @property
@@ -358,8 +360,9 @@ class Connection:
             if length < SHORTEST_REQUEST:
                 continue
             plan = self._shared.plans.get(api_key, version)
-            if plan is not None or correlation_id in self.passing.noted:
-                self.passing.note(correlation_id, plan)
+            if (plan is not None or correlation_id in self.passing.noted) and not self._note(correlation_id, plan):
+                commands.append(self._too_many_wait())
+                return commands
         if position < size:
             self.passing.request_rest = 0
             self._request_head = data[position:]
@@ -369,6 +372,30 @@ class Connection:
             self.passing.request_rest = position - size
         self.passing.requests_known = not (self._first[0] or self._opaque[0] or self._request_head)
         return commands
+
+    def _note(self, correlation_id: int, plan: Plan | Watch | None) -> bool:
+        """Notes a request; False where MAX_NOTED wait already and the oldest has to be known when it is answered.
+
+        A response whose addresses lie behind all else (Produce, Fetch) is known again by them: so the oldest request
+        of that kind is forgotten, as Produce with acks=0 is never answered. From then on what no request is known of
+        is searched (STRAY).
+        """
+        passing = self.passing
+        if passing.waiting >= MAX_NOTED:
+            oldest = next(iter(passing.noted))
+            plan_of_oldest = passing.take(oldest)
+            if isinstance(plan_of_oldest, Plan) and plan_of_oldest.whole:
+                return False
+            self._forgot = True
+            passing.responses_known = False
+        passing.note(correlation_id, plan)
+        return True
+
+    def _too_many_wait(self) -> End:
+        self._over = True
+        self._shared.counters.withheld += 1
+        text = f"left {MAX_NOTED} requests unanswered whose responses name brokers; the connection is ended"
+        return End("unanswered", text)
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
         """Whether a frame that starts so is none of Kafka's; from there on that direction passes unseen."""
@@ -428,7 +455,9 @@ class Connection:
                     start = size if self._waits else start
                     break
         _forward(commands, view, start, size)
-        self.passing.responses_known = not (self._first[1] or self._opaque[1] or self._head or self._frame is not None)
+        self.passing.responses_known = not (
+            self._forgot or self._first[1] or self._opaque[1] or self._head or self._frame is not None
+        )
         return commands
 
     def _response(self, data: bytes, position: int, commands: list[Command]) -> int:
@@ -448,6 +477,8 @@ class Connection:
         plan = None
         if self._waits and length >= 4:
             plan = self._answered(int.from_bytes(head[4:], "big", signed=True))
+        if plan is None and self._forgot:
+            plan = STRAY
         if plan is None or (isinstance(plan, Watch) and not self._watched(plan, length, commands)):
             self.passing.response_rest = length
             return position + 4
@@ -461,13 +492,7 @@ class Connection:
 
     def _answered(self, correlation_id: int) -> Plan | Watch | None:
         """The plan for the response with this id; the oldest request among equals is answered first."""
-        waiting = self.passing.noted.get(correlation_id)
-        if waiting is None:
-            return None
-        plan: Plan | Watch | None = waiting.pop(0)
-        if not waiting:
-            del self.passing.noted[correlation_id]
-        return plan
+        return cast("Plan | Watch | None", self.passing.take(correlation_id))
 
     def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
         """Tells of such a response; whether it is short enough to be searched."""
@@ -583,6 +608,8 @@ class Connection:
         plan, walker = frame.plan, frame.walker
         if isinstance(plan, Watch) or walker is None:
             data = frame.data()
+            if plan is STRAY and self._shared.book.known.search(data).address is not None:
+                raise _WithheldError(f"{MAX_NOTED} others wait, and the request that it answers is forgotten")
             self._release(frame, commands)
             return [], self._check(plan, data, commands)
         at = walker.at
@@ -699,6 +726,8 @@ TOO_MUCH_HELD = "there is no memory left to hold it (--memory)"
 WATCHED = 1 << 16
 """Longest response that is held only to be searched."""
 
+STRAY = Watch("a request that is forgotten")
+"""How responses are treated while requests are forgotten that they may answer."""
 UNREAD = "unread-"
 UNKNOWN_VERSION = "no definition of this version"
 SERVE_CONTROLLERS = "; --controllers serves them through kproxy"

@@ -6,7 +6,7 @@ import cython
 cdef class Passing:
     cdef public dict plans, noted
     cdef object unchanged
-    cdef public Py_ssize_t request_rest, response_rest, requests, responses
+    cdef public Py_ssize_t request_rest, response_rest, requests, responses, waiting
     cdef public bint requests_known, responses_known
 
     @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long")

@@ -13,7 +13,7 @@ from time import time_ns
 from typing import Any
 
 MAX_NOTED = 4096
-"""Noted requests of one connection; the oldest go first (Produce with acks=0 is never answered)."""
+"""Most noted requests of one connection that wait for their responses."""
 SHORTEST_REQUEST = 8
 """Less is no request but a bare SASL token."""
 SOME_NOTES, MOST_NOTES = 8, 64
@@ -36,6 +36,8 @@ class Passing:
         self.unchanged = unchanged
         self.noted: dict[int, list[Any]] = {}
         """By correlation id the plans of requests whose responses do not pass as they come."""
+        self.waiting = 0
+        """How many plans `noted` has."""
         self.request_rest = 0
         """Bytes of the current frame that are still to come."""
         self.response_rest = 0
@@ -61,6 +63,8 @@ class Passing:
             return False
         correlation_id = _number(data, 8)
         if plan is not None or (self.noted and correlation_id in self.noted):
+            if self.waiting >= MAX_NOTED:
+                return False
             self.note(correlation_id, plan)
         self.requests += 1
         self.request_rest = length + 4 - size
@@ -84,21 +88,26 @@ class Passing:
                 if length + 4 > size or len(waiting) > 1 or not self.unchanged(waiting[0], data):
                     return False
                 del self.noted[correlation_id]
+                self.waiting -= 1
         self.responses += 1
         self.response_rest = length + 4 - size
         return True
 
     def note(self, correlation_id: int, plan: object) -> None:
         """Notes a request whose response does not pass as it comes, or one with the id of such a request."""
-        noted = self.noted
-        waiting = noted.get(correlation_id)
-        if waiting is not None:
-            waiting.append(plan)
-            del waiting[:-MAX_NOTED]
-            return
-        noted[correlation_id] = [plan]
-        if len(noted) > MAX_NOTED:
-            del noted[next(iter(noted))]
+        self.noted.setdefault(correlation_id, []).append(plan)
+        self.waiting += 1
+
+    def take(self, correlation_id: int) -> object:
+        """The plan of the oldest noted request with this id, which is no longer noted; None where there is none."""
+        waiting = self.noted.get(correlation_id)
+        if waiting is None:
+            return None
+        plan = waiting.pop(0)
+        self.waiting -= 1
+        if not waiting:
+            del self.noted[correlation_id]
+        return plan
 
 
 def _number(data: bytes, at: int) -> int:

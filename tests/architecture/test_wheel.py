@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from tests.support.wheel import COMPILED, PACKAGES, ROOT, build
+from tests.support.wheel import COMPILED, FOLDERS, PACKAGES, ROOT, build
+
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +60,9 @@ def test_exactly_our_packages(names: list[str]) -> None:
 
 def test_every_module_and_data_file(names: list[str]) -> None:
     wanted = {
-        str(path.relative_to(ROOT))
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*")
+        str(path.relative_to(ROOT) if folder in PACKAGES else Path("kproxy") / path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and not any(map(path.match, COMPILED))
     }
     assert wanted <= set(names), sorted(wanted - set(names))

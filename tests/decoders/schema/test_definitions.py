@@ -271,11 +271,12 @@ def test_names_and_nulls_are_those_that_kafka_prints(release: str | None, file: 
 
 def test_loading_parses_no_message_before_it_is_asked_for() -> None:
     script = (
-        "import decoders.schema, decoders.schema.store as store\n"
+        "from kproxy.decoders import schema\n"
+        "from kproxy.decoders.schema import store\n"
         "seen = []\n"
         "inner = store.message\n"
         "store.message = lambda line: seen.append(1) or inner(line)\n"
-        "found = decoders.schema.definitions()\n"
+        "found = schema.definitions()\n"
         "assert not seen\n"
         "assert found.request(1, 12).name == 'FetchRequest' and len(seen) == 1\n"
     )

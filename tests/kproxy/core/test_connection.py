@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
 from kproxy.core.connection import Plans
+from kproxy.core.passing import MAX_NOTED
 from kproxy.decoders.conversation.comments import problems
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Message
@@ -193,6 +194,43 @@ def test_ids_that_repeat_are_answered_oldest_first() -> None:
     assert relay.to_client.endswith(heartbeat)
     assert len(relay.changed) == 1
     assert relay.notices == []
+
+
+def test_no_request_for_addresses_is_forgotten_however_many_wait() -> None:
+    relay = Relay()
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    relay.client(b"".join(request(3, 9, number) for number in range(MAX_NOTED)))
+    assert relay.ends == []
+    relay.client(request(3, 9, MAX_NOTED))
+    relay.broker(response(3, 9, 0, with_endpoints(message, 9, NODES)))
+    assert (relay.ends, relay.to_client) == (["unanswered"], b"")
+    assert relay.shared.counters.withheld == 1
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("same", [False, True], ids=["ids that differ", "one id"])
+def test_produce_that_is_never_answered_is_forgotten_and_strays_are_searched(cut: int, same: bool) -> None:
+    relay = Relay()
+    message, metadata = DEFINITIONS.response(0, 10), DEFINITIONS.response(3, 9)
+    assert message is not None
+    assert metadata is not None
+    relay.client(request(3, 9, -1))
+    relay.broker(response(3, 9, -1, with_endpoints(metadata, 9, NODES)))
+    before = len(relay.to_client)
+    for number in range(MAX_NOTED + 10):
+        relay.client(request(0, 10, 7 if same else number))
+    heartbeat = response(12, 0, 9_999, {})
+    relay.client(request(12, 0, 9_999) + request(3, 9, 10_000))
+    relay.broker(heartbeat, cut)
+    assert relay.to_client[before:] == heartbeat
+    relay.broker(response(3, 9, 10_000, with_endpoints(metadata, 9, NODES)), cut)
+    assert b"kafka-1" not in relay.to_client
+    assert relay.ends == []
+    stray = response(0, 10, 3, with_endpoints(message, 10, NODES))
+    relay.broker(stray, cut)
+    assert b"kafka-1" not in relay.to_client
+    assert relay.ends == ["withheld-a request that is forgotten"]
 
 
 def test_an_unknown_version_passes_and_is_named() -> None:
