@@ -412,7 +412,11 @@ class Reader:
         port = int(ends[1].rpartition(":")[2])
         self.seen.ports.add(port)
         dialect = self.definitions.dialect_at(port)
-        begin = Conversation if dialect is None else partial(DialectConversation, dialect=dialect)
+        begin: Callable[..., Conversation | DialectConversation]
+        if dialect is None:
+            begin = partial(Conversation, expected=self._ports is not None and port in self._ports)
+        else:
+            begin = partial(DialectConversation, dialect=dialect)
         talk.conversation = begin(
             ends[0],
             ends[1],

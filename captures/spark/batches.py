@@ -67,7 +67,6 @@ def make(
     states: DataFrame | None,
     *,
     size: int,
-    ports: Ports | None,
 ) -> Batch:
     """The batch of these files, behind what `carry` and `states` (flow_id, state) are of.
 
@@ -78,7 +77,7 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, _segments(ports))
+        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, _segments(options.ports))
     else:
         segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))

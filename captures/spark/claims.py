@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from kproxy.captures.garbage import one_collection
-from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark import reading
@@ -155,10 +154,9 @@ def read(
     split: Split,
     options: Options,
     capture: str,
-    wanted: Ports | None = None,
     whole: frozenset[int] | None = None,
 ) -> Iterator[Any]:
-    """What a split says of the flows with ports that are wanted: batches of CLAIMED.
+    """What a split says of the flows that are wanted: batches of CLAIMED.
 
     `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
     where a file cannot be opened.
@@ -168,7 +166,7 @@ def read(
     portion = split.number * PORTIONS
     most = OF_RECORDS if RECORDS.name in options.tables else PORTION
     source: Source | None = None
-    for found in reading.segments(split, wanted):
+    for found in reading.segments(split, options.ports):
         if isinstance(found, Summary):
             yield _batch({"summary": [found.json()]})
             continue
@@ -227,7 +225,7 @@ class _Claimer:
 
     def _found(self, flows: Flows, source: Source, looked: Looked, made: _Made) -> Found:
         # files are for who reads whole captures
-        reader = Reader(cast("FileSource", looked), self._options.definitions)
+        reader = Reader(cast("FileSource", looked), self._options.definitions, ports=self._options.ports)
         drafter = Sketcher(source, reader.definitions, self._options.tables)
 
         def has_rows(item: Exchange) -> bool:

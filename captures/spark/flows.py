@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kproxy.captures.definitions import definitions
 from kproxy.captures.export.records import RecordLines
+from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
@@ -105,7 +106,7 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
 
-    `heard` is what flows have told, for a filter that asks for it.
+    `ports` narrows to connections with one of them. `heard` is what flows have told, for a filter that asks for it.
     """
 
     tables: tuple[str, ...]
@@ -113,6 +114,7 @@ class Options:
     given: tuple[str, ...] = ()
     filter: Expression | None = None
     bodies: bool = True
+    ports: Ports | None = None
     heard: Facts | None = None
 
     @property
@@ -208,7 +210,7 @@ class FlowReader(Reader):
     """Reads the segments of one flow, which somebody gives it."""
 
     def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
-        super().__init__(source, options.definitions, began=counter.began)
+        super().__init__(source, options.definitions, ports=options.ports, began=counter.began)
         self._order = order
         self._silences = order.silences
         self._ends = order.end

@@ -27,7 +27,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kproxy.captures import private
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.ports import Ports
 from kproxy.captures.spark import batches, job
 from kproxy.captures.spark.batches import File
 from kproxy.captures.spark.carry import Carry
@@ -64,7 +63,6 @@ def follow(
     most: int = MOST,
     most_bytes: int = BYTES,
     size: int = SPLIT_SIZE,
-    ports: Ports | None = None,
     seconds: float = 1,
     step: Step | None = None,
 ) -> StreamingQuery:
@@ -80,12 +78,12 @@ def follow(
     state = out.absolute() / STATE
     private.place(out)
     private.inherited(state)
-    _begin(state / "begun.json", folder, options, ports)
+    _begin(state / "begun.json", folder, options)
     spark.dataSource.register(ClosedFiles)
     stream = spark.readStream.format(NAME).options(
         path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most, bytes=most_bytes
     )
-    follower = _Follower(spark, out.absolute(), options, size, ports, step or _quietly)
+    follower = _Follower(spark, out.absolute(), options, size, step or _quietly)
     writer = stream.load().writeStream.foreachBatch(follower.batch)
     writer = writer.option("checkpointLocation", str(state / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
@@ -99,7 +97,7 @@ def refuse_undecided(options: Options) -> None:
         raise ValueError(f"{text}, of which more comes while a folder is followed: filter the tables")
 
 
-def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> None:
+def _begin(path: Path, folder: Path, options: Options) -> None:
     """Note what is followed and how, which what is carried depends on."""
     told = json.dumps({
         "version": version("kafka-kproxy"),
@@ -107,7 +105,7 @@ def _begin(path: Path, folder: Path, options: Options, ports: Ports | None) -> N
         "tables": list(options.tables),
         "bodies": options.bodies,
         "filter": None if options.filter is None else str(options.filter),
-        "ports": None if ports is None else str(ports),
+        "ports": None if options.ports is None else str(options.ports),
         "release": options.release,
         "definitions": list(options.given),
     })  # fmt: skip
@@ -122,9 +120,7 @@ def _quietly(number: int, what: str) -> None:
 
 
 class _Follower:
-    def __init__(
-        self, spark: SparkSession, out: Path, options: Options, size: int, ports: Ports | None, step: Step
-    ) -> None:
+    def __init__(self, spark: SparkSession, out: Path, options: Options, size: int, step: Step) -> None:
         self._spark = spark
         self._out = out
         self._carries = out / STATE / "carry"
@@ -132,7 +128,6 @@ class _Follower:
         self._switch = Switch(out, out / STATE)
         self._options = options
         self._size = size
-        self._ports = ports
         self._step = step
 
     def batch(self, frame: DataFrame, number: int) -> None:
@@ -154,7 +149,7 @@ class _Follower:
                 at_hand = replace(carry, late=[*carry.late, *((one.path, began(one.path) or 0) for one in late)])
                 made = batches.make(
                     self._spark, [one for one in files if one not in late], self._options, at_hand, states,
-                    size=self._size, ports=self._ports,
+                    size=self._size,
                 )  # fmt: skip
                 self._put(number, made, names)
                 break
@@ -210,7 +205,7 @@ class _Follower:
 
     def _alone(self, file: File) -> str:
         """Make the tables of a late file, as those of a capture of its own, whose name is returned."""
-        made = job.make(self._spark, [file.path], self._options, size=self._size, ports=self._ports)
+        made = job.make(self._spark, [file.path], self._options, size=self._size)
         try:
             name = made.order.capture
             fill(made.parts, made.given, made.names, self._aside / name, name)

@@ -95,10 +95,10 @@ def tables(
     cannot be opened, ValueError where `ports` cannot be read.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    options = Options(tuple(only), release, tuple(definitions), bodies=bodies)
     wanted = None if ports is None else Ports.parse(ports)
+    options = Options(tuple(only), release, tuple(definitions), bodies=bodies, ports=wanted)
     secrets = None if keylog is None else read_secrets(Path(keylog))
-    made = make(spark, given, options, size=size, ports=wanted, secrets=secrets)
+    made = make(spark, given, options, size=size, secrets=secrets)
     frames = {name: made.frame(name) for name in made.names}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -111,12 +111,11 @@ def make(
     options: Options,
     *,
     size: int = SPLIT_SIZE,
-    ports: Ports | None = None,
     secrets: Secrets | None = None,
 ) -> Tables:
     """The tables of captures. Raises CaptureError where one cannot be opened."""
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
-    planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options, ports))
+    planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options))
     count = parallelism(spark, len(order.summaries))
     sent, held = _parcels(given), [given]
     if options.undecided:
@@ -131,9 +130,8 @@ def make(
     digest = _digest(drafted)
     if digest.unproven:
         unproven = frozenset(digest.unproven)
-        again = kept(
-            _judged(_parcels(_read(spark, planned, CLAIMED, _claims(options, ports, unproven))), count, options, order)
-        )
+        flows = _read(spark, planned, CLAIMED, _claims(options, unproven))
+        again = kept(_judged(_parcels(flows), count, options, order))
         held.append(again)
         digest.mend(_digest(again))
         drafted = drafted.where(~f.col("flow_id").isin(*unproven)).unionByName(again)
@@ -268,12 +266,12 @@ def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
     return stage
 
 
-def _claims(options: Options, ports: Ports | None, whole: frozenset[int] | None = None) -> StageOf:
+def _claims(options: Options, whole: frozenset[int] | None = None) -> StageOf:
     """Stage 1 (captures.spark.claims.read)."""
 
     def stage_of(planned: Plan) -> Stage:
         capture = planned.capture
-        return of_splits(planned, lambda split: claims.read(split, options, capture, ports, whole))
+        return of_splits(planned, lambda split: claims.read(split, options, capture, whole))
 
     return stage_of
 

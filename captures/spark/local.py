@@ -11,7 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kproxy.captures.ports import Ports
 from kproxy.captures.spark import claims, reading, upholding
 from kproxy.captures.spark.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.carrying import carried, state_rows
@@ -37,18 +36,17 @@ def tables(
     options: Options,
     *,
     size: int = SPLIT_SIZE,
-    ports: Ports | None = None,
     secrets: Secrets | None = None,
 ) -> dict[str, Any]:
     """The tables of some captures as pyarrow tables."""
-    return of_plan(plan(paths, size, secrets=secrets), options, size=size, ports=ports)
+    return of_plan(plan(paths, size, secrets=secrets), options, size=size)
 
 
-def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: Ports | None = None) -> dict[str, Any]:
+def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
     """The tables of what is planned, which is mended where its splits say that it must be."""
 
     def read(split: Split, capture: str) -> Iterator[Any]:
-        return claims.read(split, options, capture, ports)
+        return claims.read(split, options, capture)
 
     batches, planned, order = ordered(planned, size, read)
     table = pa.Table.from_batches(batches, claims.CLAIMED)
@@ -62,9 +60,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE, ports: P
     digest = _digest(items)
     if digest.unproven:
         unproven = frozenset(digest.unproven)
-        sent = (
-            claims.read(split, options, planned.capture, ports, whole=unproven) for split in planned.splits
-        )  # fmt: skip
+        sent = (claims.read(split, options, planned.capture, unproven) for split in planned.splits)
         again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
         mended = _judged(again, options, order)

@@ -48,7 +48,7 @@ class KafkaCapture(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
         return _Reader(
-            self._paths, self._view, self._ports, self._payloads, self._size, self._read_options, self._secrets
+            self._paths, self._view, self._payloads, self._size, self._read_options, self._secrets
         )  # fmt: skip
 
     @property
@@ -90,7 +90,7 @@ class KafkaCapture(DataSource):
     @property
     def _read_options(self) -> Options:
         given = tuple(filter(None, self.options.get("definitions", "").split(",")))
-        return Options((self._view or "",), self.options.get("release"), given)
+        return Options((self._view or "",), self.options.get("release"), given, ports=self._ports)
 
 
 @dataclass
@@ -105,7 +105,6 @@ class _Part(InputPartition):
 class _Reader(DataSourceReader):
     paths: Sequence[str]
     view: str | None
-    ports: Ports | None
     payloads: bool
     size: int
     options: Options
@@ -119,12 +118,10 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Part)  # noqa: S101  # it is one of ours
         if partition.split is not None:
-            for batch in read(partition.split, self.ports):
+            for batch in read(partition.split, self.options.ports):
                 yield batch if self.payloads else batch.drop_columns([_PAYLOAD])
         elif self.view is not None:
-            made = local.tables(
-                [partition.path or ""], self.options, size=1 << 62, ports=self.ports, secrets=self.secrets
-            )
+            made = local.tables([partition.path or ""], self.options, size=1 << 62, secrets=self.secrets)
             yield from made[self.view].to_batches()
 
 

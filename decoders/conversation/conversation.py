@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kproxy.decoders.conversation.announcement import announces_kafka
+from kproxy.decoders.conversation.announcement import announces_kafka, frames_follow
 from kproxy.decoders.conversation.compiled import Pairing
 from kproxy.decoders.conversation.items import END, RESPONSE, WHOLE, Item
 from kproxy.decoders.conversation.limits import SECOND, Limits
@@ -30,7 +30,7 @@ class Conversation:
     """Frames both directions of one TCP connection and pairs them.
 
     `opened` says that the capture holds the connection's beginning (SYN): then the first byte of each direction starts
-    a frame. `health` is shared by all conversations of a reading.
+    a frame. `expected` says that the user named the broker's port. All conversations of a reading share `health`.
     """
 
     def __init__(
@@ -42,9 +42,11 @@ class Conversation:
         *,
         first_time: int = 0,
         opened: bool = True,
+        expected: bool = False,
         limits: Limits | None = None,
         health: Health | None = None,
     ) -> None:
+        self._expected = expected
         self.connection = Connection(0, client, broker, first_time, opened)
         self.source = source
         self.definitions = definitions
@@ -159,7 +161,11 @@ class Conversation:
 
     def _only_answers(self) -> bool:
         """Whether nothing of the asking side was captured, and the answering side alone shows that this is Kafka."""
-        return not self._requests.heard and announces_kafka(self._held, self.source, self.definitions, self._known)
+        if self._requests.heard:
+            return False
+        if self._expected and frames_follow(self._held, self.source, self.limits.frame):
+            return True
+        return announces_kafka(self._held, self.source, self.definitions, self._known)
 
     def _last_held(self) -> int:
         """Address of the last segment that is held."""

@@ -131,7 +131,9 @@ def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
         return Verdict.OTHER
     if len(data) < 14 + length:
         return Verdict.MORE
-    return Verdict.KAFKA if printable(data[14 : 14 + length]) else Verdict.OTHER
+    if printable(data[14 : 14 + length]):
+        return Verdict.KAFKA
+    return Verdict.WEAK if near else Verdict.OTHER
 
 
 def _gssapi(data: bytes, size: int) -> Verdict:

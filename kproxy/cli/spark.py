@@ -174,7 +174,7 @@ def command(
         if isinstance(target, str):
             raise Failure(f"{target}: --follow takes folders, not URLs", Exit.USAGE)
         folder = _followed(captures, engine)
-        options = _options(wanted, release, given, expression, bodies=not no_bodies)
+        options = _options(wanted, release, given, expression, ports, bodies=not no_bodies)
         _follow(
             master,
             folder,
@@ -185,7 +185,6 @@ def command(
             most=batch_files,
             most_bytes=batch_size,
             size=split_size,
-            ports=ports,
         )
         return
     paths = expand(captures)
@@ -195,7 +194,7 @@ def command(
     if engine == "local":
         _alone(paths, target, wanted, selection, ports, release, given, keylog, bodies=not no_bodies)
         return
-    options = _options(wanted, release, given, expression, bodies=not no_bodies)
+    options = _options(wanted, release, given, expression, ports, bodies=not no_bodies)
     secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
         from kproxy.captures.spark.job import make, shuffled
@@ -203,7 +202,7 @@ def command(
 
         begin = monotonic()
         with _writable(target):
-            made = make(spark, paths, options, size=split_size, ports=ports, secrets=secrets)
+            made = make(spark, paths, options, size=split_size, secrets=secrets)
             rows = write(made, target)
         _tell("spark", monotonic() - begin, rows, made.whole, made.lost, shuffled(spark), made.order.error)
 
@@ -213,6 +212,7 @@ def _options(
     release: str | None,
     given: tuple[str, ...],
     expression: Expression | None,
+    ports: Ports | None,
     *,
     bodies: bool,
 ) -> Options:
@@ -220,7 +220,7 @@ def _options(
         raise Failure(NO_SPARK, Exit.USAGE)
     from kproxy.captures.spark.flows import Options
 
-    return Options(wanted, release, given, expression, bodies)
+    return Options(wanted, release, given, expression, bodies, ports)
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
@@ -243,7 +243,6 @@ def _follow(
     most: int,
     most_bytes: int,
     size: int,
-    ports: Ports | None,
 ) -> None:
     """Until it is interrupted, unless `once`; what was being made then is made again the next time."""
 
@@ -270,7 +269,6 @@ def _follow(
                     most=most,
                     most_bytes=most_bytes,
                     size=size,
-                    ports=ports,
                     step=told,
                 )
         except ValueError as error:

@@ -31,8 +31,8 @@ from tests.captures.traffic import KAFKA_1_1, LIBRDKAFKA, packets
 SIZES = (1 << 14, 1 << 40)
 
 
-def made(paths: list[Path], size: int, **more: object) -> Rows:
-    tables = local.tables(paths, Options(tuple(TABLES)), size=size, **more)  # type: ignore[arg-type]  # ports alone
+def made(paths: list[Path], size: int, ports: Ports | None = None) -> Rows:
+    tables = local.tables(paths, Options(tuple(TABLES), ports=ports), size=size)
     return {name: counted(tables[name].to_pylist()) for name in TABLES}
 
 

@@ -51,6 +51,8 @@ def verdict(data: bytes) -> Verdict:
         (request(18, 4, 1), Verdict.KAFKA),
         (request(18, 4, 1, None), Verdict.KAFKA),
         (request(18, 4, 1, ""), Verdict.WEAK),
+        (request(18, 4, 1, "a\x1b[2J"), Verdict.WEAK),
+        (request(32001, 0, 1, "a\n", raw=b"whatever"), Verdict.OTHER),
         (request(18, 99, 1, raw=b""), Verdict.KAFKA),
         (request(7, 0, 1, brokerId=3), Verdict.KAFKA),
         (request(32001, 0, 1, raw=b"whatever"), Verdict.KAFKA),
@@ -102,6 +104,10 @@ class TestConnections:
     def test_an_empty_client_id_is_believed_when_the_frame_decodes(self, cut: Cut) -> None:
         script = Script().client(request(3, 1, 7, "", topics=[])).broker(response(3, 1, 7)).end()
         assert play(script, cut).lines() == ["1 Metadata v1 #7 ok"]
+
+    def test_a_client_id_with_control_characters_is_believed_when_the_frame_decodes(self, cut: Cut) -> None:
+        (exchange,) = play(Script().client(request(18, 4, 1, "\x1b]52;c;eA==\x07")), cut).exchanges
+        assert exchange.client_id == "\x1b]52;c;eA==\x07"
 
     def test_an_unknown_key_and_an_unknown_version(self, cut: Cut) -> None:
         script = Script().client(request(32001, 0, 1, raw=b"abc")).broker(response(32001, 0, 1, raw=b"def"))
