@@ -3,9 +3,8 @@
 The relay notes what passes and when, no more: somebody waits for the other end. Packets are made of many notes at once,
 which is also quicker; they are gathered and written, one call a batch. A batch is written when it has BATCH_BYTES or is
 DELAY_SECONDS old: to shared memory in place, to a disk by a thread. Where that thread is further behind than memory
-allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk is full, they are until
-there is room again, which is tried every RETRY_SECONDS; where the disk refuses for another reason, recording ends. Both
-are said, and traffic goes on.
+allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; so they are where the disk is full
+(kproxy.recording.writer). Traffic goes on.
 
 What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
 sink (`kproxy.recording.sinks`).
@@ -19,7 +18,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -28,7 +27,8 @@ from kproxy.captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, PSH, RS
 from kproxy.core.compiled import Notes, Packets, Pair
 from kproxy.core.passing import UNACKNOWLEDGED
 from kproxy.core.selection import Choice, Selection
-from kproxy.recording.sinks import FULL, Batch, Buffers, Sink
+from kproxy.recording.sinks import Batch, Buffers, Sink
+from kproxy.recording.writer import Writer
 from kproxy.relay.timer import Schedule
 
 BATCH_BYTES = 1 << 20
@@ -38,7 +38,6 @@ NOTED_BYTES = 1 << 16
 JOINED_BYTES = 4096
 """Packets up to this size become one buffer when they come: a write of many small ones would hold traffic up."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
-RETRY_SECONDS = 1.0
 GATHERED_BATCHES = 8
 """What the thread writes at once, when it has fallen behind."""
 
@@ -52,17 +51,6 @@ def queue_bytes() -> int:
     except (ValueError, OSError):
         free = 0
     return max(LEAST_QUEUE_BYTES, min(free // 4, MOST_QUEUE_BYTES))
-
-
-@dataclass(slots=True)
-class Counters:
-    packets: int = 0
-    bytes: int = 0
-    dropped: int = 0
-    excluded: int = 0
-    """Exchanges left out because the recording is not to hold them."""
-    failed: str | None = None
-    """Why recording has stopped, where it has; with a full disk until there is room."""
 
 
 class Recorder:
@@ -93,14 +81,9 @@ class Recorder:
         `batch_bytes`, or than eight of them with `threaded`.
         """
         self._batch_bytes = batch_bytes
-        self._sink = sink
         self._schedule = schedule
-        self._on_failure = on_failure
-        self._on_resumed = on_resumed
-        self._retry_at: float | None = None
-        """When a full disk is tried again, by the monotonic clock."""
-        self._dropped_before = 0
-        """Packets dropped before the disk was full."""
+        self._writer = Writer(sink, on_failure, on_resumed)
+        self.counters = self._writer.counters
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
         """What passed; it becomes packets soon, in this order."""
@@ -112,11 +95,8 @@ class Recorder:
         self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
         self._done = 0
-        self._told = Batch()
-        """How many packets dropped and exchanges excluded the sink knows of."""
         self._open: set[tuple[Address, Address]] = set()
         """Client and broker, as recorded, of the connections that have not ended."""
-        self.counters = Counters()
         self._thread: threading.Thread | None = None
         if threaded:
             self._thread = threading.Thread(target=self._write_batches, name="recorder", daemon=True)
@@ -173,7 +153,7 @@ class Recorder:
             try:
                 call(*arguments)
             except Exception as error:  # noqa: BLE001 (whoever sends bytes just now has nothing to do with it)
-                self._fail(f"internal error: {error!r}")
+                self._writer.fail(f"internal error: {error!r}")
 
     def _make_some(self) -> None:
         self._make()
@@ -194,25 +174,17 @@ class Recorder:
         # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
         buffers, size, packets = self.packets.take()
         counters = self.counters
-        if self._stopped() or self._queued - self._done > self._queue_max:
+        if self._writer.stopped or self._queued - self._done > self._queue_max:
             counters.dropped += packets
         else:
             counters.packets += packets
             counters.bytes += size
             self._hand_over(Batch(buffers, size, packets))
 
-    def _stopped(self) -> bool:
-        """Whether writing would fail; a full disk is worth another try from time to time."""
-        if self.counters.failed is None:
-            return False
-        return self._retry_at is None or time.monotonic() < self._retry_at
-
     def _hand_over(self, batch: Batch) -> None:
-        counters, told = self.counters, self._told
-        batch.dropped, told.dropped = counters.dropped - told.dropped, counters.dropped
-        batch.excluded, told.excluded = counters.excluded - told.excluded, counters.excluded
+        self._writer.tell(batch)
         if self._thread is None:
-            self._write(batch)
+            self._writer.write(batch)
         else:
             self._queued += batch.size
             self._queue.put(batch)
@@ -222,40 +194,10 @@ class Recorder:
         self.flush()
         self._hand_over(Batch())
         if self._thread is None:
-            self._sink.close()
+            self._writer.close()
             return
         self._queue.put(None)
         self._thread.join(10)
-
-    def _write(self, batch: Batch) -> None:
-        counters = self.counters
-        if counters.failed is None or self._retry_at is not None:
-            try:
-                self._sink.write(batch)
-            except OSError as error:
-                if error.errno in FULL:
-                    if counters.failed is None:
-                        self._dropped_before = counters.dropped
-                    self._retry_at = time.monotonic() + RETRY_SECONDS
-                else:
-                    self._retry_at = None
-                    self._sink.close()
-                self._told.dropped += batch.packets  # the sink has counted them
-                self._fail(error.strerror or str(error))
-            else:
-                if counters.failed is not None:
-                    counters.failed = self._retry_at = None
-                    self._on_resumed(counters.dropped - self._dropped_before)
-                return
-        if counters.failed is not None:
-            counters.packets -= batch.packets
-            counters.dropped += batch.packets
-
-    def _fail(self, why: str) -> None:
-        """Nothing more is recorded, or nothing until a full disk has room."""
-        if self.counters.failed is None:
-            self.counters.failed = why
-            self._on_failure(why)
 
     def _write_batches(self) -> None:
         """The thread: everything that waits is written at once, so that it need not ask for the processor too often."""
@@ -268,10 +210,10 @@ class Recorder:
                 if following is None:
                     break
                 batch.join(following)
-            self._write(batch)
+            self._writer.write(batch)
             self._done += batch.size
             batch = None if following is None else self._queue.get()
-        self._sink.close()
+        self._writer.close()
 
 
 class Flow(Pair):

@@ -27,8 +27,8 @@ from kproxy.captures.formats.pcapng_writer import packet
 from kproxy.captures.processes import name_process
 from kproxy.captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
 from kproxy.recording.opening import Opened, open_recording
-from kproxy.recording.recorder import Counters
 from kproxy.recording.sinks import Batch
+from kproxy.recording.writer import Writer
 from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
 from kproxy.runs import registry as runs
 from kproxy.runs import scratch
@@ -68,17 +68,19 @@ class Sniffer:
             why = error.strerror if isinstance(error, OSError) else error.message
             code = EXIT_PERMISSION if isinstance(error, PermissionError) else EXIT_USAGE
             raise FailedError(f"cannot record to {self.recording}: {why}", code) from None
+        self._writer = Writer(self._opened.sink, self._recording_failed, self._recording_resumed)
+        self.counters = self._writer.counters
         self._attached = settings.attached
         self._missed = 0
         self._counted = 0.0
-        self.counters = Counters()
         self.alone = False
         """Whoever started it is gone."""
 
     def run(self, stop: int) -> None:
         """Until the descriptor `stop` can be read; where it is attached, until standard input ends.
 
-        Raises SniffError where the device goes away, OSError where the recording cannot be written.
+        Raises SniffError where the device goes away, FailedError where the recording cannot be written, unless the disk
+        is full: then packets are dropped until there is room.
         """
         try:
             ready: list[int] = []
@@ -92,7 +94,7 @@ class Sniffer:
             time.sleep(GATHERED_SECONDS)
             self._take(last=True)
         finally:
-            self._opened.sink.close()
+            self._writer.close()
             self._device.close()
 
     def _take(self, *, last: bool = False) -> None:
@@ -114,17 +116,33 @@ class Sniffer:
         if last or now - self._counted >= COUNT_SECONDS:
             self._counted = now
             missed = self._device.missed
-            batch.dropped, self._missed = missed - self._missed, missed
-        if batch.packets or batch.dropped:
-            self._write(batch)
+            self.counters.dropped += missed - self._missed
+            self._missed = missed
+        self._write(batch)
         if gone is not None:
             raise gone
 
     def _write(self, batch: Batch) -> None:
-        self._opened.sink.write(batch)
+        """Raises FailedError where nothing more can be recorded."""
+        if self._writer.stopped:
+            self.counters.dropped += batch.packets
+            return
         self.counters.packets += batch.packets
         self.counters.bytes += batch.size
-        self.counters.dropped += batch.dropped
+        self._writer.tell(batch)
+        if batch.packets or batch.dropped:
+            self._writer.write(batch)
+        if self._writer.over:
+            raise FailedError(f"{self.recording}: {self.counters.failed}", EXIT_USAGE)
+
+    def _recording_failed(self, why: str) -> None:
+        if not self._writer.over:
+            message = f"recording to {self.recording} has stopped: {why}"
+            tell({"event": "warning", "topic": "recorder", "message": message, "stopped": why})
+
+    def _recording_resumed(self, missing: int) -> None:
+        message = f"recording to {self.recording} goes on: there is room again; {missing} packets are missing"
+        tell({"event": "warning", "topic": "recorder", "message": message, "stopped": ""})
 
     def status(self) -> dict[str, Any]:
         """For `kproxy ps`: as far as a relay's status goes without connections of its own."""
@@ -179,8 +197,8 @@ def main() -> int:
     try:
         sniffer.run(stop)
         tell({"event": "stopped"})
-    except (SniffError, OSError) as error:
-        why = str(error) if isinstance(error, SniffError) else f"{sniffer.recording}: {error.strerror}"
+    except (SniffError, FailedError) as error:
+        why = str(error)
         tell({"event": "warning", "topic": "sniffer", "message": f"nothing more is recorded: {why}", "stopped": why})
         code = EXIT_USAGE
     if settings.run_dir is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -159,6 +161,39 @@ def test_a_device_that_goes_away_leaves_a_whole_recording(sniff: Callable[[Scrip
         sniff(device)
     assert device.closed
     assert len(exchanges(tmp_path / "w.pcapng")) == 1
+
+
+def test_a_full_disk_drops_packets_until_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, second = exchange(RAW), exchange(RAW)
+    device = Scripted([*first], late=[*second])
+    monkeypatch.setattr(sniffer, "Device", lambda *_, **__: device)
+    monkeypatch.setattr("kproxy.recording.writer.RETRY_SECONDS", 0)
+    path = tmp_path / "w.pcapng"
+    one = Sniffer(Settings(upstream=(), device="eth7", record_to=str(path)))
+    real, tries = os.writev, iter([OSError(errno.ENOSPC, "No space left on device")])
+
+    def full(*arguments: Any) -> int:
+        for error in tries:
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "writev", full)
+    stop, writing = os.pipe()
+    os.write(writing, b"x")
+    one.run(stop)
+    os.close(stop)
+    os.close(writing)
+    said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(event["topic"], event["stopped"]) for event in said] == [
+        ("recorder", "No space left on device"), ("recorder", ""),
+    ]  # fmt: skip
+    assert "4 packets are missing" in said[1]["message"]
+    assert (one.counters.packets, one.counters.dropped, one.counters.failed) == (4, 4, None)
+    reader = read(path)
+    assert len([item for batch in reader.batches() for item in batch if isinstance(item, Exchange)]) == 1
+    assert reader.health.recorder_dropped == 4
 
 
 def test_a_ring_takes_packets_of_any_size(
