@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.homes import homes
 
-# How long an example takes says what else the machine does.
-hypothesis.settings.register_profile("kproxy", deadline=None)
+# How long an example takes says what else the machine does; `make fuzz` tries many more.
+hypothesis.settings.register_profile("kproxy", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("kproxy")
 
 

@@ -18,6 +18,7 @@ from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import traffic
 from tests.support.multiply import multiply
+from tests.support.thinned import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
 
@@ -27,6 +28,7 @@ ENDED = """
 import os, signal, sys
 from kproxy.captures.export import parallel, partial
 from kproxy.cli.main import main
+from tests.support.thinned import thinned
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 parallel.CHUNK_ITEMS, parallel.STAGE = 20, 2
@@ -81,14 +83,17 @@ def reached(out: Path) -> int:
 @pytest.mark.parametrize("jobs", ["1", "4"])
 @pytest.mark.parametrize(
     "options",
-    [
-        ["--format", "jsonl"],
-        ["--format", "json"],
-        ["--format", "csv"],
-        ["--format", "records"],
-        ["-Y", "topic == shop-orders", "-c", "120"],
-        ["-Y", "error or latency > 1ms", "--format", "csv"],
-    ],
+    thinned(
+        [
+            ["--format", "jsonl"],
+            ["-Y", "error or latency > 1ms", "--format", "csv"],
+            ["--format", "json"],
+            ["--format", "csv"],
+            ["--format", "records"],
+            ["-Y", "topic == shop-orders", "-c", "120"],
+        ],
+        2,
+    ),
 )
 def test_what_was_killed_is_gone_on_with(jobs: str, options: list[str], capture: Path, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"

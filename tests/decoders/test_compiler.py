@@ -16,6 +16,7 @@ from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
 from tests.decoders.support import RELEASES, decoded, every_message, same, smallest
 from tests.support.golden import plain
+from tests.support.places_to_cut import Ends, each_end
 
 ALL = Versions(0, 32767)
 
@@ -45,11 +46,12 @@ def test_every_golden_message_reads_the_same_from_a_memoryview_amid_other_bytes(
             assert decoder(read.message, read.version)(buffer, 3, end) == (read.body, end), one
 
 
-def test_a_message_cut_at_any_byte_is_truncated_and_never_anything_else() -> None:
+@each_end
+def test_a_message_cut_at_any_byte_is_truncated_and_never_anything_else(ends: Ends) -> None:
     for one, read in smallest("4.4.0"):
         assert read.message is not None
         function = decoder(read.message, read.version)
-        for end in range(read.body_start, len(one.frame)):
+        for end in ends(read.body_start, len(one.frame)):
             with pytest.raises(DecodeError) as caught:
                 function(one.frame, read.body_start, end)
             assert caught.value.code is Code.TRUNCATED, (one, end)

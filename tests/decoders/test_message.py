@@ -19,6 +19,7 @@ from kproxy.decoders.writer import write
 from tests.decoders.records.test_batches import batch
 from tests.decoders.support import RELEASES, decoded, eyes, smallest
 from tests.support.golden import golden, plain
+from tests.support.places_to_cut import Ends, each_end
 
 NEWEST = definitions()
 
@@ -157,9 +158,10 @@ def test_bytes_after_the_body_are_reported_and_the_body_kept() -> None:
             ]
 
 
-def test_a_frame_cut_at_any_byte_is_a_problem_in_its_place() -> None:
+@each_end
+def test_a_frame_cut_at_any_byte_is_a_problem_in_its_place(ends: Ends) -> None:
     for one, read in smallest("4.4.0"):
-        for end in range(len(one.frame)):
+        for end in ends(0, len(one.frame)):
             cut = one.frame[:end]
             if one.kind == "request":
                 again = decode_request(cut, NEWEST)

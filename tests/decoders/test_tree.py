@@ -6,6 +6,7 @@ from kproxy.decoders.layout import layout
 from kproxy.decoders.problems import Code
 from kproxy.decoders.tree import Node, first_error, tree, values
 from tests.decoders.support import RELEASES, decoded, smallest
+from tests.support.places_to_cut import Ends, each_end
 
 
 def overlaps(node: Node) -> list[Node]:
@@ -48,12 +49,13 @@ def test_every_byte_of_a_message_belongs_to_a_leaf_or_to_a_length() -> None:
             assert found is not node, (one, offset)
 
 
-def test_a_cut_message_keeps_what_was_read() -> None:
+@each_end
+def test_a_cut_message_keeps_what_was_read(ends: Ends) -> None:
     for one, read in smallest("4.4.0"):
         assert read.message is not None
         whole = tree(read.message, read.version, one.frame, read.body_start, len(one.frame))
         leaves = {(n.path, n.start, n.end): n.value for n in whole.walk() if not n.children}
-        for end in range(read.body_start, len(one.frame)):
+        for end in ends(read.body_start, len(one.frame)):
             cut = tree(read.message, read.version, one.frame, read.body_start, end)
             assert cut.end <= end
             problems = [n.problem for n in cut.walk() if n.problem is not None]

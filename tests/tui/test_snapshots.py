@@ -137,7 +137,13 @@ async def paint(look: Look, size: tuple[int, int]) -> KproxyApp:
     return app
 
 
-@pytest.mark.parametrize(("look", "size"), PAIRS, ids=[name(look.name, size) for look, size in PAIRS])
+@pytest.mark.parametrize(
+    ("look", "size"),
+    [
+        pytest.param(look, size, id=name(look.name, size), marks=[pytest.mark.system] if size == SIZES[-1] else [])
+        for look, size in PAIRS
+    ],
+)
 async def test_look(look: Look, size: tuple[int, int]) -> None:
     app = await paint(look, size)
     assert not app.no_color

@@ -19,6 +19,7 @@ from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.test_damaged import again, disordered, dropped, later, repeated
+from tests.support.thinned import thinned
 
 DIALECT = "coordinator-draft-2"
 OPTIONS = Options(tuple(TABLES))
@@ -58,7 +59,7 @@ def streamed(
     return found
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 9])
+@pytest.mark.parametrize("count", thinned([2, 1, 5, 9], 1))
 @pytest.mark.parametrize(
     "capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1, traffic.KAFKA_0_8], ids=lambda path: path.stem
 )
@@ -70,7 +71,7 @@ def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: 
         assert_same(rows, exported(paths[: index + 1]))
 
 
-@pytest.mark.parametrize("damage", [dropped, disordered, repeated, later, again])
+@pytest.mark.parametrize("damage", thinned([later, dropped, disordered, repeated, again], 2))
 def test_damaged_captures(damage: Callable[..., list[files.Packet]], tmp_path: Path) -> None:
     rng = random.Random(7)
     taken = damage(traffic.packets(traffic.LIBRDKAFKA), rng)
@@ -93,6 +94,7 @@ def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None
     assert len(batches[1].open["flows"]) < len(batches[0].open["flows"]) // 2
 
 
+@pytest.mark.system
 def test_a_filter_and_every_api(tmp_path: Path) -> None:
     every = traffic.packets(traffic.DATA / "golden" / "golden-4.4.0.pcap")
     taken = [one for one in every if sum(struct.unpack_from(">HH", one[1], 14 + (one[1][14] & 15) * 4)) % 3 == 0]

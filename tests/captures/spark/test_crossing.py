@@ -19,6 +19,7 @@ from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.captures.spark.test_damaged import again, disordered, repeated, tcp_of, tiny
+from tests.support.thinned import thinned
 
 Damage = Callable[[list[files.Packet], random.Random], list[files.Packet]]
 FIN, RST = 1, 4
@@ -136,13 +137,16 @@ def broken_off(flag: int) -> Damage:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        in_pieces, tiny, kept_alive, doubled, repeated, overlapping, disordered, broken_off(FIN), broken_off(RST),
-        again, one_side_later(True), one_side_later(False),
-    ],
+    thinned(
+        [
+            disordered, one_side_later(True), one_side_later(False), broken_off(FIN), broken_off(RST), overlapping,
+            in_pieces, tiny, kept_alive, doubled, repeated, again,
+        ],
+        6,
+    ),
     ids=[
-        "pieces", "tiny", "keep-alive", "both interfaces", "repeated", "overlapping", "disordered", "FIN", "RST",
-        "ports again", "requests later", "responses later",
+        "disordered", "requests later", "responses later", "FIN", "RST", "overlapping",
+        "pieces", "tiny", "keep-alive", "both interfaces", "repeated", "ports again",
     ],
 )  # fmt: skip
 def test_every_packet_is_a_split(how: Damage, tmp_path: Path) -> None:

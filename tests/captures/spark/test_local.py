@@ -12,6 +12,7 @@ from kproxy.captures.spark.planning import plan
 from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.support.thinned import thinned
 
 CAPTURES = [
     traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.DATA / "golden" / "golden-4.4.0.pcap",
@@ -24,7 +25,7 @@ def made(paths: list[Path], size: int) -> Rows:
     return {name: counted(tables[name].to_pylist()) for name in TABLES}
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("capture", thinned(CAPTURES, 4), ids=lambda path: path.stem)
 def test_every_row_is_that_of_an_export(capture: Path) -> None:
     expected = exported([capture])
     assert sum(map(len, expected.values())) > 400
