@@ -70,7 +70,7 @@ from textual.app import App
 from textual.widgets import DataTable
 from kproxy.captures.definitions import definitions
 from kproxy.captures.index.reader import IndexReader
-from kproxy.tui.rows import COLUMNS, RowText
+from kproxy.tui.listing.rows import COLUMNS, RowText
 
 class Table(App):
     def compose(self):

@@ -18,8 +18,8 @@ from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import COMMANDS, load, main
 from kproxy.decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
 from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
-from kproxy.tui.actions import ALONE, CONTEXTS, of
-from kproxy.tui.keymap import key_text
+from kproxy.tui.actions.keymap import key_text
+from kproxy.tui.actions.registry import ALONE, CONTEXTS, of
 
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"

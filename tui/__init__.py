@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from kproxy.captures.garbage import few_collections
 from kproxy.captures.processes import name_process
-from kproxy.tui.live import RunInfo
-from kproxy.tui.outside import Exporter, Opener
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.output.commands import Exporter, Opener
+from kproxy.tui.settings.live import RunInfo
+from kproxy.tui.settings.preferences import Preferences
 
 if TYPE_CHECKING:
-    from kproxy.tui.viewing import Viewers
+    from kproxy.tui.detail.viewing import Viewers
 
 # A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
 os.environ.setdefault("TEXTUAL_FPS", "250")

@@ -19,28 +19,28 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import ModalScreen
 
-from kproxy.tui import garbage
-from kproxy.tui.cells import Cells
-from kproxy.tui.clipboard import copy
-from kproxy.tui.in_turn import KeysInTurn
-from kproxy.tui.keeping import History, SavedFilters
-from kproxy.tui.keymap import Keymap
-from kproxy.tui.live import RunInfo
-from kproxy.tui.outside import Exporter, Opener, OtherCapture, UnopenedError
-from kproxy.tui.preferences import SAVED_FILTERS, Preferences
+from kproxy.tui.actions.keymap import Keymap
+from kproxy.tui.output.commands import Exporter, Opener, OtherCapture, UnopenedError
 from kproxy.tui.screens.composed import Composed
+from kproxy.tui.settings.keeping import History, SavedFilters
+from kproxy.tui.settings.live import RunInfo
+from kproxy.tui.settings.preferences import SAVED_FILTERS, Preferences
 from kproxy.tui.showing import Showing
-from kproxy.tui.terminal import DRIVERS, BrowserDriver, TerminalDriver
-from kproxy.tui.themes import THEMES, ThemeFilter
+from kproxy.tui.terminal import garbage
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.terminal.clipboard import copy
+from kproxy.tui.terminal.driver import DRIVERS, BrowserDriver, TerminalDriver
+from kproxy.tui.terminal.key_queue import KeysInTurn
+from kproxy.tui.terminal.themes import THEMES, ThemeFilter
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.await_complete import AwaitComplete
     from textual.dom import DOMNode
 
-    from kproxy.tui.analysis import Analysis
+    from kproxy.tui.detail.viewing import Viewers
     from kproxy.tui.screens.exchanges import ExchangesScreen
-    from kproxy.tui.viewing import Viewers
+    from kproxy.tui.views.analysis import Analysis
 
 MOUNTING_SECONDS = 0.01
 """Between two looks whether a screen has its panes."""

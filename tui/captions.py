@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.captures.export.text import size_text
-from kproxy.tui import look
+from kproxy.tui.terminal import look
+from kproxy.tui.views.index_writer import Ended, Writer
 from kproxy.tui.widgets.chrome import Part
-from kproxy.tui.writer import Ended, Writer
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
-    from kproxy.tui.live import RunInfo
+    from kproxy.tui.settings.live import RunInfo
 
 SPEED_SECONDS = 1.0
 """After which it can be said how fast a capture is read."""

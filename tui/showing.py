@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kproxy.tui.analysis import Analysis
 from kproxy.tui.captions import Captions
 from kproxy.tui.screens.exchanges import ExchangesScreen
+from kproxy.tui.views.analysis import Analysis
 
 if TYPE_CHECKING:
-    from kproxy.tui.cells import Cells
-    from kproxy.tui.live import RunInfo
     from kproxy.tui.screens.tabbed import TabbedScreen
+    from kproxy.tui.settings.live import RunInfo
+    from kproxy.tui.terminal.cells import Cells
 
 
 class Showing:
@@ -51,8 +51,8 @@ class Showing:
     def _made(self, name: str) -> TabbedScreen:
         # imported once somebody looks: the list is painted before
         if name == "health":
-            from kproxy.tui.health import Health
             from kproxy.tui.screens.views import HealthScreen
+            from kproxy.tui.views.health import Health
 
             return HealthScreen(name, self._cells, self.captions, Health(self.captions, self._live))
         if name == "records":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kproxy.captures.ports import Ports
     from kproxy.captures.spool import Spooling
     from kproxy.cli.options import Viewing
-    from kproxy.tui.outside import Exporter
+    from kproxy.tui.output.commands import Exporter
 
 
 def exporter(
@@ -27,7 +27,7 @@ def exporter(
 ) -> Exporter:
     """The call for captures that are read as these options say; the sources of the index for none, or for "-"."""
     from kproxy.captures.spool import MOST
-    from kproxy.tui.outside import Exporter
+    from kproxy.tui.output.commands import Exporter
 
     options = ["--port", str(ports)] if ports else []
     options += ["--release", release] if release else []

@@ -13,7 +13,7 @@ from kproxy.cli import settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kproxy.tui.preferences import Preferences
+    from kproxy.tui.settings.preferences import Preferences
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -65,8 +65,8 @@ def _state() -> Path:
 
 def saved_filters() -> Mapping[str, str]:
     """Filters by name: of the configuration, and those that were saved in the interface. Raises Failure (exit 2)."""
-    from kproxy.tui.keeping import SavedFilters
-    from kproxy.tui.preferences import SAVED_FILTERS
+    from kproxy.tui.settings.keeping import SavedFilters
+    from kproxy.tui.settings.preferences import SAVED_FILTERS
 
     settings.read_sources()
     return SavedFilters(_texts("filters"), _state() / SAVED_FILTERS)
@@ -74,7 +74,7 @@ def saved_filters() -> Mapping[str, str]:
 
 def preferences() -> Preferences:
     """What the user has set up, for the command that runs."""
-    from kproxy.tui.preferences import Preferences
+    from kproxy.tui.settings.preferences import Preferences
 
     for line in _no_texts():
         settings.warn(line)
@@ -89,7 +89,7 @@ def preferences() -> Preferences:
 def unfit() -> Iterator[str]:
     """What is wrong with the tables of filters and keys, one line each."""
     from kproxy.decoders.filters import parse
-    from kproxy.tui.keymap import Keymap
+    from kproxy.tui.actions.keymap import Keymap
 
     yield from _no_texts()
     for name, text in _texts("filters").items():

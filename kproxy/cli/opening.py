@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kproxy.captures.spool import Spooling
     from kproxy.cli.options import Viewing
-    from kproxy.tui.outside import Opener, OtherCapture
+    from kproxy.tui.output.commands import Opener, OtherCapture
 
 
 PATIENCE_SECONDS = 5.0
@@ -47,7 +47,7 @@ def _opened(
     from kproxy.cli.exits import Failure
     from kproxy.cli.exporting import exporter
     from kproxy.cli.indexed import indexed, refuse_segments
-    from kproxy.tui.outside import OtherCapture, UnopenedError
+    from kproxy.tui.output.commands import OtherCapture, UnopenedError
 
     with ExitStack() as open_:
         try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.payloads.choose import Chooser, Rule
     from kproxy.decoders.schema import Definitions
-    from kproxy.tui.viewing import Viewers
+    from kproxy.tui.detail.viewing import Viewers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")

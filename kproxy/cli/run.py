@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kproxy.runs.following import Flag, Stopping
     from kproxy.runs.launcher import Indexer, RelayProcess
     from kproxy.runs.settings import SaslSettings, Settings, TlsSettings
-    from kproxy.tui.viewing import Viewers
+    from kproxy.tui.detail.viewing import Viewers
 
 
 PROBE_SECONDS = 0.3

@@ -30,8 +30,7 @@ from kproxy.recording.opening import Opened, open_recording
 from kproxy.recording.sinks import Batch
 from kproxy.recording.writer import Writer
 from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
-from kproxy.runs import registry as runs
-from kproxy.runs import scratch
+from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings
 
 WAIT_SECONDS = 0.1
@@ -202,7 +201,7 @@ def main() -> int:
         tell({"event": "warning", "topic": "sniffer", "message": f"nothing more is recorded: {why}", "stopped": why})
         code = EXIT_USAGE
     if settings.run_dir is not None:
-        (Path(settings.run_dir) / runs.RUN_FILE).unlink(missing_ok=True)
+        (Path(settings.run_dir) / registry.RUN_FILE).unlink(missing_ok=True)
     if sniffer.alone:
         for directory in own:
             scratch.remove(directory)
@@ -217,11 +216,11 @@ def _make_known(sniffer: Sniffer, settings: Settings) -> None:
         return
     run_dir = Path(settings.run_dir)
     try:
-        listener = runs.control_socket(run_dir)
+        listener = registry.control_socket(run_dir)
     except OSError as error:
         raise no_control(run_dir, error) from None
-    runs.answer_in_thread(listener, {"status": lambda _: sniffer.status(), "stop": lambda _: _told_to_stop()})
-    runs.save(
+    registry.answer_in_thread(listener, {"status": lambda _: sniffer.status(), "stop": lambda _: _told_to_stop()})
+    registry.save(
         run_dir,
         settings,
         time.time(),

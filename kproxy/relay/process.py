@@ -27,8 +27,7 @@ from kproxy.recording.recorder import Recorder
 from kproxy.relay.clusters import Relays
 from kproxy.relay.server import Event, Relay
 from kproxy.relay.timer import timer
-from kproxy.runs import registry as runs
-from kproxy.runs import scratch
+from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings, shown
 from kproxy.tls.contexts import AuthorityError, TlsError
 from kproxy.transparent import netfilter
@@ -107,7 +106,7 @@ class Process:
 
     def _save(self, state: dict[str, Any]) -> None:
         if self._run_dir is not None:
-            runs.save(self._run_dir, self._settings, self._started, **state)
+            registry.save(self._run_dir, self._settings, self._started, **state)
 
     @property
     def recording(self) -> str | None:
@@ -257,7 +256,7 @@ class Process:
     def _clean_up(self) -> None:
         settings = self._settings
         if self._run_dir is not None:
-            (self._run_dir / runs.RUN_FILE).unlink(missing_ok=True)
+            (self._run_dir / registry.RUN_FILE).unlink(missing_ok=True)
         if not self._alone:
             return
         for directory in (settings.scratch_dir, settings.index_dir, settings.run_dir):
@@ -271,20 +270,20 @@ class Process:
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:
-            listener = runs.control_socket(self._run_dir)
+            listener = registry.control_socket(self._run_dir)
         except OSError as error:
             raise no_control(self._run_dir, error) from None
-        return await asyncio.start_unix_server(self._answer, sock=listener, limit=runs.LONGEST_COMMAND)
+        return await asyncio.start_unix_server(self._answer, sock=listener, limit=registry.LONGEST_COMMAND)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        commands: runs.Commands = {
+        commands: registry.Commands = {
             "status": lambda _: self._status(),
             "stop": lambda _: self._told_to_stop(),
             "reload": self._told_to_reload,
         }
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
             async for line in reader:
-                writer.write(runs.answer(line, commands))
+                writer.write(registry.answer(line, commands))
                 await writer.drain()
         writer.close()
 
@@ -307,7 +306,7 @@ class Process:
 
 
 def no_control(run_dir: Path, error: OSError) -> FailedError:
-    where = run_dir / runs.CONTROL
+    where = run_dir / registry.CONTROL
     return FailedError(f"cannot open the control socket {where}: {error.strerror or error}", EXIT_PERMISSION)
 
 

@@ -36,7 +36,7 @@ BEFORE_ROWS_WITHOUT = {
     "kproxy.decoders.meanings",
     "kproxy.decoders.message",
     "kproxy.decoders.records.places",
-    "kproxy.tui.many_records",
+    "kproxy.tui.detail.many_records",
     "kproxy.tui.screens.command",
     "kproxy.tui.screens.help",
     "kproxy.tui.screens.menu",

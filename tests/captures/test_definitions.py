@@ -21,8 +21,8 @@ from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters import ExchangeRow, parse
 from kproxy.decoders.schema.jsontext import DefinitionError
-from kproxy.tui.opened import Opener
-from kproxy.tui.rows import RowText
+from kproxy.tui.detail.opened import Opener
+from kproxy.tui.listing.rows import RowText
 from kproxy.tui.widgets.overview import overview
 from tests.captures import traffic
 from tests.decoders.schema.test_kafkajson import GOOD, RESPONSE

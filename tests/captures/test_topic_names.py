@@ -16,7 +16,7 @@ from kproxy.cli.export import command
 from kproxy.cli.main import main
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.schema import definitions
-from kproxy.tui.opened import Opener
+from kproxy.tui.detail.opened import Opener
 from tests.captures import traffic
 
 PAYMENTS = "vvuEyirZQ_CX57UaAQKRrQ"

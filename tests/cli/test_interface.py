@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from kproxy.cli import interface, settings
-from kproxy.tui.keeping import SavedFilters
-from kproxy.tui.preferences import Preferences
-from kproxy.tui.themes import THEMES
+from kproxy.tui.settings.keeping import SavedFilters
+from kproxy.tui.settings.preferences import Preferences
+from kproxy.tui.terminal.themes import THEMES
 
 CONFIGURATION = """\
 theme = "dark"

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from kproxy.cli import main as commands
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
-from kproxy.tui.exporting import Choice, Export, Wanted
-from kproxy.tui.outside import Exporter
+from kproxy.tui.output.commands import Exporter
+from kproxy.tui.output.exporting import Choice, Export, Wanted
 from tests.captures import traffic
 
 CAPTURE = traffic.LIBRDKAFKA

@@ -17,7 +17,7 @@ from kproxy.captures import private
 from kproxy.captures.cache import Store
 from kproxy.captures.spool import Spooling
 from kproxy.runs import scratch
-from kproxy.tui.keeping import History
+from kproxy.tui.settings.keeping import History
 from tests.captures import traffic
 from tests.kproxy.test_run import Run
 from tests.support.homes import homes

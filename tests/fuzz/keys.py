@@ -22,13 +22,13 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 
 from kproxy.captures.index.indexer import run
-from kproxy.tui import actions
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.live import RunInfo
-from kproxy.tui.outside import Exporter, OtherCapture, UnopenedError
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.output.commands import Exporter, OtherCapture, UnopenedError
 from kproxy.tui.screens.base import SMALL_COLUMNS, SMALL_ROWS
-from kproxy.tui.terminal_input import Parser, decoder
+from kproxy.tui.settings.live import RunInfo
+from kproxy.tui.settings.preferences import Preferences
+from kproxy.tui.terminal.input import Parser, decoder
 from tests.support.indexes import sample
 from tests.tui.screen import grid, is_painted
 

@@ -29,7 +29,7 @@ AT_START = (
     ("kproxy.tui.app:KproxyApp.__init__", "ValueError"),
     ("kproxy.tui.app:KproxyApp.on_mount", "KeyError"),
     ("kproxy.tui.screens.exchanges:ExchangesScreen.compose", "TypeError"),
-    ("kproxy.tui.terminal:TerminalDriver.start_application_mode", "OSError"),
+    ("kproxy.tui.terminal.driver:TerminalDriver.start_application_mode", "OSError"),
     ("kproxy.runs.launcher:Indexer.__init__", "OSError"),
 )
 """(place, error) where the interface breaks before it is painted."""
@@ -38,10 +38,10 @@ WHILE_IT_PAINTS = (
     ("kproxy.tui.widgets.exchange_list:ExchangeList.segments", "ZeroDivisionError"),
     ("kproxy.tui.widgets.lines:Lines.action_move", "RuntimeError"),
     ("kproxy.tui.widgets.painted:Painted.render_lines", "MemoryError"),
-    ("kproxy.tui.presenter:Presenter.show", "RecursionError"),
+    ("kproxy.tui.detail.presenter:Presenter.show", "RecursionError"),
     ("kproxy.tui.captions:Captions.title", "ArithmeticError"),
     ("kproxy.tui.app:KproxyApp.on_event", "AssertionError"),
-    ("kproxy.tui.terminal:TerminalDriver.process_message", "LookupError"),
+    ("kproxy.tui.terminal.driver:TerminalDriver.process_message", "LookupError"),
     ("kproxy.captures.index.reader:IndexReader.refresh", "OSError"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)

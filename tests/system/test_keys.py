@@ -11,7 +11,7 @@ import pytest
 from textual.keys import _character_to_key
 
 from kproxy.runs.demo import start_cluster
-from kproxy.tui import actions
+from kproxy.tui.actions import registry as actions
 from tests.support.brokers import free_ports
 from tests.support.checksummed import Traffic
 from tests.support.proxy import KPROXY, environment, export

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.tui import actions
-from kproxy.tui.action import Action
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
+from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.keymap import key_text
 from kproxy.tui.screens.base import KproxyScreen
 from kproxy.tui.screens.command import CommandInput, CommandScreen
 from kproxy.tui.screens.exchanges import ExchangesScreen

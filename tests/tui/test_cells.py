@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kproxy.tui.cells import Cells
+from kproxy.tui.terminal.cells import Cells
 
 
 @given(st.text(), st.integers(0, 60), st.booleans(), st.booleans())

@@ -15,9 +15,9 @@ from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders import schema
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.filters import parse
-from kproxy.tui.clauses import FORMS, Clause, RowClauses, joined, node_clauses, record_clauses
-from kproxy.tui.opened import Opener
-from kproxy.tui.records import RecordLine
+from kproxy.tui.detail.opened import Opener
+from kproxy.tui.detail.records import RecordLine
+from kproxy.tui.search.clauses import FORMS, Clause, RowClauses, joined, node_clauses, record_clauses
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 NAMES = ["kafka-4.4.0-librdkafka.pcap", "kafka-1.1.1.pcap"]

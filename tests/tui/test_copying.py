@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
 from kproxy.cli.decode import command as decode
-from kproxy.tui import clipboard
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.copying import byte_copies, c_array, dump
+from kproxy.tui.output.copying import byte_copies, c_array, dump
 from kproxy.tui.screens.menu import ChoiceMenu
+from kproxy.tui.terminal import clipboard
 from tests.tui.test_screens import sasl
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"

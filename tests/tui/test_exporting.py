@@ -13,10 +13,10 @@ from kproxy.captures.index.indexer import run
 from kproxy.cli.export import command as export
 from kproxy.cli.exporting import exporter
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.exporting import Choice, Wanted, arguments, numbers_test
-from kproxy.tui.live import RunInfo
-from kproxy.tui.outside import Exporter
+from kproxy.tui.output.commands import Exporter
+from kproxy.tui.output.exporting import Choice, Wanted, arguments, numbers_test
 from kproxy.tui.screens.export import ExportScreen
+from kproxy.tui.settings.live import RunInfo
 from tests.tui.screen import grid
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"

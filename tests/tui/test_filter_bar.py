@@ -5,7 +5,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.settings.preferences import Preferences
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.suggestions import Suggestions
 from tests.tui.screen import grid

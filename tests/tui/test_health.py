@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.runs.launcher import wait_until
-from kproxy.tui import writer
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.views import HealthScreen
+from kproxy.tui.views import index_writer as writer
 from tests.tui.screen import grid
 from tests.tui.test_views import until
 

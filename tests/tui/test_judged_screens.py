@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.index.indexer import run
-from kproxy.tui import actions, analysis
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.app import KproxyApp
+from kproxy.tui.views import analysis
 from tests.support import judged
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST
 from tests.tui.screen import grid

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.tui import keeping
-from kproxy.tui.keeping import History, SavedFilters
+from kproxy.tui.settings import keeping
+from kproxy.tui.settings.keeping import History, SavedFilters
 
 
 def test_history_is_kept_without_repetitions(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from kproxy.tui import actions
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.keymap import Keymap
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.keymap import Keymap
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.settings.preferences import Preferences
 from tests.tui.screen import grid
 
 

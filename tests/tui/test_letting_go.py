@@ -10,7 +10,7 @@ from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.index.writer import Mark
 from kproxy.decoders.filters import parse
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.matching import View
+from kproxy.tui.listing.matching import View
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid
 

@@ -8,9 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from kproxy.captures.index.reader import IndexReader
-from kproxy.tui import many_records
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.records import RecordLine
+from kproxy.tui.detail import many_records
+from kproxy.tui.detail.records import RecordLine
 from kproxy.tui.screens.menu import ChoiceMenu
 from kproxy.tui.screens.records import RecordsScreen
 from kproxy.tui.widgets.record import RecordPane

@@ -9,8 +9,8 @@ from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders import schema
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.filters import Why, parse
-from kproxy.tui import matching
-from kproxy.tui.matching import View
+from kproxy.tui.listing import matching
+from kproxy.tui.listing.matching import View
 from tests.support.indexes import IndexBuilder, heartbeat
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from kproxy.tui import actions
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.menu import Choice, ChoiceMenu, FilterMenu
 from kproxy.tui.widgets.exchange_list import ExchangeList

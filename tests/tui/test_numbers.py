@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.tui import numbers
-from kproxy.tui.numbers import Numbers
+from kproxy.tui.listing import numbers
+from kproxy.tui.listing.numbers import Numbers
 
 MANY = 3 * numbers.STEP // 4
 """More than one step holds."""

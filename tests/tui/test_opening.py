@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from kproxy.captures.index.format import ROWS, STOP
 from kproxy.cli.opening import opener
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.live import RunInfo
 from kproxy.tui.screens.help import HelpScreen
+from kproxy.tui.settings.live import RunInfo
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid
 from tests.tui.test_views import CAPTURE, ended, until

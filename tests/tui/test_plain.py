@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.settings.preferences import Preferences
 from tests.tui.screen import grid
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from kproxy.decoders.records.places import Place
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.records import RecordLine, RecordLines, TextLine
-from kproxy.tui.viewing import Read
+from kproxy.tui.detail.records import RecordLine, RecordLines, TextLine
+from kproxy.tui.detail.viewing import Read
 from kproxy.tui.widgets.record import HEAD, RecordPane
 from kproxy.tui.widgets.records import RecordTable
 from tests.decoders.records.support import batch, message, record

@@ -16,8 +16,8 @@ from kproxy.decoders.exchange import Exchange, Status
 from kproxy.decoders.sasl.session import Session, State
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.captions import Captions
-from kproxy.tui.live import RunInfo
 from kproxy.tui.screens.help import HelpScreen
+from kproxy.tui.settings.live import RunInfo
 from kproxy.tui.widgets.field_tree import FieldTree
 from tests.support.indexes import START, IndexBuilder, heartbeat
 from tests.tui.screen import assert_snapshot, grid, styled

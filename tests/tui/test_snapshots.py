@@ -15,10 +15,10 @@ import pytest
 from textual import events
 
 from kproxy.captures.index.indexer import run
-from kproxy.tui import analysis
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.outside import Exporter
-from kproxy.tui.preferences import Preferences
+from kproxy.tui.output.commands import Exporter
+from kproxy.tui.settings.preferences import Preferences
+from kproxy.tui.views import analysis
 from tests.support.indexes import sample
 from tests.tui.screen import SNAPSHOTS, assert_settles, name
 from tests.tui.test_records import with_records

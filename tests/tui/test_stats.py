@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 
 from kproxy.captures.analysis import figures
 from kproxy.captures.analysis.stats import BY
-from kproxy.tui import stats
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.cells import Cells
-from kproxy.tui.plot import percentile_plot, sparkline
 from kproxy.tui.screens.stats import StatsScreen
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.views import stats
+from kproxy.tui.views.plot import percentile_plot, sparkline
 from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import captured, ended, until
 

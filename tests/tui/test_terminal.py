@@ -14,7 +14,7 @@ import pytest
 
 from kproxy.cli.exits import Exit
 from kproxy.runs.launcher import wait_until
-from kproxy.tui.terminal import Output
+from kproxy.tui.terminal.driver import Output
 from tests.support.patience import SECONDS
 from tests.support.screens import Painted
 

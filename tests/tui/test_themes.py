@@ -8,10 +8,10 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from kproxy.tui import look
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.preferences import Preferences
-from kproxy.tui.themes import THEMES, ThemeFilter
+from kproxy.tui.settings.preferences import Preferences
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.themes import THEMES, ThemeFilter
 from tests.tui.screen import grid
 
 

@@ -13,8 +13,8 @@ from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders import schema
 from kproxy.decoders.exchange import Exchange, Status
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.rows import RowText
-from kproxy.tui.timing import Timing, duration_text, timing
+from kproxy.tui.detail.timing import Timing, duration_text, timing
+from kproxy.tui.listing.rows import RowText
 from kproxy.tui.widgets.timing import place
 from tests.support.indexes import START, STEP, IndexBuilder, heartbeat
 from tests.tui.screen import grid

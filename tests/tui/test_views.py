@@ -15,11 +15,12 @@ import pytest
 from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
-from kproxy.tui import actions, finding
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.live import RunInfo
 from kproxy.tui.screens.tabbed import known_tests
 from kproxy.tui.screens.views import ViewScreen
+from kproxy.tui.search import patterns
+from kproxy.tui.settings.live import RunInfo
 from tests.tui.screen import grid, styled
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
@@ -280,7 +281,7 @@ async def test_text_cannot_drive_the_terminal(captured: Path) -> None:
 
 
 async def test_a_process_that_fails_is_told(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.tui.analysis.MODULE", "kproxy.captures.nothing")
+    monkeypatch.setattr("kproxy.tui.views.analysis.MODULE", "kproxy.captures.nothing")
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await go(app, pilot, "3")
@@ -349,7 +350,7 @@ async def test_a_text_is_found_in_lines_that_have_no_room(index: Path) -> None:
         await pilot.press("0")
         screen = app.screen
         assert isinstance(screen, ViewScreen)
-        screen.pane.sought = finding.read("packets read")
+        screen.pane.sought = patterns.read("packets read")
         screen.pane.action_found(1)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()

@@ -17,13 +17,13 @@ from kproxy.captures.index.format import NO_LATENCY, State
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders import schema
-from kproxy.tui import finding, going
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.arrangement import Rows, Without
-from kproxy.tui.matching import View
-from kproxy.tui.notes import SUFFIX, Notes
-from kproxy.tui.rows import RowText
-from kproxy.tui.times import FORMATS, Times
+from kproxy.tui.listing.arrangement import Rows, Without
+from kproxy.tui.listing.matching import View
+from kproxy.tui.listing.notes import SUFFIX, Notes
+from kproxy.tui.listing.rows import RowText
+from kproxy.tui.listing.times import FORMATS, Times
+from kproxy.tui.search import jumps, patterns
 from kproxy.tui.widgets.find_bar import FindBar
 from tests.tui.screen import grid, styled
 from tests.tui.test_views import CAPTURE, captured, until
@@ -171,7 +171,7 @@ async def test_going_to_numbers_and_times(captured: Path) -> None:
 @given(st.text(max_size=30))
 def test_no_text_to_go_to_breaks_anything(captured: Path, text: str) -> None:
     with IndexReader(captured) as index, contextlib.suppress(ValueError):
-        assert 0 <= going.row_of(text, index, 5) < index.count
+        assert 0 <= jumps.row_of(text, index, 5) < index.count
 
 
 async def test_neighbours_on_the_connection(captured: Path) -> None:
@@ -299,17 +299,17 @@ async def test_finding_in_list_tree_and_bytes(captured: Path) -> None:
 @given(st.text(max_size=20))
 def test_no_text_to_find_breaks_anything(text: str) -> None:
     with contextlib.suppress(ValueError):
-        sought = finding.read(text)
+        sought = patterns.read(text)
         sought.in_text("some text")
         sought.places(b"some \xff\x00 bytes")
 
 
 def test_what_is_found() -> None:
-    assert finding.read("a.c").in_text("xA.Cx")
-    assert not finding.read("a.c").in_text("abc")
-    assert finding.read("/a.c/").in_text("abc")
-    assert finding.read("0x00 FF").places(b"\x01\x00\xff") == [1]
-    assert not finding.read("0x00ff").in_text("0x00ff")
+    assert patterns.read("a.c").in_text("xA.Cx")
+    assert not patterns.read("a.c").in_text("abc")
+    assert patterns.read("/a.c/").in_text("abc")
+    assert patterns.read("0x00 FF").places(b"\x01\x00\xff") == [1]
+    assert not patterns.read("0x00ff").in_text("0x00ff")
 
 
 async def test_order_reverse_and_hiding(captured: Path) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widget import Widget
 
-from kproxy.tui import actions, look
-from kproxy.tui.action import Action
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
 from kproxy.tui.captions import Captions
-from kproxy.tui.cells import Cells
 from kproxy.tui.screens.composed import Composed
-from kproxy.tui.themes import THEMES
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.terminal.themes import THEMES
 from kproxy.tui.widgets.chrome import Bar
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
@@ -138,7 +139,7 @@ class KproxyScreen(Composed[None]):
         if action.id == "app.theme":
             return [(name, theme.said) for name, theme in THEMES.items() if name.startswith(typed)]
         if action.id == "app.open":
-            from kproxy.tui.paths import completions, quoted, split
+            from kproxy.tui.output.paths import completions, quoted, split
 
             whole, path = split(typed)
             before = [quoted(one) for one in whole]

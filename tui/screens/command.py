@@ -12,12 +12,13 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from kproxy.tui import actions, look
-from kproxy.tui.action import Action
-from kproxy.tui.cells import Cells
-from kproxy.tui.keeping import History
-from kproxy.tui.keymap import keymap_of
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
+from kproxy.tui.actions.keymap import keymap_of
 from kproxy.tui.screens.modal import Modal
+from kproxy.tui.settings.keeping import History
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, HelpBar
 from kproxy.tui.widgets.lines import Lines
 

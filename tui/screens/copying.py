@@ -10,15 +10,15 @@ from textual.widget import Widget
 
 from kproxy.captures.errors import CaptureError
 from kproxy.decoders.conversation.stream import Side
-from kproxy.tui import actions
-from kproxy.tui.copying import Copy, byte_copies, frame_copies, json_copy, record_copies
-from kproxy.tui.records import RecordLine
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.records import RecordLine
+from kproxy.tui.output.copying import Copy, byte_copies, frame_copies, json_copy, record_copies
 from kproxy.tui.screens.base import KproxyScreen
 from kproxy.tui.screens.filtering import FilteringScreen
 from kproxy.tui.widgets.overview import Overview
 
 if TYPE_CHECKING:
-    from kproxy.tui.opened import Opener
+    from kproxy.tui.detail.opened import Opener
 
 
 class CopyMenu(KproxyScreen):

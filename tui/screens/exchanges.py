@@ -14,17 +14,18 @@ from textual.widget import Widget
 
 from kproxy.captures.definitions import definitions
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
-from kproxy.tui import actions, look
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.captions import Captions
-from kproxy.tui.counting import SlicedCounts
-from kproxy.tui.keeping import History, SavedFilters
-from kproxy.tui.live import RunInfo
-from kproxy.tui.matching import View
-from kproxy.tui.opened import Opener
-from kproxy.tui.presenter import Presenter
-from kproxy.tui.rows import RowText
+from kproxy.tui.detail.opened import Opener
+from kproxy.tui.detail.presenter import Presenter
+from kproxy.tui.listing.counting import SlicedCounts
+from kproxy.tui.listing.matching import View
+from kproxy.tui.listing.rows import RowText
 from kproxy.tui.screens.copying import CopyingScreen
 from kproxy.tui.screens.exporting import ExportingScreen
+from kproxy.tui.settings.keeping import History, SavedFilters
+from kproxy.tui.settings.live import RunInfo
+from kproxy.tui.terminal import look
 from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
 from kproxy.tui.widgets.detail import TABS, Detail
 from kproxy.tui.widgets.exchange_list import ExchangeList
@@ -34,11 +35,11 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from kproxy.tui.cells import Cells
-    from kproxy.tui.many_records import ManyRecords
-    from kproxy.tui.outside import Exporter
+    from kproxy.tui.detail.many_records import ManyRecords
+    from kproxy.tui.detail.viewing import Viewers
+    from kproxy.tui.output.commands import Exporter
     from kproxy.tui.screens.leave import Leave
-    from kproxy.tui.viewing import Viewers
+    from kproxy.tui.terminal.cells import Cells
 
 TICK = 0.1
 """Seconds between looks at the index."""
@@ -405,7 +406,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
 
     def records_from(self, shown: View, start: int) -> ManyRecords:
         """The records of what a list shows from a line on. Raises IndexUnreadableError."""
-        from kproxy.tui.many_records import ManyRecords
+        from kproxy.tui.detail.many_records import ManyRecords
 
         return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
 

@@ -15,12 +15,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
-from kproxy.tui.outside import Exporter
-from kproxy.tui.paths import completions
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.output.commands import Exporter
+from kproxy.tui.output.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
+from kproxy.tui.output.paths import completions
 from kproxy.tui.screens.modal import Modal
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, HelpBar
 from kproxy.tui.widgets.lines import Lines
 

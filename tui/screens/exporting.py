@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kproxy.captures.index.format import Flag
-from kproxy.tui import actions, look
-from kproxy.tui.action import Action
-from kproxy.tui.exporting import (
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
+from kproxy.tui.output.exporting import (
     ALL,
     FORMATS,
     MARKED,
@@ -24,10 +24,11 @@ from kproxy.tui.exporting import (
     of_line,
 )
 from kproxy.tui.screens.walking import WalkingScreen
+from kproxy.tui.terminal import look
 
 if TYPE_CHECKING:
-    from kproxy.tui.live import RunInfo
-    from kproxy.tui.outside import Exporter
+    from kproxy.tui.output.commands import Exporter
+    from kproxy.tui.settings.live import RunInfo
     from kproxy.tui.widgets.chrome import Part
 
 
@@ -205,7 +206,7 @@ class ExportingScreen(WalkingScreen):
 
     def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
         if action.id == "exporting.export":
-            from kproxy.tui.paths import completions, quoted
+            from kproxy.tui.output.paths import completions, quoted
 
             form, space, path = typed.partition(" ")
             if not space:

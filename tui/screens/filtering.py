@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from kproxy.tui import actions
-from kproxy.tui.action import Action
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
 from kproxy.tui.captions import Captions
-from kproxy.tui.cells import Cells
-from kproxy.tui.counting import SlicedCounts
-from kproxy.tui.keeping import History, SavedFilters
-from kproxy.tui.matching import View
-from kproxy.tui.records import RecordLine
+from kproxy.tui.detail.records import RecordLine
+from kproxy.tui.listing.counting import SlicedCounts
+from kproxy.tui.listing.matching import View
 from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.settings.keeping import History, SavedFilters
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.detail import Detail
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.filter_bar import FilterBar
@@ -26,8 +26,8 @@ from kproxy.tui.widgets.filter_line import FilterInput
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.decoders.schema import Definitions
-    from kproxy.tui.clauses import Clause
     from kproxy.tui.screens.menu import Asked
+    from kproxy.tui.search.clauses import Clause
 
 
 class FilteringScreen(KproxyScreen):
@@ -183,7 +183,7 @@ class FilteringScreen(KproxyScreen):
     def action_saved_filters(self) -> None:
         """Offer the saved filters, to be joined to the one that is applied."""
         from kproxy.decoders.filters.fields import SAVED
-        from kproxy.tui.clauses import Clause
+        from kproxy.tui.search.clauses import Clause
 
         clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]
         if clauses:
@@ -234,13 +234,13 @@ class FilteringScreen(KproxyScreen):
         found = self._clauses_of(self.focused)
         row = self.pane.selected
         if self._index is not None and row is not None:
-            from kproxy.tui.clauses import RowClauses
+            from kproxy.tui.search.clauses import RowClauses
 
             found += RowClauses(self._index, self._definitions).of(row)
         return list({clause.text: clause for clause in found}.values())
 
     def _clauses_of(self, pane: Widget | None) -> list[Clause]:
-        from kproxy.tui.clauses import node_clauses, record_clauses
+        from kproxy.tui.search.clauses import node_clauses, record_clauses
 
         detail = self.detail
         if pane in {detail.fields, detail.hex} and detail.fields.node is not None and detail.side is not None:

@@ -8,10 +8,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.following import FOLLOWED
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.screens.modal import Modal
+from kproxy.tui.search.subjects import FOLLOWED
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, Part
 
 

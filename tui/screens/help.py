@@ -13,11 +13,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 
 from kproxy.decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
-from kproxy.tui import actions, finding, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.keymap import DEFAULT, Keymap, keymap_of
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.keymap import DEFAULT, Keymap, keymap_of
 from kproxy.tui.screens.modal import Modal
-from kproxy.tui.searching import in_lines
+from kproxy.tui.search import patterns
+from kproxy.tui.search.searching import in_lines
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar
 from kproxy.tui.widgets.find_bar import FindBar
 from kproxy.tui.widgets.lines import Lines
@@ -111,7 +113,7 @@ class HelpScreen(Modal[None]):
         super().__init__()
         self._cells = cells
         self._contexts = contexts
-        self._sought: finding.Sought | None = None
+        self._sought: patterns.Sought | None = None
 
     def compose(self) -> ComposeResult:
         yield Bar(self._cells, fill=look.TITLE, id="help-title")
@@ -146,7 +148,7 @@ class HelpScreen(Modal[None]):
         bar = self.query_one(FindBar)
         if event.text:
             try:
-                self._sought = finding.read(event.text)
+                self._sought = patterns.read(event.text)
             except ValueError as error:
                 bar.complain(str(error))
                 return

@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 
-from kproxy.tui import look
-from kproxy.tui.cells import Cells
 from kproxy.tui.screens.modal import Modal
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar
 
 Leave = Literal["stop", "keep", "stay"]

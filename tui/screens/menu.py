@@ -11,10 +11,11 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from kproxy.decoders.filters.fields import SAVED
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.clauses import FORMS, Clause, joined
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.screens.modal import Modal
+from kproxy.tui.search.clauses import FORMS, Clause, joined
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, HelpBar
 from kproxy.tui.widgets.lines import Lines
 

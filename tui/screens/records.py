@@ -9,24 +9,25 @@ from textual import on
 from textual.widget import Widget
 
 from kproxy.captures.index.reader import IndexUnreadableError
-from kproxy.tui import actions, look
-from kproxy.tui.copying import Copy, record_copies
-from kproxy.tui.records import RecordLine
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.records import RecordLine
+from kproxy.tui.output.copying import Copy, record_copies
 from kproxy.tui.screens.copying import CopyMenu
 from kproxy.tui.screens.tabbed import TabbedScreen
-from kproxy.tui.searching import in_lines
+from kproxy.tui.search.searching import in_lines
+from kproxy.tui.terminal import look
 from kproxy.tui.widgets.find_bar import FindBar
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.records import RecordTable
 from kproxy.tui.widgets.records_tab import READ_AT_ONCE, RecordsTab
 
 if TYPE_CHECKING:
-    from kproxy.tui import finding
     from kproxy.tui.captions import Captions
-    from kproxy.tui.cells import Cells
-    from kproxy.tui.many_records import ManyRecords
-    from kproxy.tui.matching import View
+    from kproxy.tui.detail.many_records import ManyRecords
+    from kproxy.tui.listing.matching import View
     from kproxy.tui.screens.exchanges import ExchangesScreen
+    from kproxy.tui.search import patterns
+    from kproxy.tui.terminal.cells import Cells
     from kproxy.tui.widgets.chrome import Part
 
 EARLIER = 200
@@ -45,7 +46,7 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         self._begun: tuple[View | None, int | None] = (None, None)
         """The list's view, and its row, that reading began with."""
         self._many: ManyRecords | None = None
-        self._sought: finding.Sought | None = None
+        self._sought: patterns.Sought | None = None
         self._searched: Lines | None = None
         """The pane that had the focus when a text to find was asked for."""
 
@@ -180,10 +181,10 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         event.stop()
         bar = self.query_one(FindBar)
         if event.text:
-            from kproxy.tui import finding
+            from kproxy.tui.search import patterns
 
             try:
-                self._sought = finding.read(event.text)
+                self._sought = patterns.read(event.text)
             except ValueError as error:
                 bar.complain(str(error))
                 return

@@ -9,13 +9,13 @@ from textual import on
 from textual.widget import Widget
 
 from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
-from kproxy.tui.stats import ALL, lines_of, window_of
+from kproxy.tui.views.stats import ALL, lines_of, window_of
 from kproxy.tui.widgets.stats import StatsPlot, StatsTable
 
 if TYPE_CHECKING:
-    from kproxy.tui.analysis import Analysis
     from kproxy.tui.captions import Captions
-    from kproxy.tui.cells import Cells
+    from kproxy.tui.terminal.cells import Cells
+    from kproxy.tui.views.analysis import Analysis
     from kproxy.tui.widgets.chrome import Part
 
 TALL_ROWS = 36

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 
 from kproxy.captures.export.text import size_text
-from kproxy.tui import look
-from kproxy.tui.actions import SCREENS
-from kproxy.tui.cells import Cells
+from kproxy.tui.actions.registry import SCREENS
+from kproxy.tui.listing.times import zone_of
 from kproxy.tui.screens.base import KproxyScreen
-from kproxy.tui.times import zone_of
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
@@ -143,8 +143,8 @@ class TabbedScreen(KproxyScreen):
         elif not applied:
             self.app.filter_by(" and ".join(known), self.view)
         else:
-            from kproxy.tui.clauses import Clause
             from kproxy.tui.screens.menu import FilterMenu
+            from kproxy.tui.search.clauses import Clause
 
             texts = dict.fromkeys([" and ".join(known), *known])
             clauses = [Clause("this" if number == 0 else "of it", text) for number, text in enumerate(texts)]

@@ -9,12 +9,12 @@ from typing import Any
 from textual import on
 from textual.widget import Widget
 
-from kproxy.tui import look
-from kproxy.tui.analysis import Analysis
 from kproxy.tui.captions import Captions
-from kproxy.tui.cells import Cells
-from kproxy.tui.health import Health
 from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.views.analysis import Analysis
+from kproxy.tui.views.health import Health
 from kproxy.tui.widgets.chrome import Part
 from kproxy.tui.widgets.find_bar import FindBar
 from kproxy.tui.widgets.outline import Outline
@@ -79,10 +79,10 @@ class ViewScreen(TabbedScreen):
         event.stop()
         bar = self.query_one(FindBar)
         if event.text:
-            from kproxy.tui import finding
+            from kproxy.tui.search import patterns
 
             try:
-                self.pane.sought = finding.read(event.text)
+                self.pane.sought = patterns.read(event.text)
             except ValueError as error:
                 bar.complain(str(error))
                 return

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on
 from textual.widget import Widget
 
-from kproxy.tui import actions, going, look
-from kproxy.tui.notes import Notes, beside
-from kproxy.tui.records import RecordLine
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.records import RecordLine
+from kproxy.tui.listing.notes import Notes, beside
 from kproxy.tui.screens.filtering import FilteringScreen
-from kproxy.tui.searching import ListSearch, in_bytes, in_lines
+from kproxy.tui.search import jumps
+from kproxy.tui.search.searching import ListSearch, in_bytes, in_lines
+from kproxy.tui.terminal import look
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.filter_line import FilterInput
@@ -22,8 +24,8 @@ from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
-    from kproxy.tui import finding
-    from kproxy.tui.opened import Opener
+    from kproxy.tui.detail.opened import Opener
+    from kproxy.tui.search import patterns
     from kproxy.tui.widgets.chrome import Part
 
 FIND, GO, COMMENT = "Find", "Go to", "Comment"
@@ -43,7 +45,7 @@ class WalkingScreen(FilteringScreen):
         self._jumped_from: list[int] = []
         self._followed_from: list[tuple[str, int | None, str | None]] = []
         """Filters and index rows that going back leads to, the last first."""
-        self._sought: finding.Sought | None = None
+        self._sought: patterns.Sought | None = None
         self._search: ListSearch | None = None
 
     def walking(self) -> list[Part]:
@@ -145,7 +147,7 @@ class WalkingScreen(FilteringScreen):
     def action_same_connection(self, by: int) -> None:
         here = self.pane.selected
         while here is not None and self._index is not None:
-            here = going.on_connection(self._index, here, by)
+            here = jumps.on_connection(self._index, here, by)
             if here is not None and self.pane.shows(here):
                 self.pane.set_tail(on=False)
                 self.pane.go_to(here)
@@ -161,7 +163,7 @@ class WalkingScreen(FilteringScreen):
         in_records = self.focused in detail.records.panes
         line = detail.records.table.line if in_records else None
         node = detail.fields.node if detail.side is not None else None
-        from kproxy.tui.following import filters, producer_of
+        from kproxy.tui.search.subjects import filters, producer_of
 
         def of_exchange() -> int | None:
             number = self.pane.selected
@@ -253,7 +255,7 @@ class WalkingScreen(FilteringScreen):
             self._jump(self.pane.rows_shown.row_number(search.found))
         self._show_chrome()
 
-    def _nothing(self, sought: finding.Sought) -> None:
+    def _nothing(self, sought: patterns.Sought) -> None:
         self.notify(f"nothing here says {sought.words}", timeout=3)
 
     # the line in which all this is asked for
@@ -291,10 +293,10 @@ class WalkingScreen(FilteringScreen):
         if not text:
             return None
         if title == FIND:
-            from kproxy.tui import finding
+            from kproxy.tui.search import patterns
 
-            return partial(self._find, finding.read(text))
-        return None if self._index is None else partial(self._jump, going.row_of(text, self._index, self.pane.selected))
+            return partial(self._find, patterns.read(text))
+        return None if self._index is None else partial(self._jump, jumps.row_of(text, self._index, self.pane.selected))
 
     def _comment(self, text: str) -> None:
         here, notes = self._selected_row(), self.pane.notes
@@ -302,7 +304,7 @@ class WalkingScreen(FilteringScreen):
             notes.comment(*here, text)
             self._noted()
 
-    def _find(self, sought: finding.Sought) -> None:
+    def _find(self, sought: patterns.Sought) -> None:
         self._sought = sought
         self.action_found(1)
 

@@ -10,9 +10,10 @@ from rich.style import Style
 from textual.screen import Screen
 from textual.strip import Strip
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.keymap import keymap_of
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.keymap import keymap_of
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.painted import Painted
 
 Part = tuple[str, Style]

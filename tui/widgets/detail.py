@@ -12,11 +12,11 @@ from textual.widget import Widget
 from kproxy.captures.export.text import size_text
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.view import View
-from kproxy.tui import look
-from kproxy.tui.buffers import WIRE, bytes_below, holders, title
-from kproxy.tui.cells import Cells
-from kproxy.tui.opened import Opened
-from kproxy.tui.viewing import Choices, PlainViewers, Viewers
+from kproxy.tui.detail.buffers import WIRE, bytes_below, holders, title
+from kproxy.tui.detail.opened import Opened
+from kproxy.tui.detail.viewing import Choices, PlainViewers, Viewers
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, Part
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.hex_view import HexView
@@ -27,7 +27,7 @@ from kproxy.tui.widgets.timing import TimingPane
 
 if TYPE_CHECKING:
     from kproxy.decoders.tree import Node
-    from kproxy.tui.timing import Timing
+    from kproxy.tui.detail.timing import Timing
 
 RECORDS = "Records"
 TIMING = "Timing"

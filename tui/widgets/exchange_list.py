@@ -12,15 +12,16 @@ from textual.strip import Strip
 
 from kproxy.captures.index.format import Row, State
 from kproxy.captures.index.reader import IndexReader
-from kproxy.tui import actions, look
-from kproxy.tui.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
-from kproxy.tui.cells import Cells
-from kproxy.tui.matching import View
-from kproxy.tui.rows import Column, RowText, fit_columns
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.listing.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
+from kproxy.tui.listing.matching import View
+from kproxy.tui.listing.rows import Column, RowText, fit_columns
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from kproxy.tui.notes import Notes
+    from kproxy.tui.listing.notes import Notes
 
 KEEP_LAST_WORD = frozenset({"api", "label", "result"})
 

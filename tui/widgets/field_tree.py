@@ -16,14 +16,15 @@ from kproxy.captures.export.text import size_text
 from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import errors
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.opened import UNREAD
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.opened import UNREAD
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from kproxy.decoders.tree import Node
-    from kproxy.tui.opened import Opened
+    from kproxy.tui.detail.opened import Opened
 
 FIRST_SHOWN = 50
 """Elements of an array that show before "… n more"."""

@@ -13,10 +13,10 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from kproxy.tui import look
-from kproxy.tui.cells import Cells
-from kproxy.tui.counting import SlicedCounts
-from kproxy.tui.keeping import History, SavedFilters
+from kproxy.tui.listing.counting import SlicedCounts
+from kproxy.tui.settings.keeping import History, SavedFilters
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.filter_line import FilterInput
 from kproxy.tui.widgets.suggestions import Suggestions
 

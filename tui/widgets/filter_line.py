@@ -10,8 +10,8 @@ from rich.text import Text
 from textual.message import Message
 from textual.widgets import Input
 
-from kproxy.tui import actions
-from kproxy.tui.keeping import History
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.settings.keeping import History
 from kproxy.tui.widgets.suggestions import Suggestions
 
 if TYPE_CHECKING:

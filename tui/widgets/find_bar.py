@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from kproxy.tui import actions
+from kproxy.tui.actions import registry as actions
 
 FIND = "Find"
 

@@ -11,12 +11,13 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from kproxy.tui.opened import Opened
+    from kproxy.tui.detail.opened import Opened
 
 Ranges = Sequence[tuple[int, int]]
 

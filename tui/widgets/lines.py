@@ -18,8 +18,9 @@ from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.strip import Strip
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.painted import Painted, joined
 
 CACHED_STRIPS = 512

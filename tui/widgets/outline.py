@@ -11,13 +11,14 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
-from kproxy.tui import actions, look
-from kproxy.tui.analysis import Block
-from kproxy.tui.cells import Cells
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.views.analysis import Block
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from kproxy.tui.finding import Sought
+    from kproxy.tui.search.patterns import Sought
 
 EXCHANGE: Final = re.compile(r"#([0-9]+)$")
 """An exchange's number, at the end of a line."""

@@ -17,9 +17,10 @@ from kproxy.captures.index.reader import Detail, IndexReader
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.schema import Definitions, errors
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.rows import RESULT, RowText
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.listing.rows import RESULT, RowText
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:

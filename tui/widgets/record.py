@@ -14,10 +14,11 @@ from rich.style import Style
 from kproxy.captures.export.text import size_text
 from kproxy.decoders.primitives import text_as_java
 from kproxy.decoders.records.record import Record, RecordsError
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.records import SKIPPED, RecordLine, TextLine
-from kproxy.tui.viewing import HEX, WITHHELD, Choices, PlainViewers
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.records import SKIPPED, RecordLine, TextLine
+from kproxy.tui.detail.viewing import HEX, WITHHELD, Choices, PlainViewers
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.records import null_text
 

@@ -12,11 +12,12 @@ from textual import events
 from textual.message import Message
 
 from kproxy.captures.export.text import size_text
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.records import LinesRead, RecordLine, TextLine
-from kproxy.tui.times import zone
-from kproxy.tui.viewing import HEX, WITHHELD, Choices, Seen
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.detail.records import LinesRead, RecordLine, TextLine
+from kproxy.tui.detail.viewing import HEX, WITHHELD, Choices, Seen
+from kproxy.tui.listing.times import zone
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 LOOKED_AT = 4096

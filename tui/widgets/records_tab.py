@@ -9,9 +9,9 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from kproxy.tui.cells import Cells
-from kproxy.tui.records import LinesRead, RecordLine
-from kproxy.tui.viewing import Choices
+from kproxy.tui.detail.records import LinesRead, RecordLine
+from kproxy.tui.detail.viewing import Choices
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.painted import Ground
 from kproxy.tui.widgets.record import RecordPane
 from kproxy.tui.widgets.records import RecordTable

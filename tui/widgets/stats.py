@@ -11,11 +11,12 @@ from textual.message import Message
 from textual.strip import Strip
 
 from kproxy.captures.export.text import latency_text
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
-from kproxy.tui.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
-from kproxy.tui.times import of_day
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.listing.times import of_day
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.views.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
+from kproxy.tui.views.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Painted
 

@@ -9,8 +9,8 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from kproxy.tui import look
-from kproxy.tui.cells import Cells
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from kproxy.tui import look
-from kproxy.tui.cells import Cells
-from kproxy.tui.times import of_day
+from kproxy.tui.listing.times import of_day
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.painted import Painted
 
 if TYPE_CHECKING:
-    from kproxy.tui.analysis import Timeline
+    from kproxy.tui.views.analysis import Timeline
 
 NAME_CELLS: Final = 22
 SPAN: Final = "━"

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment
 
-from kproxy.tui import actions, look
-from kproxy.tui.cells import Cells
-from kproxy.tui.times import of_day
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.listing.times import of_day
+from kproxy.tui.terminal import look
+from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.overview import NAME_CELLS, Overview
 
 if TYPE_CHECKING:
-    from kproxy.tui.timing import Bar, Timing
+    from kproxy.tui.detail.timing import Bar, Timing
 
 TEXT_CELLS: Final = 27
 LASTED, BOUND = "█", "░"
@@ -53,7 +54,7 @@ class TimingPane(Overview, inherit_bindings=False):
             return []
         if index == len(timing.bars):
             start = f"{of_day(timing.start // 1_000_000_000)}.{timing.start % 1_000_000_000:09d}"[:15]
-            from kproxy.tui.timing import duration_text
+            from kproxy.tui.detail.timing import duration_text
 
             far = f"+{duration_text(timing.end - timing.start)}"
             scale = " " * NAME_CELLS + start + far.rjust(max(len(far) + 1, room - len(start)))

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kproxy.captures.index.format import NO_LATENCY, NO_RECORDS, NO_SIZE
-from kproxy.tui.numbers import Numbers
+from kproxy.tui.listing.numbers import Numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kproxy.captures.index.format import Row
     from kproxy.captures.index.reader import IndexReader
-    from kproxy.tui.matching import View
+    from kproxy.tui.listing.matching import View
 
 MOST_ORDERED: Final = 500_000
 """Rows that are put in order at once; a filter makes them fewer."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.export.text import size_text
 from kproxy.captures.export.views import local
-from kproxy.tui.analysis import Block
-from kproxy.tui.times import of_day
+from kproxy.tui.listing.times import of_day
+from kproxy.tui.views.analysis import Block
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.tui.captions import Captions
-    from kproxy.tui.live import RunInfo
-    from kproxy.tui.writer import Ended
+    from kproxy.tui.settings.live import RunInfo
+    from kproxy.tui.views.index_writer import Ended
 
 COUNTERS: dict[str, str] = {
     "packets": "packets read",

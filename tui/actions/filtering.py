@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.tui.action import Action
+from kproxy.tui.actions.action import Action
 
 FILTERING: tuple[Action, ...] = (
     Action("filter.apply", "Apply", "Show what the filter selects.", ("enter",), "filter", "submit", bar=True),

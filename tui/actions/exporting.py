@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.tui.action import Action
+from kproxy.tui.actions.action import Action
 
 EXPORTING: tuple[Action, ...] = (
     Action("exporting.export", "Export",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.tui.action import Action
+from kproxy.tui.actions.action import Action
 
 WALKING: tuple[Action, ...] = (
     Action("walking.mark", "Mark", "Mark the exchange, or unmark it; kept beside the capture.", ("m",), "walking",

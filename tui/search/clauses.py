@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.tree import Node
-    from kproxy.tui.records import RecordLine
+    from kproxy.tui.detail.records import RecordLine
 
 MOST_VALUES = 20
 """Values of a field with several that are suggested."""

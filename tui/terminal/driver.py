@@ -19,7 +19,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 
-from kproxy.tui import terminal_input
+from kproxy.tui.terminal import input as terminal_input
 
 if TYPE_CHECKING:
     from kproxy.tui.app import KproxyApp

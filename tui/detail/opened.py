@@ -13,7 +13,7 @@ from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.view import View
-from kproxy.tui.records import RecordLines
+from kproxy.tui.detail.records import RecordLines
 
 if TYPE_CHECKING:
     from kproxy.captures.source import FileSource

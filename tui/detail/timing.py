@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kproxy.captures.index.format import NO_LATENCY, Flag, Row, State
-from kproxy.tui import look
+from kproxy.tui.terminal import look
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import Detail, IndexReader
     from kproxy.decoders.exchange import Frame
-    from kproxy.tui.rows import RowText
+    from kproxy.tui.listing.rows import RowText
     from kproxy.tui.widgets.overview import Line
 
 AROUND: Final = 2_000

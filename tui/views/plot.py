@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kproxy.captures.export.text import latency_text
-from kproxy.tui.cells import Cells
+from kproxy.tui.terminal.cells import Cells
 
 LEVELS: Final = "▁▂▃▄▅▆▇█"
 ASCII_LEVELS: Final = "._-=+*%#"

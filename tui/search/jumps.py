@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from kproxy.captures.index.format import COLUMNS
-from kproxy.tui.times import before_on_connection
+from kproxy.tui.listing.times import before_on_connection
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.decoders.filters import parse
 from kproxy.decoders.filters.values import quote
-from kproxy.tui.records import RecordLine
+from kproxy.tui.detail.records import RecordLine
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.tree import Node
-    from kproxy.tui.clauses import Clause
+    from kproxy.tui.search.clauses import Clause
 
 FOLLOWED: Final[Mapping[str, str]] = {
     "connection": "Connection",

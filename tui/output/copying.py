@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.decoders.view import View
-from kproxy.tui.opened import Opened
-from kproxy.tui.records import RecordLine
+from kproxy.tui.detail.opened import Opened
+from kproxy.tui.detail.records import RecordLine
 
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader

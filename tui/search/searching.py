@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
     from kproxy.captures.index.reader import IndexReader
     from kproxy.decoders.exchange import Frame
-    from kproxy.tui.arrangement import Rows
-    from kproxy.tui.finding import Sought
-    from kproxy.tui.rows import RowText
+    from kproxy.tui.listing.arrangement import Rows
+    from kproxy.tui.listing.rows import RowText
+    from kproxy.tui.search.patterns import Sought
     from kproxy.tui.widgets.hex_view import HexView
     from kproxy.tui.widgets.lines import Lines
 

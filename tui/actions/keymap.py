@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.keys import _character_to_key
 
-from kproxy.tui import actions
-from kproxy.tui.action import Action
+from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
 
 KEY_TEXT = {
     "apostrophe": "'",

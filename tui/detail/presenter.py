@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.captures.export.text import size_text
 from kproxy.captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
-from kproxy.tui.opened import Opened, Opener
-from kproxy.tui.rows import RowText
+from kproxy.tui.detail.opened import Opened, Opener
+from kproxy.tui.listing.rows import RowText
 from kproxy.tui.widgets.detail import RECORDS, TIMING, Detail
 from kproxy.tui.widgets.overview import Line, overview
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.decoders.conversation.stream import Side
     from kproxy.decoders.schema import Definitions
-    from kproxy.tui.cells import Cells
-    from kproxy.tui.timing import Timing
+    from kproxy.tui.detail.timing import Timing
+    from kproxy.tui.terminal.cells import Cells
 
 DECODE_AT_ONCE = 128 * 1024
 """Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
@@ -87,7 +87,7 @@ class Presenter:
             self._aside(partial(self._remark_aside, row, detail, lines, self._decoding))
 
     def _show_timing(self, row_number: int, row: Row, detail: RowDetail) -> None:
-        from kproxy.tui.timing import timing
+        from kproxy.tui.detail.timing import timing
 
         told = partial(timing, row_number, row, detail, self._index, self._text)
         if detail.request is not None and detail.request.size > DECODE_AT_ONCE:

@@ -11,10 +11,10 @@ from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders.schema import Definitions, errors
-from kproxy.tui.times import Times, of_day
+from kproxy.tui.listing.times import Times, of_day
 
 if TYPE_CHECKING:
-    from kproxy.tui.notes import Notes
+    from kproxy.tui.listing.notes import Notes
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
 """What became of an exchange."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kproxy.captures.index.format import UNSETTLED
 from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders.schema import Definitions
-from kproxy.tui.numbers import Numbers
+from kproxy.tui.listing.numbers import Numbers
 
 if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression, Why

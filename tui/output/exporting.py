@@ -22,7 +22,7 @@ from kproxy.captures.export.text import size_text
 from kproxy.captures.outputs import refuse_existing
 
 if TYPE_CHECKING:
-    from kproxy.tui.outside import Exporter
+    from kproxy.tui.output.commands import Exporter
 
 FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "jsonl": (".jsonl", "exchange JSON, one a line"),

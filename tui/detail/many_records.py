@@ -11,13 +11,13 @@ from kproxy.captures.index.format import NO_RECORDS, UNSETTLED
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.decoders.records.places import PLACES
 from kproxy.decoders.view import View
-from kproxy.tui.opened import Opener
-from kproxy.tui.records import AT_ONCE, Line, LinesRead, Origin, RecordLine, TextLine, lines_of
+from kproxy.tui.detail.opened import Opener
+from kproxy.tui.detail.records import AT_ONCE, Line, LinesRead, Origin, RecordLine, TextLine, lines_of
 
 if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
     from kproxy.decoders.schema import Definitions
-    from kproxy.tui.matching import View as Shown
+    from kproxy.tui.listing.matching import View as Shown
 
 MOST_BYTES: Final = 16_000_000
 """Bytes of records that are held; those who want to see on begin further down."""

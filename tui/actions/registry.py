@@ -13,10 +13,10 @@ from typing import Any
 
 from textual.binding import Binding, BindingType
 
-from kproxy.tui.action import Action
-from kproxy.tui.export_actions import EXPORTING
-from kproxy.tui.filter_actions import FILTERING
-from kproxy.tui.walking_actions import WALKING
+from kproxy.tui.actions.action import Action
+from kproxy.tui.actions.exporting import EXPORTING
+from kproxy.tui.actions.filtering import FILTERING
+from kproxy.tui.actions.walking import WALKING
 
 CONTEXTS = {
     "list": "Exchange list",

@@ -1,4 +1,4 @@
-"""An entry of the registry (tui/actions.py)."""
+"""An entry of the registry (tui/actions/registry.py)."""
 
 from __future__ import annotations
 
