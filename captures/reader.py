@@ -10,6 +10,7 @@ A growing capture is followed by `poll`, which takes up some of what is there an
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
@@ -25,13 +26,15 @@ from kproxy.captures.formats.records import Walker
 from kproxy.captures.orientation import Orientation
 from kproxy.captures.ports import Ports
 from kproxy.captures.seen import Seen
+from kproxy.captures.slices import SLICE_BYTES, Events, slices, whole
 from kproxy.captures.source import RELEASE_BYTES, FileSource, Part
 from kproxy.captures.spool import Spooling
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.packets import ports as ports_of
 from kproxy.captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
+from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
 from kproxy.captures.tls.opening import open_capture
-from kproxy.decoders.conversation.conversation import Conversation, Limits
+from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
 from kproxy.decoders.conversation.numbering import Numbering
 from kproxy.decoders.conversation.stream import Event, Run, Side
 from kproxy.decoders.dialects.conversation import DialectConversation
@@ -44,7 +47,7 @@ Done: TypeAlias = "list[tuple[int, Item]]"
 FIRST_BATCH = 1024
 BATCH = 4096
 """Packets taken up at once; the first batches are smaller so that the first rows show soon."""
-BATCH_BYTES = 2 << 20
+BATCH_BYTES = SLICE_BYTES
 """Bytes taken up at once: requests of 14 bytes each take a hundred times as much memory once they are read."""
 TICK = 1_000_000_000
 """Capture time after which connections without traffic are asked what has waited too long."""
@@ -88,10 +91,15 @@ class Reader:
         follow: bool = False,
         limits: Limits | None = None,
         batch: int = BATCH,
+        patience: int | None = None,
         watch: Callable[[Packets], None] | None = None,
         began: Callable[[Connection, TcpConnection], None] | None = None,
     ) -> None:
-        """`watch` is given every batch of packets before anything is made of it, `began` each conversation's TCP."""
+        """`watch` is given every batch of packets before anything is made of it, `began` each conversation's TCP.
+
+        A packet waits `patience` nanoseconds of the capture's time at most for those that it follows: LONGEST_TIME or,
+        where the capture is followed, LIVE_TIME, unless given.
+        """
         self.source = source
         self.definitions = definitions
         self.health = Health()
@@ -119,16 +127,22 @@ class Reader:
         self._untimed = 0
         """Packets that the recorders of the files before dropped."""
         self._links = LinkLayers()
-        self._reassembler = Reassembler(partial(_same, source))
+        if patience is None:
+            patience = LIVE_TIME if follow else LONGEST_TIME
+        self._reassembler = Reassembler(partial(_same, source), patience=patience)
         self._talks: dict[TcpConnection, Talk] = {}
         self.numbering = Numbering()
         self._elsewhere: Elsewhere | None = None
         self._reached = 0
-        """Address up to which packets have been taken."""
+        """Address behind the last byte of the packets that were taken."""
         self._ticked = 0
         self._waiting = 0
         """Requests without a response on all connections."""
         self._most_waiting = (limits or Limits()).all_outstanding
+        self._slices: deque[list[Events]] = deque()
+        """What is delivered next of what was taken up."""
+        self._closing = False
+        """Nothing more is taken up: what is left are slices."""
         self.began: list[tuple[int, Exchange]] = []
         """`started` with the addresses of their headers' last bytes."""
         self.done: Done = []
@@ -175,41 +189,64 @@ class Reader:
         the reading is `finished`, and `error` says why.
         """
         self.started = []
+        self.idle = False
+        if self._slices:
+            return self._slice()
         if self.finished:
             self.idle = True
             return []
         packets = self._packets(wait=wait)
-        self.idle = packets is None
-        if packets is None:
-            return self.finish() if self._part >= len(self.source.parts) else []
-        return self._take(packets)
+        if packets is not None:
+            return self._take(packets)
+        if self._part >= len(self.source.parts):
+            self._follow = False
+            self._close()
+            self.idle = self.finished
+            return self._slice() if self._slices else []
+        self.idle = True
+        return []
 
     def finish(self) -> list[Item]:
         """The capture has ended where it ends now: take up what is left, and what is still open is complete."""
-        if self.finished:
-            return []
         self._follow = False
         for part in self.source.parts:
             part.final = True
-        started: list[Exchange] = []
         items: list[Item] = []
-        while (packets := self._packets(wait=False)) is not None:
-            items += self._take(packets)
-            started = started + self.started
-        items += self.cut()
-        self.started = started + self.started
+        started: list[Exchange] = []
+        while not self.finished:
+            items += self.poll()
+            started += self.started
+        self.started = started
         return items
 
     def cut(self) -> list[Item]:
         """Read no further: what is still open is complete as far as it was read."""
-        self.finished = True
+        items: list[Item] = []
+        started: list[Exchange] = []
+        self._close()
+        while self._slices:
+            items += self._slice()
+            started += self.started
+        self.started = started
+        return items
+
+    def _slice(self) -> list[Item]:
+        """What the next slice completes."""
+        done = self._feed(self._slices.popleft())
+        self.finished = self._closing and not self._slices
+        return self._deliver(done)
+
+    def _close(self) -> None:
+        """Take up no more: what is left are slices."""
+        self._closing = True
         if self._links.unknown and self.error is None:
             self.error = CaptureError(not_read(self._links.unknown), self.source.parts[0].name)
         if self._elsewhere is not None:
             self.started = []
             self._elsewhere.finish(self._reached)
-            return []
-        return self.end(self._reached)
+        else:
+            self._slices.extend(slices(self._reassembler.finish(self._reached)))
+        self.finished = not self._slices
 
     def divide(self, elsewhere: Elsewhere) -> None:
         """From now on only find packets: `elsewhere` is given them, and `poll` returns nothing."""
@@ -223,26 +260,31 @@ class Reader:
 
     def take(self, share: Share) -> list[Item]:
         """What a batch of packets completes, in its order in the capture."""
-        return self._deliver(self._feed(self._reassembler.take(share)))
+        return self._deliver(self._feed(whole(self._reassembler.take(share))))
 
     def each(self, share: Share) -> Iterator[tuple[list[tuple[int, Exchange]], Done]]:
         """What a batch of packets begins and completes, connection after connection."""
         for connection in self._reassembler.take(share):
-            self._deliver(self._feed([connection]))
+            self._deliver(self._feed(whole([connection])))
             yield self.began, self.done
 
     def end(self, at: int) -> list[Item]:
         """What the end of the capture completes, at address `at`."""
-        return self._deliver(self._feed(self._reassembler.finish(at)))
+        return self._deliver(self._feed(whole(self._reassembler.finish(at))))
 
     def _take(self, packets: Packets) -> list[Item]:
+        if len(packets):
+            self._reached = max(self._reached, int((packets.at + packets.stored).max()))
         if self._watch is not None:
             self._watch(packets)
         if self._elsewhere is not None:
             if len(packets):
                 self._elsewhere.take(self._reassembler.clock.whole(packets))
             return []
-        done = self._feed(self._reassembler.feed(packets))
+        self._slices.extend(slices(self._reassembler.feed(packets)))
+        if len(self._slices) > 1:
+            return self._slice()
+        done = self._feed(self._slices.popleft())
         if self._follow and len(packets):
             done += self._tick(int(packets.time[-1]))
         return self._deliver(done)
@@ -297,12 +339,11 @@ class Reader:
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
             self.health.untimed = self._untimed + self._walker.untimed
-            self._reached = part.base + self._walker.position
             if self._walker.nanoseconds:
                 self.precision = 9
         if records is None:
             return None
-        self.source.release(self._reached - RELEASE_BYTES)
+        self.source.release(part.base + self._walker.position - RELEASE_BYTES)
         self._batch = min(2 * self._batch, self._batch_limit)
         if len(records):
             self.seen.times(int(records.time[0]), int(records.time[-1]))
@@ -332,11 +373,11 @@ class Reader:
         if left < part.base + part.size or part.base + part.size < begins:
             self._reassembler.missed()
 
-    def _feed(self, connections: Sequence[TcpConnection]) -> Done:
+    def _feed(self, given: Sequence[Events]) -> Done:
         done: Done = []
         self.began, self.ranks, self.ended = [], [], []
-        for connection in connections:
-            events, connection.events = connection.events, []
+        for one in given:
+            connection, events = one.connection, one.events
             talk = self._talks.get(connection)
             if talk is None:
                 if not self._wanted(connection):
@@ -344,7 +385,7 @@ class Reader:
                 talk = self._talks[connection] = Talk(connection)
             if talk.conversation is None:
                 events = self._orient(talk, events)
-            if talk.conversation is not None and events and not talk.conversation.ignored:
+            if talk.conversation is not None and events and (not talk.conversation.ignored or has_copies(events)):
                 if talk.swapped:
                     _swap(events)
                 done += self._converse(talk.conversation, events)
@@ -353,7 +394,7 @@ class Reader:
                 talk.waiting = waiting
                 self.began += talk.conversation.take_started()
                 self.ranks.append((talk.conversation.connection, connection.rank))
-            if connection.over:
+            if connection.over and one.last:
                 if talk.conversation is not None:
                     self.ended.append(talk.conversation.connection)
                 self._waiting -= talk.waiting

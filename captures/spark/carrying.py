@@ -18,7 +18,7 @@ from kproxy.captures.spark.reading import SEGMENTS
 from kproxy.captures.spark.state import Reader, StateError, Writer, pack, unpack
 from kproxy.captures.tcp.direction import Direction, Piece
 from kproxy.decoders.conversation.recognition import Known, known
-from kproxy.decoders.conversation.stream import Run
+from kproxy.decoders.conversation.stream import Copy, Run
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.exchange import Frame
@@ -135,6 +135,10 @@ def _of_run(run: Run) -> Iterator[Span]:
     yield from zip(run.at, lengths if run.stored is None else run.stored, strict=True)
 
 
+def _of_copy(copy: Copy) -> Iterator[Span]:
+    yield copy.at, copy.end - copy.start
+
+
 def _of_stretch(stretch: Stretch) -> Iterator[Span]:
     lengths = (end - start for start, end in pairwise(stretch.ends))
     yield from zip(stretch.ats[1:], lengths, strict=True)
@@ -146,7 +150,7 @@ def _of_direction(direction: Direction) -> Iterator[Span]:
 
 
 _SPANS: Final[dict[type, Any]] = {
-    Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
+    Copy: _of_copy, Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
 }  # fmt: skip
 """What refers to bytes, and which they are."""
 

@@ -225,7 +225,8 @@ class _Claimer:
 
     def _found(self, flows: Flows, source: Source, looked: Looked, made: _Made) -> Found:
         # files are for who reads whole captures
-        reader = Reader(cast("FileSource", looked), self._options.definitions, ports=self._options.ports)
+        options = self._options
+        reader = Reader(cast("FileSource", looked), options.definitions, ports=options.ports, patience=0)
         drafter = Sketcher(source, reader.definitions, self._options.tables)
 
         def has_rows(item: Exchange) -> bool:

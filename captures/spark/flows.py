@@ -235,6 +235,9 @@ class FlowReader(Reader):
         """As `of`, but of segments that may be passed over."""
         self._passing, self._reassembler.numbers = passing, as_array
         yield from self.of(share, len(share.packets))
+        if self._passing is not None:
+            # Its packets wait for others, and are read once these have come.
+            self._passing.read()
         self._passing, self._reassembler.numbers = None, as_list
 
     def resume(self, order: Order) -> None:
@@ -497,7 +500,7 @@ def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: 
     """Segments of a flow, with what the whole reading says of each; `clock` is what their split says."""
     starts, clocks = order.clocks
     before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
-    return Share(packets, position, reached, np.maximum(clock, before), 0, 0)
+    return Share(packets, order.which(position), reached, np.maximum(clock, before), 0, 0)
 
 
 def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:

@@ -78,6 +78,19 @@ class Order:
         return starts, np.maximum.accumulate(clocks)[:-1]
 
     @cached_property
+    def counts(self) -> tuple[Ints, Ints]:
+        """Of each summary's segments the position of the first, and how many segments of the reading come before it."""
+        starts = np.array([one.start for one in self.summaries], np.int64)
+        counts = np.cumsum([0, *(one.segments for one in self.summaries)], dtype=np.int64)
+        return starts, counts[:-1]
+
+    def which(self, positions: Ints) -> Ints:
+        """Which segment of the reading stands at each position."""
+        starts, before = self.counts
+        split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
+        return before[split] + positions - starts[split]
+
+    @cached_property
     def clock(self) -> int:
         return max(one.clock for one in self.summaries)
 

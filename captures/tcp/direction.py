@@ -9,8 +9,8 @@ Bytes are never held, only where they lie. What was seen first wins; a later cop
 A hole, bytes that were passed over, waits for the segment that fills it, and is declared lost (a Gap) when the first of
 these is true, each a matter of the connection's packets alone:
 
-- the receiver has acknowledged it, so that no sender will repeat it, and then ACKED_SEGMENTS more segments or
-  ACKED_TIME of the capture's time have passed since the hole was seen (a capture may be a little out of order itself);
+- the receiver has acknowledged it, so that no sender will repeat it (packets that acknowledge what is not there have
+  waited for it, as a capture may be a little out of order itself: captures/tcp/waiting.py);
 - more than MOST_BYTES or MOST_SEGMENTS lie beyond it, or OLDEST of the capture's time passes;
 - the connection ends: RST, a new connection on the same ports, the end of the capture.
 """
@@ -25,13 +25,12 @@ from functools import partial
 from typing import TypeAlias, cast
 
 from kproxy.captures.tcp.packets import Ints
-from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side
+from kproxy.decoders.conversation.stream import Copy, End, Event, Gap, Run, Side
 
-ACKED_SEGMENTS = 32
-ACKED_TIME = 1_000_000_000
 MOST_BYTES = 8 << 20
 MOST_SEGMENTS = 4096
 OLDEST = 60_000_000_000
+MOST_COPIES = 64
 REMEMBERED = 256
 """Delivered segments kept for comparing retransmissions with them."""
 UNRELATED = 1 << 28
@@ -75,9 +74,10 @@ class Direction:
     fin: int | None = None
     ended: bool = False
     hole_time: int = 0
-    hole_segments: int = 0
     overlaps: list[tuple[int, int]] = field(default_factory=list)
     """Overlaps in bytes not delivered yet."""
+    copies: list[Copy] = field(default_factory=list)
+    """The later copies of these, MOST_COPIES at most."""
     recent_starts: _Offsets = field(default_factory=_none)
     recent_ends: _Offsets = field(default_factory=_none)
     recent_at: _Offsets = field(default_factory=_none)
@@ -109,8 +109,12 @@ class Direction:
         return self.offset(seq)
 
     def acknowledge(self, ack: int) -> None:
-        if self.base is not None and self.acked < (offset := self.offset(ack)) <= self.next + UNRELATED:
-            self.acked = offset
+        if self.base is not None:
+            ahead = (
+                ack - self.base - self.next + HALF
+            ) % WHOLE - HALF  # `offset` written out: most packets acknowledge
+            if self.acked - self.next < ahead <= UNRELATED:
+                self.acked = self.next + ahead
 
     def remember(self, starts: Ints, ends: Ints, at: Ints, stored: Ints) -> None:
         """Keep what was delivered last, for later comparison."""
@@ -119,10 +123,12 @@ class Direction:
         self._trim()
 
     def _remember(self, piece: Piece) -> None:
-        held = min(piece.start + piece.stored, piece.end)
-        for recent, more in zip(self._recent, (piece.start, piece.end, piece.at, held), strict=True):
-            recent.append(more)
-        self._trim()
+        self.recent_starts.append(piece.start)
+        self.recent_ends.append(piece.end)
+        self.recent_at.append(piece.at)
+        self.recent_held.append(min(piece.start + piece.stored, piece.end))
+        if len(self.recent_ends) > 2 * REMEMBERED:
+            self._trim()
 
     @property
     def _recent(self) -> tuple[_Offsets, _Offsets, _Offsets, _Offsets]:
@@ -148,8 +154,7 @@ class Direction:
             self._deliver(piece, now, out)
             return
         if not self.pending:
-            self.hole_time, self.hole_segments = piece.time, 0
-        self.hole_segments += 1
+            self.hole_time = piece.time
         self._insert(piece, same)
         self._release(now, piece.time, out)
 
@@ -176,7 +181,7 @@ class Direction:
 
     def _lost(self, time: int) -> bool:
         waited = time - self.hole_time
-        if self.acked >= self.pending[0].start and (self.hole_segments > ACKED_SEGMENTS or waited >= ACKED_TIME):
+        if self.acked >= self.pending[0].start:
             return True
         return self.pending_bytes > MOST_BYTES or len(self.pending) > MOST_SEGMENTS or waited >= OLDEST
 
@@ -198,7 +203,7 @@ class Direction:
             count += 1
         if count:
             del self.pending[:count]
-            self.hole_time, self.hole_segments = time, 0
+            self.hole_time = time
 
     def _deliver(self, piece: Piece, now: int, out: list[Event]) -> None:
         """Append one piece, to the last run where that goes on."""
@@ -223,6 +228,8 @@ class Direction:
             if here:
                 run.overlaps = [*run.overlaps, *here]
                 self.overlaps = [overlap for overlap in self.overlaps if overlap not in here]
+                run.copies = [*run.copies, *(copy for copy in self.copies if copy.start < piece.end)]
+                self.copies = [copy for copy in self.copies if copy.end > piece.end]
         self.next = piece.end
         self._remember(piece)
 
@@ -244,9 +251,11 @@ class Direction:
                 i += 1
             first, last = max(piece.start, held.start), min(piece.end, held.end)
             comparable = min(last, held.start + held.stored, piece.start + piece.stored)
-            self.overlaps += _differing(
-                same, first, comparable, held.at + first - held.start, piece.at + first - piece.start
-            )
+            at = piece.at + first - piece.start
+            differing = _differing(same, first, comparable, held.at + first - held.start, at)
+            if differing and len(self.copies) < MOST_COPIES:
+                self.copies.append(Copy(first, comparable, at, piece.time))
+            self.overlaps += differing
             if last >= piece.end:
                 return
             _trim(piece, last)
@@ -266,7 +275,8 @@ class Direction:
             first, last = max(start, piece.start), min(self.recent_held[i], end)
             found += _differing(same, first, last, self.recent_at[i] + first - start, piece.at + first - piece.start)
         if found:
-            out.append(Run(self.side, self.next, [], [], [piece.time], overlaps=found, released=now))
+            copies = [Copy(piece.start, end, piece.at, piece.time)]
+            out.append(Run(self.side, self.next, [], [], [piece.time], overlaps=found, copies=copies, released=now))
             self.run = None
 
 

@@ -33,6 +33,7 @@ import numpy as np
 
 from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
 from kproxy.captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
+from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, distance, overdue
 from kproxy.decoders.conversation.stream import End, Event, Run, Side
 
 FEW = 12
@@ -49,6 +50,8 @@ SILENCE = 30_000_000_000
 """Nanoseconds of the capture's time."""
 MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"
+MOST_WAITING = 2 << 20
+"""What may wait of a part for packets that it follows: captured bytes, and OVERHEAD more for each packet."""
 SILENT = 1 << 62
 """Ranks of connections that ended without a packet of theirs come after all others."""
 
@@ -100,6 +103,15 @@ class Flow:
     part: int = 0
     last: int = 0
     """Which packet of the reading was its first one in the last batch that had some."""
+    seen: int = 0
+    """Which directions had packets, as bits."""
+    disordered: bool = False
+    """The capture does not have its packets in the order of their times, or of cause and effect."""
+    one_sided: bool = False
+    """Packets waited in vain for those of a direction of which the capture holds nothing."""
+    waiting: Waiting = field(default_factory=Waiting)
+    latest: int = 0
+    """The highest address at which packets that had waited were taken."""
 
 
 @dataclass(slots=True)
@@ -182,6 +194,7 @@ class _Columns:
     reached: Ints
     clock: Ints
     ahead: Mask
+    which: Ints
     comments: dict[int, str]
 
 
@@ -202,6 +215,9 @@ def as_array(numbers: Ints) -> array[int]:
 
 
 _rank = attrgetter("rank")
+_SPECIAL = SYN | RST
+_BOTH = 0b11
+"""`Flow.seen` where both directions had packets."""
 
 
 class Reassembler:
@@ -210,8 +226,12 @@ class Reassembler:
     `clock` makes shares of batches; who gives it shares of parts (`take`) has another one make them.
     """
 
-    def __init__(self, same: Same) -> None:
+    def __init__(self, same: Same, *, patience: int = LONGEST_TIME) -> None:
+        """A packet waits `patience` nanoseconds of the capture's time at most for those that it follows."""
         self._same = same
+        self._patience = patience
+        self._waiting = [0] * PARTS
+        """How much of each part waits, as MOST_WAITING counts it."""
         self.numbers: Numbers = as_list
         """What makes the numbers of long runs."""
         self._directions: dict[bytes, int] = {}
@@ -288,6 +308,7 @@ class Reassembler:
             share.reached[order],
             share.clock[order],
             (packets.at >= share.reached)[order],
+            share.which[order],
             packets.comments,
         )
         spans = sorted((int(columns.order[a]), a, b) for a, b in pairwise(borders))
@@ -296,7 +317,7 @@ class Reassembler:
             flow = self._flows[number] = self._flows.pop(number)
             self._rank = flow.last = int(share.which[first])
             self._flow(flow, columns, a, b)
-            if flow.connection is None:
+            if flow.connection is None and not flow.waiting:
                 self._drop(flow)
 
     def missed(self) -> None:
@@ -305,15 +326,20 @@ class Reassembler:
 
     def forgets_all(self, clock: int) -> bool:
         """Whether at a time nothing is left that what comes could belong to: all has ended, long ago."""
+        if any(self._waiting):
+            return False
         held = (flow.connection for flow in self._flows.values())
         return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
 
     def finish(self, at: int) -> list[TcpConnection]:
         """The capture ends at address `at`, and with it every connection."""
+        for flow in sorted((flow for flow in self._flows.values() if flow.waiting), key=_first_at):
+            self._rank = _first_at(flow)
+            self._wait_no_longer_for(flow, max(at, self._now))
         # The order of the flows' numbers would depend on how packets were divided into batches.
-        for _, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
+        for flow, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
             self._rank = connection.first_at
-            self._end(connection, max(at, self._now), self._time, "end of capture")
+            self._end(connection, max(at, self._now, flow.latest + 1), self._time, "end of capture")
         self._flows.clear()
         self._directions.clear()
         for over in self._over:
@@ -359,6 +385,7 @@ class Reassembler:
         return found
 
     def _drop(self, flow: Flow) -> None:
+        self._waiting[flow.part] -= sum(packet.weight for packet in flow.waiting.packets)
         del self._flows[self._directions[flow.key] >> 1]
         self._held[flow.part] -= 1
         del self._directions[flow.key]
@@ -372,7 +399,9 @@ class Reassembler:
                 number = self._directions.get(connection.key)
                 flow = None if number is None else self._flows[number >> 1]
                 if flow is not None and flow.connection is connection:
-                    self._drop(flow)
+                    flow.connection = None
+                    if not flow.waiting:
+                        self._drop(flow)
 
     def _end_silent(self) -> None:
         """End what has been silent for so long that its end may have been missed."""
@@ -380,22 +409,26 @@ class Reassembler:
         while self._missing and self._time - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()
         if before is not None:
-            self._lose([each for each in self._open_ones() if each[1].last_time <= before], MISSED)
+            self._lose([flow for flow, each in self._open_ones() if each.last_time <= before], MISSED)
         if len(self._flows) <= MOST_OPEN:
             return
         for part, over in enumerate(self._over):
             if self._held[part] > MOST_OPEN + len(over):
-                self._lose([each for each in self._open_ones() if each[0].part == part][:-MOST_OPEN], CROWDED)
+                flows = [flow for flow in self._flows.values() if flow.part == part]
+                silent = [flow for flow in flows if flow.waiting or (flow.connection and not flow.connection.over)]
+                self._lose(silent[:-MOST_OPEN], CROWDED)
 
     def _open_ones(self) -> Iterator[tuple[Flow, TcpConnection]]:
         for flow in self._flows.values():
             if flow.connection is not None and not flow.connection.over:
                 yield flow, flow.connection
 
-    def _lose(self, silent: list[tuple[Flow, TcpConnection]], reason: str) -> None:
-        for flow, connection in silent:
+    def _lose(self, silent: list[Flow], reason: str) -> None:
+        for flow in silent:
             self._rank = SILENT + flow.last
-            self._end(connection, self._now, self._time, reason)
+            self._take_all(flow, self._now)
+            if flow.connection is not None and not flow.connection.over:
+                self._end(flow.connection, max(self._now, flow.latest + 1), self._time, reason)
             self._drop(flow)
 
     def _lapsed(self, connection: TcpConnection, clock: int) -> bool:
@@ -422,11 +455,13 @@ class Reassembler:
         connection = flow.connection
         if connection is None or connection.over or self._lapsed(connection, int(columns.clock[a])):
             return a
+        if flow.waiting.heap:
+            return a
         special = columns.flags[a:b] & (SYN | FIN | RST)
         if special.any():
             b = a + int((special != 0).argmax())
         way = columns.way[a:b] ^ flow.turned
-        plan: list[tuple[Direction, Ints]] = []
+        plan: list[tuple[Direction, Ints, Ints]] = []
         acknowledging: list[tuple[Direction, Ints]] = []
         for side in connection.sides:
             which = np.flatnonzero(way == int(side.side)) + a  # an enum's comparison is slow
@@ -441,45 +476,54 @@ class Reassembler:
             if len(data) and side.soft:
                 b = min(b, int(data[0]))
             elif len(data):
-                plan.append((side, data))
-                b = min(b, _in_order(side, columns, data, b))
+                ends = np.cumsum(columns.length[data])
+                plan.append((side, data, ends))
+                b = min(b, _in_order(side, columns, data, ends, b))
         if b - a < FEW:
             return a
-        acknowledged: list[tuple[Direction, int]] = []
+        acknowledged: list[tuple[Direction, Ints, Ints]] = []
         for other, which in acknowledging:
-            which = which[: np.searchsorted(which, b)]  # noqa: PLW2901
-            acks = columns.ack[which][(columns.flags[which] & ACK) != 0]
-            if len(acks):
-                base = cast("int", other.base)
-                beyond = int(((acks - base - other.next + HALF) & (WHOLE - 1)).max()) - HALF
-                if beyond > UNRELATED:
-                    return a
-                acknowledged.append((other, other.next + beyond))
-        for other, acked in acknowledged:
-            other.acked = max(other.acked, acked)
-        for side, data in plan:
-            self._run(connection, side, columns, data[: np.searchsorted(data, b)])
+            acking = which[(columns.flags[which] & ACK) != 0]
+            if len(acking):
+                expected = cast("int", other.base) + other.next
+                beyond = ((columns.ack[acking] - expected + HALF) & (WHOLE - 1)) - HALF
+                acknowledged.append((other, acking, beyond))
+                if self._patience and not other.soft:
+                    b = _answering(acking, beyond, next((one[1:] for one in plan if one[0] is other), None), b)
+        if b - a < FEW:
+            return a
+        most = [
+            (other, int(beyond[: np.searchsorted(acking, b)].max(initial=-HALF)))
+            for other, acking, beyond in acknowledged
+        ]
+        if any(beyond > UNRELATED for _, beyond in most):
+            return a
+        for other, ahead in most:
+            other.acked = max(other.acked, other.next + ahead)
+        for side, data, ends in plan:
+            count = int(np.searchsorted(data, b))
+            self._run(connection, side, columns, data[:count], ends[:count])
         connection.last_time = int(columns.clock[b - 1])
         return b
 
-    def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints) -> None:
-        """Deliver packets that adjoin what was delivered, as one run."""
+    def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints, ends: Ints) -> None:
+        """Deliver packets that adjoin what was delivered, as one run; `ends` are where each one ends from there on."""
         if not len(data):
             return
         start, at = side.next, columns.at[data]
         length, stored = columns.length[data], columns.stored[data]
-        until = np.cumsum(length) + start
-        ends = self.numbers(until)
-        run = Run(side.side, start, ends, self.numbers(at), self.numbers(columns.time[data]))
+        until = ends + start
+        offsets = self.numbers(until)
+        run = Run(side.side, start, offsets, self.numbers(at), self.numbers(columns.time[data]))
         if (stored < length).any():
             run.stored = self.numbers(stored)
         if columns.comments:
             positions: list[int] = columns.order[data].tolist()
-            for offset, position in zip([start, *ends], positions, strict=False):
+            for offset, position in zip([start, *offsets], positions, strict=False):
                 if position in columns.comments:
                     run.comments[offset] = columns.comments[position]
         side.remember(until - length, until, at, stored)
-        side.next = ends[-1]
+        side.next = offsets[-1]
         side.run = None
         connection.events.append(run)
         self._touch(connection)
@@ -487,7 +531,7 @@ class Reassembler:
     def _one_by_one(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
         """Take the packets [a, b) of a flow, whatever they are."""
         span = slice(a, b)
-        for order, way, time, seq, ack, flags, at, length, stored, reached, clock in zip(
+        rows = zip(
             columns.order[span].tolist(),
             columns.way[span].tolist(),
             columns.time[span].tolist(),
@@ -500,11 +544,114 @@ class Reassembler:
             columns.reached[span].tolist(),
             columns.clock[span].tolist(),
             strict=True,
-        ):
+        )
+        for i, (order, way, time, seq, ack, flags, at, length, stored, reached, clock) in enumerate(rows, a):
             comment = columns.comments.get(order) if columns.comments else None
-            self._packet(flow, way, seq, ack, flags, Piece(0, length, at, time, stored, comment), reached, clock)
+            piece = Piece(0, length, at, time, stored, comment)
+            if flow.seen != _BOTH:
+                flow.seen |= 1 << way
+            if time < clock:
+                flow.disordered = True
+            if not flow.waiting.heap and self._ready(flow, way, seq, ack, flags, length, clock):
+                self._packet(flow, way, seq, ack, flags, piece, reached, clock)
+            else:
+                self._wait(flow, Arrival(way, seq, ack, flags, piece, clock, int(columns.which[i]), reached))
         if flow.connection is not None and flow.connection.events:
             self._touch(flow.connection)
+
+    def _wait(self, flow: Flow, packet: Arrival) -> None:
+        """Have a packet wait, and take those that have waited long enough or whose predecessors are there."""
+        connection = flow.connection
+        if connection is not None and not connection.over:
+            if not self._lapsed(connection, packet.clock):
+                connection.last_time = packet.clock
+            else:
+                self._take_all(flow, packet.now)
+        flow.disordered = True
+        flow.waiting.push(packet, later=_is_later(flow, packet.way, packet.seq, packet.flags))
+        self._waiting[flow.part] += packet.weight
+        now = packet.end
+        while flow.waiting:
+            first = flow.waiting.first
+            if not self._is_ready(flow, first):
+                if self._waiting[flow.part] <= MOST_WAITING and not overdue(first, packet, self._patience):
+                    return
+                flow.one_sided |= flow.seen != _BOTH
+            now += 1
+            self._take_waiting(flow, now)
+
+    def _is_ready(self, flow: Flow, packet: Arrival) -> bool:
+        return self._ready(flow, packet.way, packet.seq, packet.ack, packet.flags, packet.piece.end, packet.clock)
+
+    def _take_waiting(self, flow: Flow, now: int) -> None:
+        """Take the first packet that waits."""
+        before = flow.connection
+        packet = flow.waiting.pop()
+        self._waiting[flow.part] -= packet.weight
+        flow.latest = now = max(now, flow.latest + packet.resets)
+        self._packet(flow, packet.way, packet.seq, packet.ack, packet.flags, packet.piece, now, packet.clock)
+        if flow.connection is not before and flow.waiting:
+            flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
+
+    def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
+        """Take all packets of a flow that wait, at address `at`."""
+        self._take_all(flow, at)
+        if flow.connection is None:
+            self._drop(flow)
+        elif flow.connection.events:
+            self._touch(flow.connection)
+
+    def _take_all(self, flow: Flow, at: int) -> None:
+        while flow.waiting:
+            flow.one_sided |= flow.seen != _BOTH
+            at += 1
+            self._take_waiting(flow, at)
+
+    def _ready(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
+        """Whether what a packet follows is there, as far as its numbers tell."""
+        connection = flow.connection
+        if connection is not None and not connection.over and not flags & _SPECIAL and not self._missing:
+            mine = way ^ flow.turned
+            other = connection.sides[1 - mine]
+            if other.base is not None and connection.sides[mine].base is not None:
+                # As `offset` has it: every packet passes here.
+                ahead = (ack - other.base - other.next + HALF) % WHOLE - HALF
+                return ahead <= 1 or not self._waits(flow, other, ahead, flags)
+        return not self._patience or self._may_be_taken(flow, way, seq, ack, flags, length, clock)
+
+    def _waits(self, flow: Flow, other: Direction, ahead: int, flags: int) -> bool:
+        """Whether a packet waits that acknowledges so many bytes more of the other direction than are there."""
+        if flow.one_sided and flow.seen != _BOTH:
+            return False
+        return self._patience > 0 and flags & ACK != 0 and not other.soft and 1 < ahead <= UNRELATED
+
+    def _may_be_taken(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
+        """As `_ready`, of a packet that may begin a connection or end it, or come before its beginning."""
+        connection = flow.connection
+        if connection is None or (connection.over and clock - connection.last_time > QUIET):
+            return flags & RST != 0 or flags & (SYN | ACK) == SYN
+        if self._missing and not connection.over and self._lapsed(connection, clock):
+            return True
+        mine = way ^ flow.turned
+        side, other = connection.sides[mine], connection.sides[1 - mine]
+        if flags & (SYN | RST) == SYN:
+            if side.base == (seq + 1) % WHOLE:
+                return True
+            if connection.over:
+                return not flags & ACK
+            return side.base is None and (connection.opened or not (other.next or other.pending))
+        if connection.over:
+            return flags & RST != 0 or not length or not _is_later(flow, way, seq, flags)
+        if flow.one_sided and flow.seen != _BOTH:
+            return True
+        if side.base is None:
+            return not connection.opened
+        if other.base is None:
+            return not connection.opened or not flags & ACK
+        if self._waits(flow, other, other.offset(ack) - other.next, flags):
+            return False
+        # Nothing tells what was sent before an RST, so it waits where packets have come late before.
+        return not (flags & RST and flow.disordered)
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         time, length = piece.time, piece.end
@@ -608,15 +755,57 @@ class Reassembler:
         self._touch(connection)
 
 
-def _in_order(side: Direction, columns: _Columns, data: Ints, end: int) -> int:
-    """The first of the packets `data` that is not exactly the next one expected; `end` where all are."""
+def _first_at(flow: Flow) -> int:
+    """Address of the first packet of a flow's present or next connection, of a flow in which packets wait."""
+    connection = flow.connection
+    return flow.waiting.first.piece.at if connection is None or connection.over else connection.first_at
+
+
+def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
+    """Whether a packet belongs to a connection after the present one, by its sequence number."""
+    connection, waiting = flow.connection, flow.waiting
+    if connection is None:
+        return bool(waiting) and waiting.reference[way] is not None and abs(waiting.place(way, seq)) > UNRELATED
+    side = connection.sides[way ^ flow.turned]
+    if side.base is None:
+        return False
+    if flags & (SYN | RST) == SYN:
+        return side.base != (seq + 1) % WHOLE
+    away = abs(side.offset(seq) - side.next)
+    begins = waiting.begins[way] if waiting else None
+    return away > NEAR or (begins is not None and 0 <= distance(begins, seq) < away)
+
+
+def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:
+    """The first of the packets `which` that acknowledges bytes which are not there by then; `end` where none does.
+
+    They acknowledge so many bytes `beyond` those that were there before all. `sent` are the packets that hold the next
+    bytes, and where each one's end from there on.
+    """
+    # A FIN counts as a byte.
+    ahead = beyond > 1
+    if sent is not None and ahead.any():
+        data, ends = sent
+        ahead = beyond > np.append(0, ends)[np.searchsorted(data, which)] + 1
+    if ahead.any():
+        ahead &= beyond <= UNRELATED
+        if ahead.any():
+            return min(end, int(which[int(ahead.argmax())]))
+    return end
+
+
+def _in_order(side: Direction, columns: _Columns, data: Ints, ends: Ints, end: int) -> int:
+    """The first of the packets `data` that is not exactly the next one expected; `end` where all are.
+
+    `ends` are how many bytes there are up to each one's end.
+    """
     seq, length = columns.seq[data], columns.length[data]
     if int(seq[0]) != (cast("int", side.base) + side.next) % WHOLE:
         return int(data[0])
     right = ((seq[:-1] + length[:-1]) ^ seq[1:]) & 0xFFFF_FFFF == 0
     ahead = columns.ahead[data]
     right &= ahead[1:]
-    right &= np.cumsum(length)[1:] <= MOST_AT_ONCE
+    right &= ends[1:] <= MOST_AT_ONCE
     if right.all():
         return end if ahead[0] else int(data[0])
     return int(data[int(right.argmin()) + 1])

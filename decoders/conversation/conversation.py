@@ -55,7 +55,7 @@ class Conversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
-        """True once it is known that this is not Kafka: further bytes need not be reassembled or fed."""
+        """True once it is known that this is not Kafka: of further events those alone need be fed that have copies."""
         # not a method: a conversation that has ended goes at once, as no circle holds it
         fits_asked = partial(_fits, source, definitions)
         self._pairing = Pairing(self.connection, self.limits, self.started, fits_asked, opened=opened)
@@ -86,7 +86,7 @@ class Conversation:
 
         Runs hold plain ints (lists or array.array). Where bytes are missing between two Runs a Gap stands between them.
         """
-        if self.ignored or self._over:
+        if self._over or (self.ignored and not has_copies(events)):
             return []
         asked: list[Item] = []
         requests = self._requests
@@ -97,8 +97,14 @@ class Conversation:
                     asked.append((max(event.at, requests.floor), END, event, None))
             if event.side is not Side.CLIENT:
                 self._held.append(event)
+        if self.ignored and not requests.recognised:
+            self._held.clear()
+            return []
         if not requests.recognised:
             return self._unrecognised(asked)
+        if self.ignored:
+            self.ignored = False
+            self.health.not_kafka -= 1
         self._pair(asked)
         return self._take_done()
 
@@ -187,7 +193,7 @@ class Conversation:
             out: list[Item] = []
             if responses.over or self._unfinished is not None:
                 continue
-            if responses.search is not None or isinstance(event, End):
+            if responses.search is not None or isinstance(event, End) or (isinstance(event, Run) and event.copies):
                 yield from self._until(_first_key(event))
             if isinstance(event, End):
                 if responses.search is None:
@@ -324,6 +330,11 @@ def _fits(source: Source, definitions: Definitions, frame: Frame, asked: Exchang
     """Whether a frame can be the response to a request."""
     decoded = decode_frame(frame.data(source), "response", asked, definitions)
     return decoded is not None and fits(decoded)
+
+
+def has_copies(events: Iterable[Event]) -> bool:
+    """Whether events have other copies of earlier bytes."""
+    return any(isinstance(event, Run) and len(event.copies) > 0 for event in events)
 
 
 def _first_key(event: Event) -> int:

@@ -14,7 +14,7 @@ from kproxy.decoders.conversation import comments, overlap
 from kproxy.decoders.conversation.items import PROBLEM, Item
 from kproxy.decoders.conversation.recognition import Known
 from kproxy.decoders.conversation.resync import Search
-from kproxy.decoders.conversation.stream import Gap, Run, Side, Source
+from kproxy.decoders.conversation.stream import Copy, Gap, Run, Side, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.exchange import Connection, Frame, Health, StreamProblem
 from kproxy.decoders.problems import Code, Problem
@@ -22,6 +22,13 @@ from kproxy.decoders.schema.lookup import Definitions
 
 SIZE = Struct(">i")
 _NEVER = 1 << 62
+_POSSIBLE, _PLAUSIBLE, _PROVEN = 1, 2, 3
+"""How well a frame fits: by its length, by its header too, to its last byte."""
+
+
+def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether the first of two (standing, size) is likelier: of two lengths the wrong one is mostly the greater."""
+    return one[0] > other[0] or (one[0] == other[0] > 0 and one[1] < other[1])
 
 
 class Framer:
@@ -61,6 +68,8 @@ class Framer:
         self.over = False
         self.comments: dict[int, str] = {}
         self.overlaps: list[tuple[int, int]] = []
+        self.later: tuple[int, int] | None = None
+        """The last range of which a later copy is read, as the first begins no frame."""
         self.attention = _NEVER
         """First offset that a comment or an overlap concerns."""
 
@@ -96,6 +105,53 @@ class Framer:
                 time = (event.times or self.stretch.times)[-1]
                 self.report(out, key, low, high - low, Code.OVERLAP, overlap.text(high - low), time)
         self.stretch.extend(event)
+        for copy in event.copies:
+            self._read_instead(copy, event.released)
+
+    def _read_instead(self, copy: Copy, released: int) -> None:
+        """Read another copy of bytes with which no frame was found to begin, or none that has ended, if it fits better.
+
+        Where frames were read before in bytes that the copy has otherwise, its first ones must show that one begins.
+        """
+        search, first = self.search, self.stretch
+        start = self.position if search is None else search.lost
+        if not copy.start <= start <= copy.end or start >= first.end or (search is not None and search.begin):
+            return
+        found = 0 if search is not None else self._standing(start), self._size(start)
+        for begin in dict.fromkeys((start, copy.start)):
+            other = first.with_copy(copy, begin, self.side, max(released, self.floor))
+            if begin == copy.end or other is None:
+                continue
+            self.stretch = other
+            standing = self._standing(begin)
+            if standing > _POSSIBLE or (begin == start and _better((standing, self._size(begin)), found)):
+                self.withdraw()
+                self.search = None
+                self.position, self.need = begin, 0
+                self.later = begin, copy.end
+                return
+            self.stretch = first
+
+    def _size(self, start: int) -> int:
+        """The length of the frame at `start`, -1 where it is not there."""
+        head = self.stretch.gather(start, 4)
+        return -1 if len(head) < 4 else int.from_bytes(head, "big")
+
+    def _standing(self, start: int) -> int:
+        """How well a frame fits at `start`; 0 where none can begin there."""
+        size = self._size(start)
+        if not self.head - 4 <= size <= self.limit:
+            return 0
+        end = start + 4 + size
+        if end <= self.stretch.end and self.refute(start, end) is None:
+            return _PROVEN
+        head = self.stretch.gather(start, self.head)
+        if len(head) < self.head:
+            return _POSSIBLE
+        return _PLAUSIBLE if any(position == 0 for position, _ in self.candidates(head)) else 0
+
+    def withdraw(self) -> None:
+        """What was begun with the next frame's first bytes is begun anew."""
 
     @property
     def rests(self) -> bool:
@@ -174,7 +230,8 @@ class Framer:
         rest = []
         for low, high in self.overlaps:
             if high > start and low < end:
-                problems.append(overlap.problem(self.where, start, max(low, start), min(high, end)))
+                later = self.later is not None and low < self.later[1] and high > self.later[0]
+                problems.append(overlap.problem(self.where, start, max(low, start), min(high, end), later=later))
             if high > end:
                 rest.append((low, high))
         self.overlaps = rest

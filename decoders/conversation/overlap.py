@@ -1,4 +1,7 @@
-"""Bytes that came again as others: the first are shown, and whom they concern says so."""
+"""Bytes that came again as others, of which whom they concern says so.
+
+The first are shown, unless no frame begins with them and one does with later ones.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from kproxy.decoders.exchange import Exchange, StreamProblem
 from kproxy.decoders.problems import Code, Problem
 
 
-def text(size: int) -> str:
-    """What is wrong, of so many bytes of which some differ."""
-    return f"a retransmission carried other bytes among {size}; the first are shown"
+def text(size: int, *, later: bool = False) -> str:
+    """What is wrong, of so many bytes of which some differ; `later` says that those shown are not the first."""
+    shown = "these are shown, as the first begin no frame" if later else "the first are shown"
+    return f"a retransmission carried other bytes among {size}; {shown}"
 
 
-def problem(where: str, start: int, low: int, high: int) -> Problem:
+def problem(where: str, start: int, low: int, high: int, *, later: bool = False) -> Problem:
     """The bytes [low, high) of a stream, in the frame that begins at `start`."""
-    return Problem(where, low - start, "", text(high - low), Code.OVERLAP)
+    return Problem(where, low - start, "", text(high - low, later=later), Code.OVERLAP)
 
 
 def told_by(waiting: Iterable[Exchange], found: StreamProblem) -> bool:

@@ -64,6 +64,8 @@ class Requests(Framer):
         """Whether there were messages of SASL."""
         self.current: Exchange | None = None
         """The exchange whose request is not whole yet."""
+        self.withdrawn: Exchange | None = None
+        """One whose header was read from a copy of bytes that turned out to be wrong: the next header is its own."""
         self.withheld: list[Item] = []
         """What was found before it is known whether this is Kafka."""
         self.floor_at_start = 0
@@ -83,7 +85,7 @@ class Requests(Framer):
 
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
         """Take an event of this side and append to `out` what it completes."""
-        if self.over or self.foreign is not None:
+        if self.over or (self.foreign is not None and not self._may_be_kafka(event)):
             return
         sink = out if self.recognised else self.withheld
         if isinstance(event, End):
@@ -95,6 +97,18 @@ class Requests(Framer):
         if sink is self.withheld and (self.recognised or self.foreign is Verdict.TLS):
             out += ((max(key, self.floor_at_start), kind, item, id_) for key, kind, item, id_ in sink)
             self.withheld = []
+
+    def _may_be_kafka(self, event: Run | Gap | End) -> bool:
+        """Whether an event has another copy of the first bytes, which showed that this is not Kafka."""
+        if not isinstance(event, Run) or self.foreign is Verdict.TLS or self.recognised:
+            return False
+        for copy in event.copies:
+            if copy.start <= self.position < copy.end:
+                other = self.stretch.with_copy(copy, self.position, self.side, max(event.released, self.floor))
+                if other is not None:
+                    self.stretch, self.foreign, self.later = other, None, (self.position, copy.end)
+                    return True
+        return False
 
     def _walk(self, out: list[Item]) -> None:
         while self.foreign is None:
@@ -205,7 +219,7 @@ class Requests(Framer):
         if last < self.need or self.position >= last:
             return False
         while self.position < last:
-            if stretch.plain and self.current is None and not self.sasl:
+            if stretch.plain and self.current is None and self.withdrawn is None and not self.sasl:
                 whole_requests(self, out)
                 if self.position >= last:
                     break
@@ -293,8 +307,20 @@ class Requests(Framer):
         decisive = self.position + min(len(head), wanted - 1)
         if decisive < self.stretch.end:
             self.floor = max(self.floor, self.stretch.key(decisive))
-        self.started.append((self.floor, exchange))
-        return exchange
+        return self._start(exchange)
+
+    def _start(self, exchange: Exchange) -> Exchange:
+        """An exchange whose header is read has begun, unless it had before with another header."""
+        before, self.withdrawn = self.withdrawn, None
+        if before is None:
+            self.started.append((self.floor, exchange))
+            return exchange
+        for name in ("api_key", "api_version", "correlation_id", "client_id", "token", "protocol", "problems"):
+            setattr(before, name, getattr(exchange, name))
+        return before
+
+    def withdraw(self) -> None:
+        self.withdrawn, self.current = self.current, None
 
     def _in_dialect(self, head: bytes) -> Dialect | None:
         """The dialect whose request type stands where Kafka has its API key."""
@@ -330,8 +356,7 @@ class Requests(Framer):
             exchange.client_id = header.get("clientId", values)
         if decisive < self.stretch.end:
             self.floor = max(self.floor, self.stretch.key(decisive))
-        self.started.append((self.floor, exchange))
-        return exchange
+        return self._start(exchange)
 
     def _first(self, size: int) -> bytes | None:
         """The first `size` bytes of the frame, fewer where the rest will never be there; None where it still may."""
@@ -404,6 +429,8 @@ class Requests(Framer):
             # What waited for more of a header must do with what there is.
             self.need = 0
             self._scan(out)
+        if self.current is None:
+            self.current, self.withdrawn = self.withdrawn, None
         if self.current is not None:
             self._complete(self.current, self.need, out)
         else:

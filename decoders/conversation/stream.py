@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Side(IntEnum):
@@ -28,6 +28,15 @@ class Source(Protocol):
     def read(self, start: int, end: int) -> bytes | memoryview:
         """The bytes [start, end); shorter where the capture ends or its segment is gone."""
         ...
+
+
+class Copy(NamedTuple):
+    """Bytes [start, end) of a stream as another packet has them, at address `at`, captured at `time`."""
+
+    start: int
+    end: int
+    at: int
+    time: int
 
 
 @dataclass(slots=True)
@@ -53,6 +62,8 @@ class Run:
     released: int = 0
     """Address of the packet whose arrival let the run be delivered, where segments were captured out of order: what
     happens in this run happened at `max(released, at[i])`. 0 where each segment could be delivered at once."""
+    copies: Sequence[Copy] = ()
+    """Other copies of bytes that came before, of which `overlaps` says that they differ."""
 
 
 @dataclass(slots=True)

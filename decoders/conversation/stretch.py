@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from operator import itemgetter, sub
 
-from kproxy.decoders.conversation.stream import Gap, Run, Source
+from kproxy.decoders.conversation.stream import Copy, Gap, Run, Side, Source
 
 Spans = list[tuple[int, int]]
 
@@ -98,6 +98,23 @@ class Stretch:
             stored[0] = max(stored[0] - skip, 0)
         ats[0] += skip
         self.extend(Run(run.side, old, run.ends[first:], ats, run.times[first:], stored, released=run.released))
+
+    def with_copy(self, copy: Copy, start: int, side: Side, released: int) -> Stretch | None:
+        """The same from `start` on, which lies within `copy`, with this one's bytes; they came at address `released`.
+
+        None where bytes behind it are not held any more, or a gap is among them.
+        """
+        end, last = copy.end, self.ends[-1]
+        if self.gaps or self.have is not None or end < min(self.ends[0], last):
+            return None
+        found = Stretch(self.source, start)
+        at = copy.at + start - copy.start
+        found.extend(Run(side, start, [end], [at], [copy.time], released=released))
+        if end < last:
+            k = bisect_right(self.ends, end, 1)
+            ats = [self.ats[k] + end - self.ends[k - 1], *self.ats[k + 1 :]]
+            found.extend(Run(side, end, self.ends[k:], ats, self.times[k:], released=released))
+        return found
 
     def _order(self, run: Run) -> None:
         """Keep `top` and `prior` for the segments of `run`."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kproxy.captures import slices
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.reader import BATCH_BYTES, Reader, read
 from kproxy.captures.source import RELEASE_BYTES, SpoolSource, open_source
@@ -23,6 +24,7 @@ from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.exchange import Exchange, Status
 from kproxy.decoders.problems import Code
 from tests.captures import files, traffic
+from tests.captures.spark.test_damaged import disordered
 from tests.support.plain import bare
 
 SIDES = ("request", "response")
@@ -432,21 +434,37 @@ def test_reading_needs_no_numpy_to_open_a_source() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def flood(path: Path, connections: int, requests: int, segment: int) -> None:
-    """A capture of pipelined ApiVersions requests of 22 bytes that nobody answers, `segment` of them in a packet."""
+def flood(path: Path, connections: int, requests: int, segment: int, *, answered: bool = True) -> None:
+    """A capture of pipelined ApiVersions requests of 22 bytes, `segment` of them in a packet, a millisecond apart.
+
+    Nobody responds; TCP of the other side is there where it is `answered`.
+    """
     from scapy.layers.inet import IP, TCP
     from scapy.layers.l2 import Ether
 
+    ports = range(1024, 1024 + connections)
+
     def frame(port: int, number: int, flags: str, data: bytes = b"") -> bytes:
-        head = Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=port, dport=9092, seq=number, flags=flags)
+        head = (
+            Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=port, dport=9092, seq=number, ack=1, flags=flags)
+        )
         return bytes(head / data)
 
-    packets = [(port, frame(port, 0, "S")) for port in range(1024, 1024 + connections)]
+    def answer(port: int, number: int, acknowledged: int, flags: str) -> bytes:
+        head = TCP(sport=9092, dport=port, seq=number, ack=acknowledged, flags=flags)
+        return bytes(Ether() / IP(src="10.0.0.2", dst="10.0.0.1") / head)
+
+    rounds = [[frame(port, 0, "S") for port in ports]]
+    if answered:
+        rounds += [[answer(port, 0, 1, "SA") for port in ports], [frame(port, 1, "A") for port in ports]]
     for first in range(0, requests, segment):
         data = b"".join(
             struct.pack(">ihhih", 18, 18, 0, number, 8) + b"hostile!" for number in range(first, first + segment)
         )
-        packets += [(first, frame(port, 1 + 22 * first, "PA", data)) for port in range(1024, 1024 + connections)]
+        rounds.append([frame(port, 1 + 22 * first, "PA", data) for port in ports])
+        if answered:
+            rounds.append([answer(port, 1, 1 + 22 * (first + segment), "A") for port in ports])
+    packets = [(10**6 * number, data) for number, one in enumerate(rounds) for data in one]
     path.write_bytes(files.pcap([(1_700_000_000 * 10**9 + at, data) for at, data in packets]))
 
 
@@ -458,6 +476,43 @@ def test_a_batch_is_bounded_by_its_bytes(tmp_path: Path) -> None:
     assert sum(sizes) == 121_800
     assert max(sizes[:-1]) <= BATCH_BYTES // 22
     assert sizes[-1] <= Limits().outstanding + BATCH_BYTES // 22
+
+
+def test_packets_that_waited_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The other side is missing: requests wait for it, and all of them come at once at the end of the capture."""
+    monkeypatch.setattr(slices, "SLICE_BYTES", 20_000)
+    path = tmp_path / "flood.pcap"
+    flood(path, connections=20, requests=290, segment=29, answered=False)
+    reader = reading(path)
+    numbers = []
+    for _ in reader.batches():
+        assert len(reader.started) <= 20_000 // 22
+        numbers += [one.number for one in reader.started]
+    assert numbers == list(range(1, 20 * 290 + 1))
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_who_follows_a_capture_that_begins_within_a_connection_waits_a_second(tmp_path: Path, *, follow: bool) -> None:
+    """A connection that says little: its SYN may still come, but somebody is looking."""
+    spoken = [frame for _, frame in traffic.packets(traffic.KAFKA_1_1) if traffic.payload(frame)]
+    client = spoken[0][26:38]
+    broker = client[4:8] + client[:4] + client[10:] + client[8:10]
+    mine = [frame for frame in spoken if frame[26:38] in {client, broker}][:4]
+    path = tmp_path / "quiet.pcap"
+    path.write_bytes(files.pcap([(10**18 + i * 600_000_000, frame) for i, frame in enumerate(mine)]))
+    reader = reading(path, follow=follow)
+    reader.poll()
+    assert bool(reader.started) is follow
+
+
+def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "disordered.pcap"
+    path.write_bytes(files.pcap(disordered(traffic.packets(traffic.KAFKA_1_1), random.Random(3))[20:]))
+    whole = traffic.exported(path)
+    for size in (1, 5_000):
+        monkeypatch.setattr(slices, "SLICE_BYTES", size)
+        assert traffic.lines(reading(path)) == whole
+        assert traffic.lines(reading(path, batch=50)) == whole
 
 
 def test_requests_that_wait_are_bounded_in_all(tmp_path: Path) -> None:
@@ -479,7 +534,7 @@ def test_memory_of_what_was_read_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     flood(path, connections=1, requests=2_900, segment=2_900)
     whole = path.read_bytes()
-    path.write_bytes(whole + whole[-(len(whole) - 24 - 70) :] * 1_500)  # 96 MB of one segment, again and again
+    path.write_bytes(whole + whole[24 + 3 * 70 :] * 1_500)  # 96 MB of one segment, again and again
 
     def mapped() -> int:
         """Resident bytes of the capture."""

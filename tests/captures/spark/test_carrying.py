@@ -14,11 +14,14 @@ from kproxy.captures.spark import local, reading
 from kproxy.captures.spark.carry import Carry
 from kproxy.captures.spark.flows import Options
 from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark.state import unpack
 from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
 from tests.captures.spark.test_damaged import again, disordered, dropped, later, repeated
+from tests.captures.test_disorder import WINDOW, displaced
+from tests.captures.test_poisoned import GARBAGE, poisoned
 from tests.support.thinned import thinned
 
 DIALECT = "coordinator-draft-2"
@@ -71,7 +74,17 @@ def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: 
         assert_same(rows, exported(paths[: index + 1]))
 
 
-@pytest.mark.parametrize("damage", thinned([later, dropped, disordered, repeated, again], 2))
+def moved(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Packets within the window in which they are put in order, with the times at which they then come."""
+    return displaced(taken, WINDOW, rng, true=False)
+
+
+def garbled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
+    """Copies with other bytes before some packets."""
+    return poisoned(taken, GARBAGE["one wrong bit"], rng)[0]
+
+
+@pytest.mark.parametrize("damage", thinned([later, dropped, disordered, repeated, again, moved, garbled], 2))
 def test_damaged_captures(damage: Callable[..., list[files.Packet]], tmp_path: Path) -> None:
     rng = random.Random(7)
     taken = damage(traffic.packets(traffic.LIBRDKAFKA), rng)
@@ -80,6 +93,15 @@ def test_damaged_captures(damage: Callable[..., list[files.Packet]], tmp_path: P
     expected = exported(paths)
     assert sum(map(len, expected.values())) > 400
     assert_same(streamed([paths[:2], paths[2:3], paths[3:6], paths[6:]], 1 << 14)[-1], expected)
+
+
+def test_packets_that_wait_are_carried(tmp_path: Path) -> None:
+    taken = moved(traffic.packets(traffic.LIBRDKAFKA), random.Random(5))
+    paths = rotated(taken, [len(taken) // 2], tmp_path)
+    batches: list[local.Batch] = []
+    assert_same(streamed([[path] for path in paths], kept=batches)[-1], exported(paths))
+    classes = [name for state in batches[0].states.values() for _, name, _ in unpack(state)[0].get("classes", ())]
+    assert "Arrival" in classes
 
 
 def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None:

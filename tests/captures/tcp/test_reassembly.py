@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.captures.tcp import reassembly
-from kproxy.captures.tcp.reassembly import CROWDED, MISSED, Reassembler, TcpConnection
+from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, Reassembler, TcpConnection, part_of
+from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,
@@ -148,14 +149,59 @@ def test_an_acknowledged_hole_is_lost_after_many_segments() -> None:
     assert len(client) > found + 2
 
 
-@pytest.mark.parametrize(("beyond", "lost"), [(32, []), (33, [(3, 9)])])
-def test_an_acknowledged_hole_can_be_filled_until_33_segments_lie_beyond_it(
-    beyond: int, lost: list[tuple[int, int]]
+@pytest.mark.parametrize(
+    ("beyond", "last", "lost"),
+    [
+        (128, 50 * MILLISECOND, []),
+        (129, 50 * MILLISECOND, [(3, 9)]),
+        (129, 50 * MILLISECOND - 1, []),
+        (1, LONGEST_TIME - 1, []),
+        (1, LONGEST_TIME, [(3, 9)]),
+    ],
+)
+def test_an_acknowledged_hole_can_be_filled_for_128_packets_and_50_milliseconds(
+    beyond: int, last: int, lost: list[tuple[int, int]]
 ) -> None:
-    rest = in_order(CLIENT, 1010, [b"x"] * beyond, ack=9001)
-    filled = Segment(CLIENT, 1004, b"defghi")
-    client, _ = one([*opening(), Segment(CLIENT, 1001, b"abc"), Segment(BROKER, 9001, ack=1013), *rest, filled])
+    acknowledged = Segment(BROKER, 9001, ack=1011, time=SECOND)
+    rest = in_order(CLIENT, 1010, [b"x"] * beyond, ack=9001, time=SECOND)
+    rest[-1].time = SECOND + last
+    filled = Segment(CLIENT, 1004, b"defghi", time=SECOND + last)
+    client, _ = one([*opening(), Segment(CLIENT, 1001, b"abc"), acknowledged, *rest, filled])
     assert gaps(client) == lost
+
+
+def test_what_waits_of_a_part_is_bounded() -> None:
+    """Large packets wait in smaller number; those of a flow that has too many are taken in their order."""
+    size = 64 << 10
+    segments = [Segment(CLIENT, 1001 + i * size, bytes(size), ack=9001, time=i) for i in range(40)]
+    script = Script(segments)
+    reassembler = Reassembler(script.same)
+    waiting = []
+    for i in range(len(segments)):
+        reassembler.feed(script.packets.some(slice(i, i + 1)))
+        assert reassembler._waiting[part_of(KEY)] <= MOST_WAITING
+        (flow,) = reassembler._flows.values()
+        waiting.append(len(flow.waiting))
+    assert max(waiting) == MOST_WAITING // (size + OVERHEAD) == 31
+    assert waiting[31:] == [0] * 9, "one that could wait no longer has begun the connection"
+    client, _ = one(segments)
+    assert stream(client) == bytes(40 * size)
+
+
+def test_a_flood_of_syns_that_wait_costs_little_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+    is_later = reassembly._is_later
+
+    def counted(*arguments: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return is_later(*arguments)
+
+    monkeypatch.setattr(reassembly, "_is_later", counted)
+    script = Script([Segment(CLIENT, i << 16, flags=SYN, time=i) for i in range(4000)])
+    found = script.run()
+    assert len(found) == 4000
+    assert looked < 20 * 4000
 
 
 def test_a_hole_that_nobody_acknowledged_waits() -> None:
@@ -249,7 +295,9 @@ def test_data_on_syn() -> None:
 
 
 def test_a_capture_that_starts_in_the_middle() -> None:
-    script = Script([Segment(BROKER, 700, ack=50), Segment(CLIENT, 50, b"abc"), Segment(BROKER, 700, b"xyz")])
+    script = Script(
+        [Segment(BROKER, 700, ack=50), Segment(CLIENT, 50, b"abc", ack=700), Segment(BROKER, 700, b"xyz", ack=53)]
+    )
     (events,) = script.run()
     sides = script.streams(events)
     assert [stream(side) for side in sides] == [b"xyz", b"abc"]
@@ -428,6 +476,7 @@ def test_of_too_many_connections_those_that_were_silent_for_longest_are_given_up
         script._collect(reassembler.feed(script.packets.some(slice(a, a + 1))), seen)
         assert len(reassembler._flows) <= 5
         assert len(reassembler._directions) <= 10
+    script._collect(reassembler.finish(len(script.memory)), seen)
     found = [script.streams(events)[0] for events in seen.values()]
     assert len(found) == 40, "one that was given up begins again"
     assert sum(CROWDED in ends(side) for side in found) == 35

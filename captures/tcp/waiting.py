@@ -1,0 +1,158 @@
+"""Packets of a flow that were captured before others that they follow: they wait a short while for these.
+
+A packet acknowledges all that its sender had received, and its sequence number says how much that sender had sent. So
+the two numbers order the packets of a connection by cause and effect, whatever their times say: their sum never falls
+from a packet to one that follows from it. A capture of several queues or devices may hold them in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from kproxy.captures.tcp.direction import HALF, WHOLE, Piece
+from kproxy.captures.tcp.packets import ACK, RST, SYN
+
+PATIENCE = 128
+"""Packets of the capture that a packet waits for at least: two packets, each moved by 64, are as many apart."""
+PATIENT_TIME = 50_000_000
+"""Nanoseconds of the capture's time that it waits at least."""
+LONGEST_TIME = 60_000_000_000
+"""Nanoseconds of the capture's time after which it waits no longer, however few packets came."""
+LIVE_TIME = 1_000_000_000
+"""The same of a capture that is followed, as somebody is looking."""
+NEAR = 1 << 24
+"""Sequence numbers that differ by more from those expected belong to another connection."""
+OVERHEAD = 640
+"""Bytes that a packet which waits takes beside those that were captured of it, at most."""
+LOOKS = 16
+"""How often each packet that waits is looked at anew, on average: a flood of SYNs would have all of them looked at for
+each one."""
+_FIRST, _LAST = -(1 << 40), 1 << 40
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A packet of a flow, which sent it in direction `way`; `which` is its place among the capture's packets."""
+
+    way: int
+    seq: int
+    ack: int
+    flags: int
+    piece: Piece
+    clock: int
+    which: int
+    now: int
+    """Highest address in the capture up to it."""
+
+    @property
+    def end(self) -> int:
+        """The address reached with its last byte."""
+        return max(self.now, self.piece.at + self.piece.stored - 1)
+
+    @property
+    def weight(self) -> int:
+        """What it takes to keep it waiting, in bytes."""
+        return self.piece.stored + OVERHEAD
+
+    @property
+    def resets(self) -> bool:
+        return self.flags & RST != 0
+
+    @property
+    def asks_to_open(self) -> bool:
+        """Whether it is a client's SYN."""
+        return self.flags & (SYN | ACK | RST) == SYN
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether it is a SYN of either side."""
+        return self.flags & (SYN | RST) == SYN
+
+
+_Entry = tuple[bool, int, int, int, Arrival]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """The packets of a flow that wait, those first that come first by cause and effect."""
+
+    reference: list[int | None] = field(default_factory=lambda: [None, None])
+    """A sequence number of each direction, from which those of waiting packets are counted."""
+    reset: int | None = None
+    """When the first RST was captured that waits: what has a later time comes behind it."""
+    begins: list[int | None] = field(default_factory=lambda: [None, None])
+    """The sequence number of each direction's first byte, where the SYN of a later connection waits."""
+    heap: list[_Entry] = field(default_factory=list)
+    looks: int = 0
+    """How many packets may be looked at anew."""
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    @property
+    def first(self) -> Arrival:
+        return self.heap[0][-1]
+
+    def push(self, packet: Arrival, *, later: bool) -> None:
+        """Let a packet wait; `later` says that it belongs to a connection after the present one."""
+        if not self.heap:
+            self.reference, self.reset, self.begins = [None, None], None, [None, None]
+        self.looks += LOOKS
+        if later and packet.synchronises:
+            self.begins[packet.way] = (packet.seq + 1) % WHOLE
+        heappush(self.heap, (later, self._order(packet), packet.piece.time, packet.which, packet))
+
+    def pop(self) -> Arrival:
+        return heappop(self.heap)[-1]
+
+    def again(self, is_later: Callable[[Arrival], bool]) -> None:
+        """Say anew of each packet whether it belongs to a later connection, as far as the work is in proportion."""
+        if self.looks < len(self.heap):
+            return
+        self.looks -= len(self.heap)
+        later = [is_later(packet) for packet in self.packets]
+        self.begins = [None, None]
+        for which, packet in zip(later, self.packets, strict=True):
+            if which and packet.synchronises:
+                self.begins[packet.way] = (packet.seq + 1) % WHOLE
+        self.heap = [(which, *entry[1:]) for which, entry in zip(later, self.heap, strict=True)]
+        heapify(self.heap)
+
+    @property
+    def packets(self) -> list[Arrival]:
+        """All, in no order."""
+        return [entry[-1] for entry in self.heap]
+
+    def _order(self, packet: Arrival) -> int:
+        if packet.asks_to_open:
+            return _FIRST
+        if self.reset is not None and packet.piece.time > self.reset:
+            return _LAST + 1
+        if packet.resets:
+            self.reset = packet.piece.time
+            return _LAST
+        order = self.place(packet.way, packet.seq)
+        if packet.flags & ACK:
+            order += self.place(1 - packet.way, packet.ack)
+        return order
+
+    def place(self, way: int, number: int) -> int:
+        """How far a sequence number of a direction is from the first one that waits."""
+        reference = self.reference[way]
+        if reference is None:
+            self.reference[way] = number
+            return 0
+        return distance(reference, number)
+
+
+def distance(start: int, end: int) -> int:
+    """How far one sequence number is behind another, the shorter way around."""
+    return (end - start + HALF) % WHOLE - HALF
+
+
+def overdue(packet: Arrival, now: Arrival, longest: int) -> bool:
+    """Whether a packet has waited long enough when another one comes: `longest` nanoseconds are enough in any case."""
+    waited = now.clock - packet.clock
+    return waited >= longest or (now.which - packet.which > PATIENCE and waited >= PATIENT_TIME)
