@@ -36,7 +36,7 @@ from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
 from kproxy.captures.tls.opening import open_capture
 from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import Event, Run, Side
+from kproxy.decoders.conversation.stream import End, Event, Run, Side
 from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
 from kproxy.decoders.schema import Definitions
@@ -453,11 +453,12 @@ class Reader:
         port = int(ends[1].rpartition(":")[2])
         self.seen.ports.add(port)
         dialect = self.definitions.dialect_at(port)
-        begin: Callable[..., Conversation | DialectConversation]
-        if dialect is None:
-            begin = partial(Conversation, expected=self._ports is not None and port in self._ports)
-        else:
-            begin = partial(DialectConversation, dialect=dialect)
+        expected = self._ports is not None and port in self._ports
+        begin = (
+            partial(Conversation, expected=expected)
+            if dialect is None
+            else partial(DialectConversation, dialect=dialect)
+        )
         talk.conversation = begin(
             ends[0],
             ends[1],
@@ -504,7 +505,9 @@ def _same(source: FileSource, a: int, b: int, length: int) -> bool:
 def _swap(events: list[Event]) -> None:
     for event in events:
         if event.side is not None:
-            event.side = Side.BROKER if event.side == Side.CLIENT else Side.CLIENT
+            event.side = Side(1 - event.side)
+        elif isinstance(event, End) and event.unheard is not None:
+            event.unheard = Side(1 - event.unheard)
 
 
 def read(

@@ -18,6 +18,7 @@ from kproxy.decoders.dialects.decoding import names, supposed
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import codes, decode_frame, where_of
+from kproxy.decoders.guessing import guess
 from kproxy.decoders.jsonform import base64, body_json, uuid_json, with_records
 from kproxy.decoders.knowledge import concerns, topic_ids
 from kproxy.decoders.layout import per_version
@@ -185,6 +186,8 @@ class _Frames:
             if decoded is not None and frame is exchange.response:
                 self._errors(decoded)
             shown["raw"] = self._secret(data) if self._may_hold_secrets(frame, data) else base64(data)
+            if exchange.status is Status.ORPHAN_RESPONSE and exchange.protocol is None and not frame.missing + lost > 0:
+                self._guess(data, shown)
             return shown
         self._body(frame, data, decoded, shown)
         self.asked = decoded.body
@@ -198,6 +201,20 @@ class _Frames:
         if dialect is not None and (named := names(decoded.body, decoded.message, decoded.version)):
             shown["names"] = named
         return shown
+
+    def _guess(self, data: bytes | memoryview, shown: dict[str, Any]) -> None:
+        """The "guess" of a response without its request, where there is one. Nothing is learnt from it."""
+        found = guess(data, self.definitions)
+        if found is None or found.decoded.body is None or found.decoded.message is None:
+            return
+        scope = Scope(self.view, self.definitions)
+        body = body_json(found.decoded.body, found.decoded.message, found.decoded.version, self.view, scope)
+        shown["guess"] = {
+            "api_key": found.api_key,
+            "api": self.definitions.api_name(found.api_key),
+            "api_versions": list(found.versions),
+            "body": body,
+        }
 
     def _body(self, frame: Frame, data: bytes | memoryview, decoded: Decoded, shown: dict[str, Any]) -> None:
         """The "body" of a frame that was read."""

@@ -14,6 +14,7 @@ class Code(StrEnum):
     """The closed list of problem codes of the exchange JSON.
 
     evicted: more requests waited for a response than are kept, and this was the oldest.
+    one_sided: the capture holds nothing that the client, or the broker, of a connection sent.
     address_leaked: kproxy says that a broker's own address in this response reached the client.
     """
 
@@ -39,6 +40,7 @@ class Code(StrEnum):
     DECOMPRESSION_FAILED = "decompression_failed"
     LATE = "late"
     ADDRESS_LEAKED = "address_leaked"
+    ONE_SIDED = "one_sided"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import exchange_json, timestamp
 from kproxy.decoders.frames import frame_tree
+from kproxy.decoders.guessing import guess
 from kproxy.decoders.message import may_tell_a_secret
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
@@ -108,11 +109,17 @@ class Page:
             yield f"<p>SASL token, {len(data) - 4} bytes{'' if self._view.show_secrets else ', withheld'}</p>"
             return
         asked = exchange.request
+        key, version = exchange.api_key, exchange.api_version
+        if exchange.status is Status.ORPHAN_RESPONSE and exchange.protocol is None and not frame.missing:
+            found = guess(data, self._reader.definitions)
+            if found is not None:
+                key, version = found.api_key, found.versions[-1]
+                yield f"<p>{_text(found.text(self._reader.definitions))}</p>"
         root = frame_tree(
             data,
             side,
-            exchange.api_key,
-            exchange.api_version,
+            key,
+            version,
             self._reader.definitions,
             protocol=exchange.protocol,
             told=exchange.told,
@@ -122,10 +129,8 @@ class Page:
         style = Style(
             show_secrets=self._view.show_secrets,
             width=120,
-            api=None
-            if exchange.api_key is None or exchange.api_version is None
-            else (exchange.api_key, exchange.api_version),
-            version=exchange.api_version,
+            api=None if key is None or version is None else (key, version),
+            version=version,
             may_hold_secrets=self._may_hold_secrets(exchange, frame, data),
         )
         for node in root.children:

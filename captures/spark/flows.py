@@ -106,7 +106,8 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
 
-    `ports` narrows to connections with one of them. `heard` is what flows have told, for a filter that asks for it.
+    `ports` narrows to connections with one of them, which are believed to be Kafka where the capture holds the broker's
+    side alone. `heard` is what flows have told, for a filter that asks for it.
     """
 
     tables: tuple[str, ...]

@@ -43,6 +43,7 @@ MOST: Final = 1 << 30
 MODULES: Final = (
     "kproxy.captures.formats.link",
     "kproxy.captures.formats.plain",
+    "kproxy.captures.ports",
     "kproxy.captures.reader",
     "kproxy.captures.seen",
     "kproxy.captures.spark.flows",

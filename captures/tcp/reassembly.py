@@ -747,7 +747,8 @@ class Reassembler:
     def _end(self, connection: TcpConnection, now: int, time: int, reason: str) -> None:
         for side in connection.sides:
             side.flush(now, time, connection.events)
-        connection.events.append(End(None, now, time, reason))
+        unheard = next((side.side for side in connection.sides if side.base is None), None)
+        connection.events.append(End(None, now, time, reason, unheard))
         connection.over = True
         for side in connection.sides:
             side.forget()

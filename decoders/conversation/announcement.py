@@ -1,18 +1,19 @@
 """Kafka told by the answering side alone, where a capture holds nothing of the asking side.
 
-An ApiVersions response that lists a broker's APIs is believed, as a direction's first frame: nearly every client asks
-for it first, and nothing else looks like it. Frames that follow each other length by length, with correlation ids that
-rise one by one, are no proof: ZooKeeper's replies do the same (length, xid, zxid, error), and stand beside Kafka's in
-many captures. So clients before 0.10, and captures that begin later, are told only on a port that the user named.
+Only an ApiVersions response that lists a broker's APIs is believed, as a direction's first frame: nearly every client
+asks for it first, and nothing else looks like it. Frames that follow each other length by length, with correlation ids
+that rise one by one, are no proof: ZooKeeper's replies do the same (length, xid, zxid, error), and stand beside
+Kafka's in many captures. Clients before 0.10, and captures that begin later, are therefore told only at a port that
+somebody named (`answers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kproxy.decoders.conversation.recognition import API_VERSIONS, Known, unfit
-from kproxy.decoders.conversation.stream import Event, Run, Source
+from kproxy.decoders.conversation.recognition import API_VERSIONS, HTTP, Known, is_tls, unfit
+from kproxy.decoders.conversation.stream import Event, Gap, Run, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.schema.lookup import Definitions
@@ -21,15 +22,39 @@ FEWEST_APIS = 8
 LONGEST = 1 << 16
 """Bytes of the response; each API that it lists takes seven at most, each feature some forty."""
 METADATA = 3
-FRAMES = 3
-"""How many must follow each other to be believed, on a port that the user named."""
-LOOKED_AT = 1 << 20
-"""Bytes among which these are looked for."""
+
+
+def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool) -> bool:
+    """Whether the answering side's `events` may be Kafka's, at a port that is said to be.
+
+    They are not if they begin in TLS or HTTP or, where the capture holds the connection's beginning (`opened`), with
+    no response of at most `limit` bytes.
+    """
+    first = events[0] if events else None
+    if not isinstance(first, Run):
+        return isinstance(first, Gap)
+    stretch = Stretch(source, first.start)
+    for event in events:
+        if not isinstance(event, Run) or stretch.end - first.start >= 8:
+            break
+        stretch.extend(event)
+    head = stretch.gather(first.start, 8)
+    if is_tls(head) or head[:4] in HTTP:
+        return False
+    return not opened or (len(head) == 8 and 4 <= int.from_bytes(head[:4], "big") <= limit)
 
 
 def announces_kafka(events: Iterable[Event], source: Source, definitions: Definitions, known_apis: Known) -> bool:
     """Whether the answering side's `events` begin with a whole ApiVersions response that lists a broker's APIs."""
-    stretch = _beginning(events, source, LONGEST)
+    stretch: Stretch | None = None
+    for event in events:
+        if not isinstance(event, Run):
+            break
+        if stretch is None:
+            stretch = Stretch(source, event.start)
+        stretch.extend(event)
+        if stretch.end - stretch.start >= LONGEST:
+            break
     if stretch is None:
         return False
     start = stretch.start
@@ -39,38 +64,6 @@ def announces_kafka(events: Iterable[Event], source: Source, definitions: Defini
     frame = stretch.gather(start, size)
     low, high = known_apis.versions[API_VERSIONS]
     return any(_lists_apis(frame, version, definitions) for version in range(high, low - 1, -1))
-
-
-def frames_follow(events: Iterable[Event], source: Source, limit: int) -> bool:
-    """Whether the answering side's `events` begin with frames of at most `limit` bytes, length by length.
-
-    FRAMES of them are believed, or fewer that end where the bytes end.
-    """
-    stretch = _beginning(events, source, LOOKED_AT)
-    if stretch is None:
-        return False
-    position, count = stretch.start, 0
-    while count < FRAMES and position < stretch.end:
-        size = int.from_bytes(stretch.gather(position, 4), "big", signed=True)
-        if not 4 <= size <= limit:
-            return False
-        position += 4 + size
-        count += 1
-    return count == FRAMES or position == stretch.end
-
-
-def _beginning(events: Iterable[Event], source: Source, enough: int) -> Stretch | None:
-    """The first bytes of a direction, up to what is missing or until there are `enough`; None where there are none."""
-    stretch: Stretch | None = None
-    for event in events:
-        if not isinstance(event, Run):
-            break
-        if stretch is None:
-            stretch = Stretch(source, event.start)
-        stretch.extend(event)
-        if stretch.end - stretch.start >= enough:
-            break
-    return stretch
 
 
 def _lists_apis(frame: bytes, version: int, definitions: Definitions) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kproxy.decoders.conversation.announcement import announces_kafka, frames_follow
+from kproxy.decoders.conversation.announcement import announces_kafka, answers
 from kproxy.decoders.conversation.compiled import Pairing
 from kproxy.decoders.conversation.items import END, RESPONSE, WHOLE, Item
 from kproxy.decoders.conversation.limits import SECOND, Limits
@@ -25,12 +25,16 @@ __all__ = ["SECOND", "Conversation", "Limits"]
 
 Done = list[tuple[int, Exchange | StreamProblem]]
 
+NOT_CAPTURED = "the broker's side was not captured"
+"""Reason of requests without a response where the capture holds no packet of the broker."""
+
 
 class Conversation:
     """Frames both directions of one TCP connection and pairs them.
 
     `opened` says that the capture holds the connection's beginning (SYN): then the first byte of each direction starts
-    a frame. `expected` says that the user named the broker's port. All conversations of a reading share `health`.
+    a frame. `expected` says that somebody named the broker's port, so that the broker's side is believed to be Kafka
+    where nothing of the client's was captured. `health` is shared by all conversations of a reading.
     """
 
     def __init__(
@@ -46,11 +50,11 @@ class Conversation:
         limits: Limits | None = None,
         health: Health | None = None,
     ) -> None:
-        self._expected = expected
         self.connection = Connection(0, client, broker, first_time, opened)
         self.source = source
         self.definitions = definitions
         self.opened = opened
+        self.expected = expected
         self.limits = limits or Limits()
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
@@ -148,8 +152,11 @@ class Conversation:
         if foreign is None and not over and size <= self.limits.unrecognised:
             return []
         if foreign is None and self._only_answers():
-            lost = self._requests.presume(max(key for key, *_ in asked) if asked else self._last_held())
-            self._responses.opened = True
+            key, time = self._last_held()
+            lost = self._requests.presume(max(key for key, *_ in asked) if asked else key)
+            self._responses.presume(aligned=self.opened or self._announced())
+            self._pairing.presume()
+            self._one_sided(self._requests.floor, Side.CLIENT, time)
             self._pair([*lost, *asked])
             return self._take_done()
         self.ignored = True
@@ -169,19 +176,29 @@ class Conversation:
         """Whether nothing of the asking side was captured, and the answering side alone shows that this is Kafka."""
         if self._requests.heard:
             return False
-        if self._expected and frames_follow(self._held, self.source, self.limits.frame):
+        if self.expected and answers(self._held, self.source, self.limits.frame, opened=self.opened):
             return True
+        return self._announced()
+
+    def _announced(self) -> bool:
+        """Whether the answering side begins with an ApiVersions response."""
         return announces_kafka(self._held, self.source, self.definitions, self._known)
 
-    def _last_held(self) -> int:
-        """Address of the last segment that is held."""
-        last = 0
+    def _last_held(self) -> tuple[int, int]:
+        """Address of the last segment that is held, and the time of the last one."""
+        last = time = 0
         for event in self._held:
             if not isinstance(event, Run):
-                last = max(last, event.at)
+                last, time = max(last, event.at), max(time, event.time)
             elif len(event.at):
-                last = max(last, event.released, event.at[-1])
-        return last
+                last, time = max(last, event.released, event.at[-1]), max(time, event.times[-1])
+        return last, time
+
+    def _one_sided(self, key: int, side: Side, time: int) -> None:
+        """Say once for the connection that the capture holds nothing of one side."""
+        who, lacks = ("client", "requests") if side is Side.CLIENT else ("broker", "responses")
+        text = f"the capture holds nothing that the {who} sent: the {lacks} of this connection are unknown"
+        self._pairing.done.append((key, StreamProblem(self.connection, side, time, 0, 0, Code.ONE_SIDED, text, key)))
 
     def _answers(self) -> Iterator[list[Item] | int]:
         """What the answering side says, in order; an int asks that the requests before this key be taken first."""
@@ -295,7 +312,11 @@ class Conversation:
         else:
             self._ended[item.side] = True
         if item.side is not Side.CLIENT or all(self._ended):
-            self._pairing.end(key, f"the connection ended ({item.reason})", over=all(self._ended))
+            unheard = item.unheard is Side.BROKER
+            reason = NOT_CAPTURED if unheard else f"the connection ended ({item.reason})"
+            if unheard:
+                self._one_sided(key, Side.BROKER, item.time)
+            self._pairing.end(key, reason, over=all(self._ended))
         if item.side is None:
             self._over = True
 

@@ -77,6 +77,10 @@ class Pairing:
         self.asked_from = 0 if opened else _NEVER
         """Capture time from which on requests are in the capture."""
 
+    def presume(self) -> None:
+        """No request was captured: from now on responses are orphans at once, until a request comes."""
+        self.asked_from = _NEVER
+
     def rests(self, since: int) -> bool:
         """Whether nothing waits, and all requests from this capture time on are in the capture."""
         # what is `repeated` or `unanswered` is, under its id, outstanding too

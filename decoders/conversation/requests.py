@@ -14,6 +14,7 @@ from kproxy.decoders.conversation.recognition import (
     LONGEST_CLIENT_ID,
     Known,
     Verdict,
+    decodes,
     plausible_request,
     printable,
     recognise,
@@ -162,7 +163,8 @@ class Requests(Framer):
                 self.need = end
                 return False
             self.floor = stretch.key(end - 1)
-            if self.refute(position, end) is None:
+            whole = stretch.gather(position, end - position)
+            if self.refute(position, end) is None or decodes(whole, self.definitions):
                 verdict = Verdict.KAFKA
         if verdict in {Verdict.KAFKA, Verdict.SASL}:
             self.sasl = verdict is Verdict.SASL

@@ -11,6 +11,7 @@ from kproxy.decoders.conversation.framer import SIZE, Framer
 from kproxy.decoders.conversation.items import BROKEN, RESPONSE, Item
 from kproxy.decoders.conversation.recognition import Known, is_tls, unfit
 from kproxy.decoders.conversation.stream import End, Side, Source
+from kproxy.decoders.conversation.unasked import Unasked
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.problems import Code, Problem
@@ -57,6 +58,8 @@ class Responses(Framer):
         self.late = 0
         """Key of a request that was captured before bytes which the search has looked at; 0 for none."""
         self.awaited = Awaited(outstanding, limit)
+        self.unasked: Unasked | None = None
+        """Tells responses where the capture holds no requests."""
 
     @property
     def rests(self) -> bool:
@@ -85,6 +88,11 @@ class Responses(Framer):
         start = max(search.start, search.done - self.kept)
         self.look(start, chained=search.chained and start == search.start, begin=search.begin, lost=search.lost)
 
+    def presume(self, *, aligned: bool) -> None:
+        """Read without requests; `aligned` says that a frame begins with the first byte that was captured."""
+        self.unasked = Unasked(self.definitions, self.limit)
+        self.opened = aligned
+
     def begin(self, start: int) -> None:
         super().begin(start)
         if not self.opened:
@@ -105,6 +113,9 @@ class Responses(Framer):
                     break
             if not self._step(out):
                 break
+        if self.unasked is not None:
+            ids = (number for _, kind, _, number in reversed(out) if kind == RESPONSE and number is not None)
+            self.unasked.last_id = next(ids, self.unasked.last_id)
         stretch.drop(self.position)
 
     def _step(self, out: list[Item]) -> bool:
@@ -184,7 +195,7 @@ class Responses(Framer):
 
     def candidates(self, window: bytes) -> list[tuple[int, int]]:
         found = []
-        for match in self.awaited.starts(window):
+        for match in (self.unasked or self.awaited).starts(window):
             position = match.start()
             size = self.candidate(window, position)
             if size >= 0:
@@ -193,6 +204,8 @@ class Responses(Framer):
 
     def candidate(self, window: bytes, position: int) -> int:
         """Size of the response that may begin at `position` of `window`, -1 where none can."""
+        if self.unasked is not None:
+            return self.unasked.size(window, position)
         size, correlation_id = _RESPONSE.unpack_from(window, position)
         if not 4 <= size <= self.limit or correlation_id not in self.outstanding:
             return -1
@@ -207,6 +220,10 @@ class Responses(Framer):
         head = stretch.gather(start, 8)
         if len(head) < 8:
             return 0
+        if self.unasked is not None:
+            data = stretch.gather(start, end - start)
+            behind = stretch.gather(end, min(8, stretch.ends[stretch.segment(end - 1)] - end))
+            return None if len(data) == end - start and self.unasked.proves(data, behind) else len(data)
         correlation_id = _RESPONSE.unpack(head)[1]
         exchange = self.outstanding.get(correlation_id)
         if exchange is None:

@@ -85,6 +85,8 @@ class End:
     at: int
     time: int
     reason: str = "end of capture"
+    unheard: Side | None = None
+    """The side of which the capture holds no packet, where the whole connection is over."""
 
 
 Event = Run | Gap | End

@@ -18,8 +18,8 @@ Seen = Callable[[str], Iterable[tuple[str, int]]]
 class Candidate:
     """One text that may stand in the place; `count` is how many exchanges have it, None where nobody counted.
 
-    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows a form and is not
-    inserted.
+    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows a form, to be
+    replaced by what is meant.
     """
 
     text: str

@@ -240,5 +240,5 @@ def test_problem_codes_are_a_closed_list() -> None:
         "truncated", "trailing_bytes", "bad_length", "bad_varint", "bad_utf8", "unknown_api", "unknown_version",
         "unmatched_response", "repeated_correlation_id", "oversize_frame", "gap", "resync", "overlap",
         "cut_by_snaplen", "not_kafka", "tls", "crc_mismatch", "decompression_limit", "decompression_failed",
-        "late", "address_leaked", "evicted",
+        "late", "address_leaked", "one_sided", "evicted",
     }  # fmt: skip

@@ -181,7 +181,7 @@ class Opener:
         return View(show_secrets=self._show_secrets, knowledge=self._index.knowledge)
 
     def _decode(self, opened: Opened, row: Row, detail: Detail) -> None:
-        from kproxy.decoders import frames, message
+        from kproxy.decoders import frames, guessing, message
         from kproxy.decoders.records.nodes import topic_of
 
         api_key = version = None
@@ -189,6 +189,11 @@ class Opener:
             api_key = row.api_key
             version = None if row.api_version == NO_NUMBER else row.api_version
         protocol = self._index.protocol(row)
+        if row.state == State.ORPHAN_RESPONSE and not protocol and not opened.frame.missing:
+            found = guessing.guess(opened.data, self._definitions)
+            if found is not None:
+                api_key, version = found.api_key, found.versions[-1]
+                opened.notes.append(found.text(self._definitions))
         request = detail.request if opened.side is Side.BROKER else None
         opened.version = row.api_version
         opened.root = root = frames.frame_tree(

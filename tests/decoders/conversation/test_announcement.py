@@ -28,7 +28,8 @@ class TestOnlyAnswers:
         script.broker(response(3, 12, 2), response(1, 12, 3)).broker(response(12, 4, 4)).end()
         played = play(script, cut, opened=opened)
         assert sorted(played.lines()) == [
-            f"{number} ? #{number} orphan_response (unmatched_response)" for number in (1, 2, 3, 4)
+            "! client 0+0 one_sided",
+            *(f"{number} ? #{number} orphan_response (unmatched_response)" for number in (1, 2, 3, 4)),
         ]
         assert (played.health.not_kafka, played.health.resyncs) == (0, 0)
 
