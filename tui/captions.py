@@ -49,7 +49,7 @@ class Captions:
         self._last_rate = 0.0
         self._read_at: tuple[float, int] | None = None
         """When the first bytes were seen to be read, and how many."""
-        self._writer = Writer(live=live is not None)
+        self._writer = Writer(None if live is None else live.indexer_ended)
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ except ImportError as error:
     raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
 
 from kproxy.addons.api import Observed, Observer
+from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.records.batches import parse
@@ -127,7 +128,8 @@ def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:
         "kproxy.response_bytes": None if exchange.response is None else exchange.response.size + 4,
         "error.type": observed.errors[0] if observed.errors else None,
     }
-    return found | {name: value for name, value in optional.items() if value is not None}
+    told = found | {name: value for name, value in optional.items() if value is not None}
+    return {name: escape(value) if isinstance(value, str) else value for name, value in told.items()}
 
 
 class _Warning(SpanExporter):

@@ -120,6 +120,7 @@ def _show(
                     ours=False,
                     since=run.state["started"],
                     alive=lambda: run.alive,
+                    indexer_ended=lambda: indexer.ended,
                     taken=listening(device, run.state["bpf"]) if device else "",
                 ),
                 filter_text=filter_text,

@@ -141,6 +141,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
                     ours=False,  # all that is shown ends with the demo: there is nothing to ask
+                    indexer_ended=lambda: indexer.ended,
                 ),
                 viewers=Viewing().chooser(),
                 preferences=preferences(),

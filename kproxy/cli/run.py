@@ -380,6 +380,7 @@ def _show(
                 notes=tuple(messages.warnings),
                 stopped=lambda: messages.stopped,
                 taken=taken(chosen, relay.bootstrap),
+                indexer_ended=lambda: indexer.ended,
             ),
             filter_text=filter_text,
             release=release,

@@ -205,6 +205,7 @@ def _show(
                 notes=tuple(messages.warnings),
                 stopped=lambda: messages.stopped,
                 taken=greeting,
+                indexer_ended=lambda: indexer.ended,
             ),
             filter_text=str(expression or ""),
             release=release,

@@ -3,8 +3,9 @@
 The relay notes what passes and when, no more: somebody waits for the other end. Packets are made of many notes at once,
 which is also quicker; they are gathered and written, one call a batch. A batch is written when it has BATCH_BYTES or is
 DELAY_SECONDS old: to shared memory in place, to a disk by a thread. Where that thread is further behind than memory
-allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; so they are where the disk is full
-(kproxy.recording.writer). Traffic goes on.
+allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk is full, they are until
+there is room again; where the disk refuses for another reason, recording ends. Both
+are said (`kproxy.recording.writing`), and traffic goes on.
 
 What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
 sink (`kproxy.recording.sinks`).
@@ -28,7 +29,7 @@ from kproxy.core.compiled import Notes, Packets, Pair
 from kproxy.core.passing import UNACKNOWLEDGED
 from kproxy.core.selection import Choice, Selection
 from kproxy.recording.sinks import Batch, Buffers, Sink
-from kproxy.recording.writer import Writer
+from kproxy.recording.writing import Writer
 from kproxy.relay.timer import Schedule
 
 BATCH_BYTES = 1 << 20
@@ -83,7 +84,6 @@ class Recorder:
         self._batch_bytes = batch_bytes
         self._schedule = schedule
         self._writer = Writer(sink, on_failure, on_resumed)
-        self.counters = self._writer.counters
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
         """What passed; it becomes packets soon, in this order."""
@@ -97,6 +97,7 @@ class Recorder:
         self._done = 0
         self._open: set[tuple[Address, Address]] = set()
         """Client and broker, as recorded, of the connections that have not ended."""
+        self.counters = self._writer.counters
         self._thread: threading.Thread | None = None
         if threaded:
             self._thread = threading.Thread(target=self._write_batches, name="recorder", daemon=True)
@@ -173,16 +174,13 @@ class Recorder:
     def _pass_on(self) -> None:
         # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
         buffers, size, packets = self.packets.take()
-        counters = self.counters
-        if self._writer.stopped or self._queued - self._done > self._queue_max:
-            counters.dropped += packets
-        else:
-            counters.packets += packets
-            counters.bytes += size
-            self._hand_over(Batch(buffers, size, packets))
+        batch = Batch(buffers, size, packets)
+        if self._queued - self._done > self._queue_max:
+            self.counters.dropped += packets
+        elif self._writer.take(batch):
+            self._hand_over(batch)
 
     def _hand_over(self, batch: Batch) -> None:
-        self._writer.tell(batch)
         if self._thread is None:
             self._writer.write(batch)
         else:
@@ -192,7 +190,6 @@ class Recorder:
     def close(self) -> None:
         """Writes what is left and the closing statistics; waits for the writer (a few seconds at most)."""
         self.flush()
-        self._hand_over(Batch())
         if self._thread is None:
             self._writer.close()
             return

@@ -5,7 +5,8 @@ as JSON lines to standard output ("listening", "failed", "warning", "stopped"), 
 `control.sock` as the relay does (kproxy.relay.process). It ends with SIGTERM, an attached one with whoever started it.
 
 Packets are written in place: while a disk lets it wait, they gather in the kernel's buffer for them, and what finds no
-room there is counted in the recording as dropped.
+room there is counted in the recording as dropped. So are the packets that come while a disk is full; recording goes on
+once there is room.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kproxy.captures.processes import name_process
 from kproxy.captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
 from kproxy.recording.opening import Opened, open_recording
 from kproxy.recording.sinks import Batch
-from kproxy.recording.writer import Writer
+from kproxy.recording.writing import Writer
 from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
 from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings
@@ -67,19 +68,19 @@ class Sniffer:
             why = error.strerror if isinstance(error, OSError) else error.message
             code = EXIT_PERMISSION if isinstance(error, PermissionError) else EXIT_USAGE
             raise FailedError(f"cannot record to {self.recording}: {why}", code) from None
-        self._writer = Writer(self._opened.sink, self._recording_failed, self._recording_resumed)
-        self.counters = self._writer.counters
         self._attached = settings.attached
         self._missed = 0
         self._counted = 0.0
+        self._writer = Writer(self._opened.sink, self._recording_failed, self._recording_resumed)
+        self.counters = self._writer.counters
         self.alone = False
         """Whoever started it is gone."""
 
     def run(self, stop: int) -> None:
         """Until the descriptor `stop` can be read; where it is attached, until standard input ends.
 
-        Raises SniffError where the device goes away, FailedError where the recording cannot be written, unless the disk
-        is full: then packets are dropped until there is room.
+        Raises SniffError where the device goes away, and where the recording cannot be written for another reason than
+        a full disk.
         """
         try:
             ready: list[int] = []
@@ -100,6 +101,7 @@ class Sniffer:
         """Records what has arrived."""
         batch = Batch()
         gone = None
+        new = 0
         try:
             for time_ns, data, length in islice(self._device.packets(), AT_ONCE):
                 before, after = packet(time_ns, data, length)
@@ -115,28 +117,22 @@ class Sniffer:
         if last or now - self._counted >= COUNT_SECONDS:
             self._counted = now
             missed = self._device.missed
-            self.counters.dropped += missed - self._missed
-            self._missed = missed
-        self._write(batch)
+            new, self._missed = missed - self._missed, missed
+            self.counters.dropped += new
+        if batch.packets or new:
+            self._write(batch)
         if gone is not None:
             raise gone
 
     def _write(self, batch: Batch) -> None:
-        """Raises FailedError where nothing more can be recorded."""
-        if self._writer.stopped:
-            self.counters.dropped += batch.packets
-            return
-        self.counters.packets += batch.packets
-        self.counters.bytes += batch.size
-        self._writer.tell(batch)
-        if batch.packets or batch.dropped:
+        if self._writer.take(batch):
             self._writer.write(batch)
-        if self._writer.over:
-            raise FailedError(f"{self.recording}: {self.counters.failed}", EXIT_USAGE)
+        if self._writer.ended:
+            raise SniffError(f"{self.recording}: {self.counters.failed}")
 
     def _recording_failed(self, why: str) -> None:
-        if not self._writer.over:
-            message = f"recording to {self.recording} has stopped: {why}"
+        if not self._writer.ended:
+            message = f"recording to {self.recording} has stopped: {why}; it goes on once there is room"
             tell({"event": "warning", "topic": "recorder", "message": message, "stopped": why})
 
     def _recording_resumed(self, missing: int) -> None:
@@ -196,7 +192,7 @@ def main() -> int:
     try:
         sniffer.run(stop)
         tell({"event": "stopped"})
-    except (SniffError, FailedError) as error:
+    except (SniffError, OSError) as error:
         why = str(error)
         tell({"event": "warning", "topic": "sniffer", "message": f"nothing more is recorded: {why}", "stopped": why})
         code = EXIT_USAGE

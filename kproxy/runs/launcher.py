@@ -281,6 +281,12 @@ class Indexer:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    @property
+    def ended(self) -> int | None:
+        """Exit code of a process that is not started again, minus its signal's number; None while there is one."""
+        process = self._process
+        return process.returncode if self.starts > RESTARTS and process is not None else None
+
     def _start(self) -> None:
         self.starts += 1
         self._process = subprocess.Popen(

@@ -352,7 +352,7 @@ def test_a_recording_goes_on_once_a_full_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threaded: bool
 ) -> None:
     """What is missing is counted once, and the connection has a gap where it is missing."""
-    monkeypatch.setattr("kproxy.recording.writer.RETRY_SECONDS", 0)
+    monkeypatch.setattr("kproxy.recording.writing.RETRY_SECONDS", 0)
     path = tmp_path / "r.pcapng"
     said: queue.SimpleQueue[str | int] = queue.SimpleQueue()
     recorder_ = Recorder(File(path, HEADER), Schedule(), said.put, on_resumed=said.put, threaded=threaded)

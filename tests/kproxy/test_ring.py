@@ -307,7 +307,7 @@ def test_deleted_segments_that_a_stopped_reader_holds_count_as_space_in_use(tmp_
 def test_a_ring_goes_on_with_a_new_segment_once_a_full_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kproxy.recording.writer.RETRY_SECONDS", 0)
+    monkeypatch.setattr("kproxy.recording.writing.RETRY_SECONDS", 0)
     recording = Recording(tmp_path)
     failed: list[str] = []
     recording.recorder._writer._on_failure = failed.append

@@ -163,39 +163,6 @@ def test_a_device_that_goes_away_leaves_a_whole_recording(sniff: Callable[[Scrip
     assert len(exchanges(tmp_path / "w.pcapng")) == 1
 
 
-def test_a_full_disk_drops_packets_until_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    first, second = exchange(RAW), exchange(RAW)
-    device = Scripted([*first], late=[*second])
-    monkeypatch.setattr(sniffer, "Device", lambda *_, **__: device)
-    monkeypatch.setattr("kproxy.recording.writer.RETRY_SECONDS", 0)
-    path = tmp_path / "w.pcapng"
-    one = Sniffer(Settings(upstream=(), device="eth7", record_to=str(path)))
-    real, tries = os.writev, iter([OSError(errno.ENOSPC, "No space left on device")])
-
-    def full(*arguments: Any) -> int:
-        for error in tries:
-            raise error
-        return real(*arguments)
-
-    monkeypatch.setattr(os, "writev", full)
-    stop, writing = os.pipe()
-    os.write(writing, b"x")
-    one.run(stop)
-    os.close(stop)
-    os.close(writing)
-    said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert [(event["topic"], event["stopped"]) for event in said] == [
-        ("recorder", "No space left on device"), ("recorder", ""),
-    ]  # fmt: skip
-    assert "4 packets are missing" in said[1]["message"]
-    assert (one.counters.packets, one.counters.dropped, one.counters.failed) == (4, 4, None)
-    reader = read(path)
-    assert len([item for batch in reader.batches() for item in batch if isinstance(item, Exchange)]) == 1
-    assert reader.health.recorder_dropped == 4
-
-
 def test_a_ring_takes_packets_of_any_size(
     sniff: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +175,77 @@ def test_a_ring_takes_packets_of_any_size(
     sizes = [path.stat().st_size for path in ring.glob("seg-*")]
     assert len(sizes) == 16
     assert max(sizes) <= 1 << 20
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_recording_goes_on_once_a_full_disk_has_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    device = Scripted(exchange(RAW), missed=3)
+    monkeypatch.setattr(sniffer, "Device", lambda *_, **__: device)
+    monkeypatch.setattr("kproxy.recording.writing.RETRY_SECONDS", 0)
+    path = tmp_path / "w.pcapng"
+    one = Sniffer(Settings(upstream=(), device="eth7", record_to=str(path)))
+    real = os.writev
+    monkeypatch.setattr(os, "writev", full)
+    one._take()
+    assert one.status()["recorder"]["failed"] == "No space left on device"
+    monkeypatch.setattr(os, "writev", real)
+    device._packets = exchange(RAW)
+    stop, writing = os.pipe()
+    os.write(writing, b"x")
+    one.run(stop)
+    os.close(stop)
+    os.close(writing)
+    counters = one.status()["recorder"]
+    assert (counters["packets"], counters["dropped"], counters["failed"]) == (4, 7, None)
+    reader = read(path)
+    assert len([item for item in reader if isinstance(item, Exchange)]) == 1
+    assert reader.health.recorder_dropped == 7
+    stopped, resumed = map(json.loads, capfd.readouterr().out.splitlines())
+    assert stopped["stopped"] == "No space left on device"
+    assert resumed["stopped"] == ""
+    assert "4 packets are missing" in resumed["message"]
+
+
+def test_what_a_full_disk_has_no_room_for_is_told_when_it_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Packets that come before the disk is tried again are told at the end, where it has room by then."""
+    device = Scripted(exchange(RAW))
+    monkeypatch.setattr(sniffer, "Device", lambda *_, **__: device)
+    path = tmp_path / "w.pcapng"
+    one = Sniffer(Settings(upstream=(), device="eth7", record_to=str(path)))
+    real = os.writev
+    monkeypatch.setattr(os, "writev", full)
+    one._take()
+    monkeypatch.setattr(os, "writev", real)
+    device._packets = exchange(RAW)
+    stop, writing = os.pipe()
+    os.write(writing, b"x")
+    one.run(stop)
+    os.close(stop)
+    os.close(writing)
+    reader = read(path)
+    assert not [item for item in reader if isinstance(item, Exchange)]
+    assert reader.health.recorder_dropped == 8
+
+
+def test_a_disk_that_refuses_for_another_reason_ends_it(
+    sniff: Callable[[Scripted], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> int:
+        monkeypatch.undo()
+        raise OSError(errno.EIO, "Input/output error")
+
+    class Broken(Scripted):
+        def packets(self) -> Iterator[Packet]:
+            monkeypatch.setattr(os, "writev", broken)
+            yield from super().packets()
+
+    with pytest.raises(SniffError, match=r"w\.pcapng: Input/output error"):
+        sniff(Broken(exchange(RAW)))
 
 
 def test_a_recording_that_cannot_begin(sniff: Callable[..., Path], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from kproxy.runs.launcher import wait_until
 from tests.kproxy.support import FakeBroker, places, relay
 from tests.kproxy.test_relay_recording import syncs, talk
 from tests.support.patience import SECONDS
+from tests.support.proxy import KPROXY
+from tests.system.test_sniff import end, eventually, listening
 
 pytestmark = [
     pytest.mark.system,
@@ -104,3 +107,29 @@ def test_recording_goes_on_once_a_full_disk_has_room(
     health = items[-1]
     assert isinstance(health, Health)
     assert health.recorder_dropped
+
+
+def test_sniffing_goes_on_once_a_full_disk_has_room(tmp_path: Path, small_disk: Path) -> None:
+    other, recording = small_disk / "other", small_disk / "w.pcapng"
+    other.write_bytes(bytes(3 << 20))
+    with closing(FakeBroker()) as broker:
+        port = broker.address.rpartition(":")[2]
+        sniff = (KPROXY, "sniff", "lo", "--port", port, "--headless", "-w", recording)
+        said = tmp_path / "said"
+        with listening(tmp_path, *sniff) as sniffer:
+            talk(broker, broker.address, *syncs(32, 128 << 10))
+            eventually(lambda: "No space left on device" in said.read_text(), "the disk is full")
+            other.unlink()
+
+            def goes_on() -> bool:
+                talk(broker, broker.address, *syncs(2, 1 << 10))
+                return "packets are missing" in said.read_text()
+
+            eventually(goes_on, "it records again")
+            talk(broker, broker.address, *syncs(5, 1 << 10))
+            assert end(sniffer) == 0
+    reader = read(recording)
+    whole = [one for one in reader if isinstance(one, Exchange) and one.request and one.response]
+    reader.close()
+    assert len(whole) >= 5
+    assert reader.health.recorder_dropped

@@ -72,6 +72,22 @@ async def test_down_goes_into_the_suggestions_and_enter_takes_one(index: Path) -
         assert app.focused is bar(app).input
 
 
+async def test_an_example_is_taken_and_replaced_by_what_is_typed(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "latency > ")
+        assert "50ms" in offered(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert bar(app).input.value == "latency > 50ms"
+        assert bar(app).applied == ""
+        await type_in(pilot, "2s")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert bar(app).applied == "latency > 2s"
+
+
 async def test_enter_takes_the_highlighted_suggestion_of_an_unfinished_filter(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:

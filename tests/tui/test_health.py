@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
-from kproxy.runs.launcher import wait_until
+from kproxy.runs.launcher import Indexer, wait_until
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.views import HealthScreen
 from kproxy.tui.views import index_writer as writer
@@ -105,6 +105,46 @@ async def test_a_followed_capture_that_was_truncated_is_told(
         text = "\n".join(grid(app))
         assert "Capture  reading ended early" in text
         assert "growing.pcap was truncated: 1.0kB are left of the" in text
+
+
+def test_one_truncated_file_of_several_is_told(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path in paths:
+        path.write_bytes(bytes(5_000))
+    meta = {"state": "following", "sources": [str(path) for path in paths], "bytes_read": 10_000, "pid": os.getpid()}
+    looking = writer.Writer()
+    assert looking.ended(meta) is None
+    paths[0].write_bytes(bytes(9_000))
+    paths[1].write_bytes(bytes(1_000))
+    told = looking.ended(meta)
+    assert told is not None
+    assert told.cause == "b.pcap was truncated: 1.0kB are left of the 5.0kB that it had"
+
+
+@pytest.mark.parametrize(
+    ("code", "how"), [(-9, "was ended by SIGKILL"), (70, "ended with exit code 70"), (None, "has ended")]
+)
+def test_a_live_runs_indexer_is_told_with_its_signal(code: int | None, how: str) -> None:
+    """Whoever started it has waited for it, so the system no longer knows how it ended."""
+    meta = {"state": "following", "sources": [], "pid": ended_and_waited_for()}
+    told = writer.Writer(lambda: code).ended(meta)
+    assert told is not None
+    assert told.cause == f"the indexer (process {meta['pid']}) {how}"
+    assert "kproxy attach" in told.remedy
+
+
+def test_an_indexer_that_is_not_started_again_leaves_its_exit_code(tmp_path: Path) -> None:
+    indexer = Indexer(tmp_path / "none", tmp_path / "index", module="this.does_not_exist")
+    try:
+        assert wait_until(lambda: indexer.ended is not None, PATIENCE)
+        assert indexer.ended == 1
+    finally:
+        indexer.stop()
+
+
+def ended_and_waited_for() -> int:
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+        return process.pid
 
 
 async def test_a_cut_last_packet_is_no_failure(tmp_path: Path) -> None:

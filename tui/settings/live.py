@@ -29,5 +29,7 @@ class RunInfo:
     """When it began, in seconds since the epoch; None is now."""
     alive: Callable[[], bool] = field(default=lambda: True)
     """Whether it is still there."""
+    indexer_ended: Callable[[], int | None] = field(default=lambda: None)
+    """Exit code of the indexer, minus its signal's number where a signal ended it; None while it works."""
     taken: str = ""
     """In transparent mode and of a sniffer, which connections of clients end up here."""

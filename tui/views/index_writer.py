@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,8 +30,11 @@ class Ended:
 class Writer:
     """Looks after the writer of an index, once in LOOK_SECONDS."""
 
-    def __init__(self, *, live: bool) -> None:
+    def __init__(self, live: Callable[[], int | None] | None = None) -> None:
+        """`live` gives the exit code of a live run's indexer, once that is not started again."""
         self._live = live
+        self._sizes: dict[Path, int] = {}
+        """The greatest size that each capture has had."""
         self._looked = 0.0
         self._ended: Ended | None = None
 
@@ -49,15 +53,38 @@ class Writer:
         return self._ended
 
     def _found(self, meta: dict[str, Any]) -> tuple[str, str] | None:
-        shrunk = _shrunk(meta)
+        shrunk = self._shrunk(meta)
         if shrunk:
             return shrunk, "open the capture again: what is there now is another"
         pid = meta.get("pid")
         how = end_of(pid) if pid else None
         if how is None:
             return None
+        if self._live is None:
+            return f"the indexer (process {pid}) {how}", "open the capture again to read it whole"
+        code = self._live()
+        how = how if code is None else _in_words(code)
         again = "traffic and recording go on: leave, and kproxy attach reads the recording again"
-        return f"the indexer (process {pid}) {how}", again if self._live else "open the capture again to read it whole"
+        return f"the indexer (process {pid}) {how}", again
+
+    def _shrunk(self, meta: dict[str, Any]) -> str:
+        """Says that a capture became shorter than it was, or than what was read of it; "" where none did."""
+        if any(meta.get("spools") or ()):
+            return ""
+        paths = [Path(source) for source in meta.get("sources", ())]
+        read = meta.get("bytes_read") or 0
+        for path in paths:
+            try:
+                size = path.stat().st_size if path.is_file() else None
+            except OSError:
+                size = None
+            if size is None:
+                continue
+            had = max(self._sizes.get(path, 0), read if len(paths) == 1 else 0)
+            if size < had:
+                return f"{path.name} was truncated: {size_text(size)}B are left of the {size_text(had)}B that it had"
+            self._sizes[path] = size
+        return ""
 
 
 def end_of(pid: int) -> str | None:
@@ -69,12 +96,7 @@ def end_of(pid: int) -> str | None:
     else:
         if end is None:
             return None
-        if end.si_code == os.CLD_EXITED:
-            return f"ended with exit code {end.si_status}"
-        try:
-            return f"was ended by {signal.Signals(end.si_status).name}"
-        except ValueError:
-            return f"was ended by signal {end.si_status}"
+        return _in_words(end.si_status if end.si_code == os.CLD_EXITED else -end.si_status)
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -84,16 +106,11 @@ def end_of(pid: int) -> str | None:
     return None
 
 
-def _shrunk(meta: dict[str, Any]) -> str:
-    """Says that a capture became shorter than what was read of it; "" where it did not."""
-    paths = [Path(source) for source in meta.get("sources", ())]
-    read = meta.get("bytes_read") or 0
-    if len(paths) != 1 or any(meta.get("spools") or ()):
-        return ""
+def _in_words(code: int) -> str:
+    """An exit code, or minus a signal's number, as what became of a process."""
+    if code >= 0:
+        return f"ended with exit code {code}"
     try:
-        size = paths[0].stat().st_size if paths[0].is_file() else read
-    except OSError:
-        return ""
-    if size >= read:
-        return ""
-    return f"{paths[0].name} was truncated: {size_text(size)}B are left of the {size_text(read)}B that were read"
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
+from textual.widgets.input import Selection
 
 from kproxy.tui.listing.counting import SlicedCounts
 from kproxy.tui.settings.keeping import History, SavedFilters
@@ -258,7 +259,7 @@ class FilterBar(Vertical):
         self._take()
 
     def _take(self) -> None:
-        """Put the highlighted suggestion into the line."""
+        """Put the highlighted suggestion into the line; an example is selected, so that what is typed replaces it."""
         candidate, completion = self._suggestions.candidate, self._completion
         if candidate is None or completion is None:
             return
@@ -268,6 +269,8 @@ class FilterBar(Vertical):
         with self.prevent(Input.Changed):
             self.input.value = text
             self.input.cursor_position = cursor
+            if candidate.kind == "example":
+                self.input.selection = Selection(cursor - len(candidate.text), cursor)
         self.input.focus()
         self._suggestions.close()
         self._judge()

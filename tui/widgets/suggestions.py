@@ -51,11 +51,8 @@ class Suggestions(Lines, can_focus=False):
 
     @property
     def candidate(self) -> Candidate | None:
-        """The marked one; None where there is nothing that could be taken."""
-        if not self.is_open or not self._candidates:
-            return None
-        candidate = self._candidates[self.cursor]
-        return None if candidate.kind == "example" else candidate
+        """The marked one; None where there is none."""
+        return self._candidates[self.cursor] if self.is_open and self._candidates else None
 
     def offer(self, candidates: tuple[Candidate, ...]) -> None:
         """Show candidates, none for no list; where they are the same with new counts, the marked one stays."""

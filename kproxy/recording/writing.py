@@ -1,4 +1,4 @@
-"""Writes batches to a sink and keeps count; a full disk is tried again, any other failure ends the recording."""
+"""Batches of a recording, written as long as the disk takes them, and the count of what is not written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from kproxy.recording.sinks import FULL, Batch, Sink
 
 RETRY_SECONDS = 1.0
-"""Between two tries to write to a full disk."""
+"""Between tries to write to a disk that is full."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """What has been recorded; `packets` and `bytes` include what waits to be written."""
-
     packets: int = 0
     bytes: int = 0
     dropped: int = 0
@@ -26,12 +24,13 @@ class Counters:
 
 
 class Writer:
-    """Writes to a sink. `on_failure` is given why recording stopped, `on_resumed` how many packets are missing then.
+    """Writes batches to a sink. With a full disk it drops packets until there is room; another error ends it.
 
-    `write` and `close` may be called from another thread than the rest; both callbacks come from that thread.
+    `write` may be called from another thread than the rest.
     """
 
     def __init__(self, sink: Sink, on_failure: Callable[[str], None], on_resumed: Callable[[int], None]) -> None:
+        """`on_failure` is given why writing stopped, `on_resumed` how many packets are missing when it goes on."""
         self.counters = Counters()
         self._sink = sink
         self._on_failure = on_failure
@@ -44,32 +43,49 @@ class Writer:
         """How many packets dropped and exchanges excluded the sink knows of."""
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing more will be written."""
+        return self.counters.failed is not None and self._retry_at is None
+
+    @property
     def stopped(self) -> bool:
-        """Whether writing would fail: nothing more is recorded, or the next try of a full disk is not due."""
+        """Whether writing would fail; a full disk is worth another try from time to time."""
         if self.counters.failed is None:
             return False
         return self._retry_at is None or time.monotonic() < self._retry_at
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more can be recorded."""
-        return self.counters.failed is not None and self._retry_at is None
+    def take(self, batch: Batch) -> bool:
+        """Whether a batch is to be written: then it counts as written, else its packets are dropped."""
+        if self.stopped:
+            self.counters.dropped += batch.packets
+            return False
+        self.counters.packets += batch.packets
+        self.counters.bytes += batch.size
+        self._tell(batch)
+        return True
 
-    def tell(self, batch: Batch) -> Batch:
-        """The batch, with the packets dropped and exchanges excluded since the one before."""
+    def _tell(self, batch: Batch) -> None:
+        """Puts into a batch what was dropped and excluded since the one before."""
         counters, told = self.counters, self._told
         batch.dropped, told.dropped = counters.dropped - told.dropped, counters.dropped
         batch.excluded, told.excluded = counters.excluded - told.excluded, counters.excluded
-        return batch
 
     def write(self, batch: Batch) -> None:
-        """Write a batch that is counted; its packets are counted as dropped where that fails."""
+        """Writes a batch that was taken; where that fails its packets count as dropped."""
         counters = self.counters
-        if counters.failed is None or self._retry_at is not None:
+        if not self.ended:
             try:
                 self._sink.write(batch)
             except OSError as error:
-                self._failed(error, batch)
+                if error.errno in FULL:
+                    if counters.failed is None:
+                        self._dropped_before = counters.dropped
+                    self._retry_at = time.monotonic() + RETRY_SECONDS
+                else:
+                    self._retry_at = None
+                    self._sink.close()
+                self._told.dropped += batch.packets  # the sink has counted them
+                self.fail(error.strerror or str(error))
             else:
                 if counters.failed is not None:
                     counters.failed = self._retry_at = None
@@ -78,23 +94,15 @@ class Writer:
         counters.packets -= batch.packets
         counters.dropped += batch.packets
 
-    def close(self) -> None:
-        self._sink.close()
-
-    def _failed(self, error: OSError, batch: Batch) -> None:
-        counters = self.counters
-        if error.errno in FULL:
-            if counters.failed is None:
-                self._dropped_before = counters.dropped
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-        else:
-            self._retry_at = None
-            self._sink.close()
-        self._told.dropped += batch.packets  # the sink has counted them
-        self.fail(error.strerror or str(error))
-
     def fail(self, why: str) -> None:
-        """Nothing more is recorded, or nothing until a full disk has room."""
+        """Nothing more is written, or nothing until a full disk has room."""
         if self.counters.failed is None:
             self.counters.failed = why
             self._on_failure(why)
+
+    def close(self) -> None:
+        """Tells the sink what it does not know yet, which tries a full disk once more, and closes it."""
+        last = Batch()
+        self._tell(last)
+        self.write(last)
+        self._sink.close()
