@@ -134,7 +134,7 @@ class Proxy:
 def export(recording: Path, directory: Path, timeout: float = SECONDS) -> list[dict[str, Any]]:
     """All lines that `kproxy export` makes of a recording."""
     out = directory / "exchanges.jsonl"
-    run = kproxy(directory, "export", recording, "-o", out, timeout=timeout)
+    run = kproxy(directory, "export", recording, "-o", out, "--force", timeout=timeout)
     assert run.returncode == 0, run.stderr
     with out.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

@@ -33,7 +33,7 @@ PORTS = {traffic.LIBRDKAFKA: "19092", traffic.KAFKA_0_8: "21001-21002", traffic.
 
 
 def cut(capture: Path, out: Path, *arguments: str) -> Path:
-    command = ["export", str(capture), "--format", "pcapng", "-o", str(out), *arguments]
+    command = ["export", str(capture), "--format", "pcapng", "-o", str(out), "--force", *arguments]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == Exit.OK, result.stderr
     return out
