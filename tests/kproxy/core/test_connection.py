@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
-from kproxy.core.connection import Plans
+from kproxy.core.connection import Plans, changed_comment
 from kproxy.core.passing import MAX_NOTED
+from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import problems
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Message
@@ -596,3 +597,12 @@ def test_any_bytes_pass_whatever_they_are(data: st.DataObject) -> None:
     if not relay.changed:
         assert relay.to_client == sent
     assert relay.shared.budget.held == 0
+
+
+@pytest.mark.parametrize(("changes", "last"), [(200, "port: 1 -> 200"), (201, "(1 more)"), (250, "(50 more)")])
+def test_a_comment_lists_200_changes_and_counts_the_others(changes: int, last: str) -> None:
+    first, *lines = changed_comment("client", [Change("port", 1, new) for new in range(1, changes + 1)]).split("\n")
+    assert first.endswith("on the way to the client:")
+    assert lines[:200] == [f"port: 1 -> {new}" for new in range(1, 201)]
+    assert lines[-1] == last
+    assert len(lines) == min(changes, 201)

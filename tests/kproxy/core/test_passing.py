@@ -215,6 +215,8 @@ def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> Non
     assert log == ["full"]
     assert packets.take() == ([b"a" * 60, b"b", b"c" * 38, b"d"], 100, 4)
     assert packets.take() == ([], 0, 0)
+    packets.add([b"e" * 101], 101, 1)
+    assert log == ["full", "full"]
 
 
 @variants
