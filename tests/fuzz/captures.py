@@ -1,5 +1,7 @@
 """Any bytes offered as a capture give the same items whole, in batches of one packet and as the file grows.
 
+A follower waits as long here as a reading of the whole file for packets that are out of order.
+
 Nothing is raised but what `Reader.error` holds (what is gone when it is wanted is no error either), every health count
 is at least 0, and no exchange holds more bytes than were fed.
 """
@@ -16,6 +18,7 @@ from typing import Any
 from kproxy.captures.analysis.views import Views
 from kproxy.captures.export.jsonl import JsonLines
 from kproxy.captures.reader import Reader
+from kproxy.captures.tcp.waiting import LONGEST_TIME
 from kproxy.decoders import schema
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.exchange import Exchange, StreamProblem
@@ -154,7 +157,7 @@ def _read(data: bytes, *, batch: int, shown: int | None = None, step: int = 0) -
     follow = shown is not None
     source = MemorySource(data, shown=shown, step=step)
     limits = Limits(outstanding=50)
-    reader = Reader(source, schema.definitions(None), follow=follow, batch=batch, limits=limits)
+    reader = Reader(source, schema.definitions(None), follow=follow, batch=batch, limits=limits, patience=LONGEST_TIME)
     items: list[Any] = []
     if follow:
         # A follower is told sooner of what has waited too long, by the clock of all connections.
