@@ -60,7 +60,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     digest = _digest(items)
     if digest.unproven:
         unproven = frozenset(digest.unproven)
-        sent = (claims.read(split, options, planned.capture, unproven) for split in planned.splits)
+        sent = (claims.read(split, options, planned.capture, whole=unproven) for split in planned.splits)
         again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
         mended = _judged(again, options, order)

@@ -313,7 +313,7 @@ def assert_no_children() -> None:
 def apart(*arguments: str) -> subprocess.Popen[bytes]:
     """The command as a process, and a group, of its own."""
     code = (
-        "import sys; from captures.export import parallel; from kproxy.cli.main import main;"
+        "import sys; from kproxy.captures.export import parallel; from kproxy.cli.main import main;"
         "parallel.CHUNK_ITEMS = 20; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, "export", *arguments]

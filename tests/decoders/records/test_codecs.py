@@ -146,7 +146,7 @@ def limited(statement: str, mebibytes: int = 400) -> str:
     """What a process says that runs `statement` with so much more memory than it has at its start."""
     return (
         "import resource, struct, sys, lz4.frame, snappy, zstandard\n"
-        "from decoders.records.codecs import CodecError, decompress\n"
+        "from kproxy.decoders.records.codecs import CodecError, decompress\n"
         "data = sys.stdin.buffer.read()\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (used + ({mebibytes} << 20),) * 2)\n"
