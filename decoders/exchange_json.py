@@ -27,6 +27,7 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem, limited
 from kproxy.decoders.records import skipped
 from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.view import PLAIN, View
@@ -77,7 +78,7 @@ def exchange_json(
     frames = _Frames(exchange, source, definitions, view, precision)
     request = frames.side(exchange.request)
     response = frames.side(exchange.response)
-    fetch = exchange.api_key == skipped.FETCH and exchange.protocol is None
+    fetch = exchange.api_key == api_keys.FETCH and exchange.protocol is None
     if view.open_batches and fetch and request is not None and response is not None:
         skipped.mark(request["body"], response["body"])
     if health is not None:

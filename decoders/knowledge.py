@@ -13,6 +13,7 @@ from typing import Any, Final
 from kproxy.decoders.layout import Layout, Shape, per_version
 from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.model import Message
 
 RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
@@ -21,10 +22,27 @@ RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
 MOST: Final = 100_000
 """Topics, and groups, that are kept: a capture may claim any number of them."""
 
-TEACHING: Final = frozenset({3, 4, 6, 11, 14, 15, 16, 19, 20, 69, 75, 77, 90, 91, 92})
+TEACHING: Final = frozenset(
+    {
+        api_keys.METADATA,
+        api_keys.LEADER_AND_ISR,
+        api_keys.UPDATE_METADATA,
+        api_keys.JOIN_GROUP,
+        api_keys.SYNC_GROUP,
+        api_keys.DESCRIBE_GROUPS,
+        api_keys.LIST_GROUPS,
+        api_keys.CREATE_TOPICS,
+        api_keys.DELETE_TOPICS,
+        api_keys.CONSUMER_GROUP_DESCRIBE,
+        api_keys.DESCRIBE_TOPIC_PARTITIONS,
+        api_keys.SHARE_GROUP_DESCRIBE,
+        api_keys.DESCRIBE_SHARE_GROUP_OFFSETS,
+        api_keys.ALTER_SHARE_GROUP_OFFSETS,
+        api_keys.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
 """API keys of the messages that name topic ids or protocols of groups."""
 
-_METADATA: Final = 3
 
 TOPIC_ID: Final = "topicId"
 """What every definition calls a topic id."""
@@ -130,7 +148,7 @@ class Nodes:
 
     def learn(self, api_key: int | None, answered: Values) -> None:
         """Take in what the body of a response tells."""
-        if api_key != _METADATA:
+        if api_key != api_keys.METADATA:
             return
         for broker in answered.get("brokers") or ():
             host, port, node = broker.get("host"), broker.get("port"), broker.get("nodeId")

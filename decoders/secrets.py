@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.decoders.knowledge import RESERVED
 from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.model import Message
 
 if TYPE_CHECKING:
@@ -49,14 +50,29 @@ NAME = "name"
 SUFFIXES = (".password", ".secret", ".key", ".jaas.config", ".keystore.certificate.chain")
 """Ends of the names of configs that hold a secret; a broker marks these itself, a request cannot."""
 
-API_KEYS = frozenset({19, 32, 33, 36, 38, 39, 40, 41, 44, 51, 58, 59})
+API_KEYS = frozenset(
+    {
+        api_keys.CREATE_TOPICS,
+        api_keys.DESCRIBE_CONFIGS,
+        api_keys.ALTER_CONFIGS,
+        api_keys.SASL_AUTHENTICATE,
+        api_keys.CREATE_DELEGATION_TOKEN,
+        api_keys.RENEW_DELEGATION_TOKEN,
+        api_keys.EXPIRE_DELEGATION_TOKEN,
+        api_keys.DESCRIBE_DELEGATION_TOKEN,
+        api_keys.INCREMENTAL_ALTER_CONFIGS,
+        api_keys.ALTER_USER_SCRAM_CREDENTIALS,
+        api_keys.ENVELOPE,
+        api_keys.FETCH_SNAPSHOT,
+    }
+)
 """APIs whose frames can hold a secret, so that their bytes are one too (58: an Envelope holds another request; 59: a
 snapshot holds the cluster's metadata)."""
 
 TOPICS = frozenset({"__cluster_metadata"})
 """Topics whose records can hold a secret, so that the bytes of one that cannot be read are one too."""
 
-RECORDS_API_KEYS = frozenset({1})
+RECORDS_API_KEYS = frozenset({api_keys.FETCH})
 """APIs whose responses can carry records of these topics (Fetch; what holds a snapshot is one of API_KEYS)."""
 
 SASL_SHOWN = frozenset(

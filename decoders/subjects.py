@@ -18,10 +18,9 @@ from kproxy.decoders.knowledge import TOPIC_ID
 from kproxy.decoders.layout import Layout, Shape, Slot, per_version
 from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.message import Decoded
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.model import Message
 
-PRODUCE: Final = 0
-FETCH: Final = 1
 _NO_ID: Final = bytes(16)
 
 
@@ -117,8 +116,8 @@ def _named(api_key: int | None, sides: tuple[Decoded | None, ...]) -> _Named:
         tuple(ids),
         tuple(groups),
         tuple(txns),
-        asked.get("acks") if asked is not None and api_key == PRODUCE else None,
-        _role(asked) if asked is not None and api_key == FETCH else None,
+        asked.get("acks") if asked is not None and api_key == api_keys.PRODUCE else None,
+        _role(asked) if asked is not None and api_key == api_keys.FETCH else None,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kproxy.captures.analysis.seen import Seen, Values
 from kproxy.captures.analysis.topics import fetch_role
 from kproxy.decoders.exchange_json import timestamp
+from kproxy.decoders.schema import api_keys
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 EVENTS: Final = 100_000
@@ -171,7 +172,7 @@ class Cluster:
         for one in body.get("liveBrokers") or ():
             ends = one.get("endpoints") or [{"host": one.get("v0Host"), "port": one.get("v0Port")}]
             self._broker(seen, one["id"], f"{ends[0]['host']}:{ends[0]['port']}", one.get("rack"), api)
-        if seen.key == 5:
+        if seen.key == api_keys.STOP_REPLICA:
             self._stop_replica(seen)
             return
         states = [(one["topicName"], one) for one in body.get("ungroupedPartitionStates") or ()]
@@ -199,7 +200,7 @@ class Cluster:
             self._event(seen, "replica", f"{name}-{number}", text, "StopReplica")
 
     def _admin(self, seen: Seen) -> None:
-        if seen.key == 43:
+        if seen.key == api_keys.ELECT_LEADERS:
             self._event(seen, "election", "", f"leaders are elected ({_count(seen)})", "ElectLeaders")
             return
         refused = {one.get("name"): one["errorCode"] for one in _results(seen) if one.get("errorCode")}

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from kproxy.captures.analysis.seen import Seen, Values
 from kproxy.decoders.exchange_json import timestamp
+from kproxy.decoders.schema import api_keys
 
-OFFSET_COMMIT, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 11, 12, 13, 14
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
 """Heartbeats that carry a member's epoch, and the type of their groups."""
 MOST: Final = 100_000
@@ -166,11 +166,11 @@ class Groups:
 
     def add(self, seen: Seen) -> None:
         take = {
-            JOIN: self._join,
-            SYNC: self._sync,
-            HEARTBEAT: self._heartbeat,
-            LEAVE: self._leave,
-            OFFSET_COMMIT: self._commit,
+            api_keys.JOIN_GROUP: self._join,
+            api_keys.SYNC_GROUP: self._sync,
+            api_keys.HEARTBEAT: self._heartbeat,
+            api_keys.LEAVE_GROUP: self._leave,
+            api_keys.OFFSET_COMMIT: self._commit,
             **dict.fromkeys(EPOCH_HEARTBEATS, self._epoch_heartbeat),
         }.get(seen.key)
         group_id = seen.request.get("groupId")

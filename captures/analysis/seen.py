@@ -16,10 +16,9 @@ from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.message import Decoded
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.view import View
 
-API_VERSIONS = 18
 MOST_CLIENTS = 100_000
 """Clients that are told apart: a capture may claim any number of them."""
 
@@ -121,7 +120,7 @@ class Decoder:
         client = self._client(exchange)
         request = (asked and asked.body) or {}
         response = (answered and answered.body) or {}
-        if exchange.api_key == API_VERSIONS and request.get("clientSoftwareName"):
+        if exchange.api_key == api_keys.API_VERSIONS and request.get("clientSoftwareName"):
             client.software = f"{request['clientSoftwareName']} {request.get('clientSoftwareVersion', '')}".strip()
         found = [] if answered is None else codes(answered, exchange, self._definitions)
         return Seen(exchange, client, request, response, found, self.knowledge, (asked, answered))

@@ -22,7 +22,7 @@ from kproxy.decoders.jsonform import uuid_json
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.meanings.remarks import wait_over
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 
 NANOSECONDS: Final = 1_000_000
 """In a millisecond, the unit of what is shown."""
@@ -32,7 +32,7 @@ MOST_OVER_TIME: Final = 128
 """Names that are counted over time as well."""
 OTHERS: Final = "(others)"
 NO_TOPIC: Final = "(none)"
-_FETCHES: Final = frozenset({1, 78})
+_FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 
 @dataclass(slots=True)

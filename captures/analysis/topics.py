@@ -13,8 +13,8 @@ from kproxy.captures.index.labels import id_text, topic_id
 from kproxy.decoders.records.batches import Batch, parse
 from kproxy.decoders.records.counting import record_count
 from kproxy.decoders.records.opening import open_batch
+from kproxy.decoders.schema import api_keys
 
-PRODUCE, FETCH, METADATA, SHARE_FETCH = 0, 1, 3, 78
 MOST: Final = 100_000
 """Topics that are told apart, and users of each."""
 TRIED: Final = 1 << 20
@@ -190,7 +190,7 @@ class Topics:
             consumer.role, consumer.replica = role, replica
             if "isolationLevel" in seen.request:
                 consumer.isolation.add(seen.request["isolationLevel"])
-            if seen.key == SHARE_FETCH and seen.request.get("groupId"):
+            if seen.key == api_keys.SHARE_FETCH and seen.request.get("groupId"):
                 seen.client.groups.add(seen.request["groupId"])
             for partition in answered.get(name, ()):
                 if code := partition.get("errorCode"):
@@ -211,7 +211,7 @@ class Topics:
 
 def fetch_role(seen: Seen) -> tuple[str, int]:
     """Who fetches, and its replica id (KIP-903 moved it): a follower's is its broker id, a debugging tool's -2."""
-    if seen.key == SHARE_FETCH:
+    if seen.key == api_keys.SHARE_FETCH:
         return SHARE, -1
     state = seen.request.get("replicaState") or {}
     replica = seen.request.get("replicaId", -1)

@@ -14,7 +14,8 @@ from kproxy.decoders.jsonform import body_json, uuid_bytes
 from kproxy.decoders.learning import learn
 from kproxy.decoders.records import skipped
 from kproxy.decoders.records.form import Allowance, RecordsForm
-from kproxy.decoders.records.places import ENVELOPE, PLACES, Lists, assigned_offsets
+from kproxy.decoders.records.places import PLACES, Lists, assigned_offsets
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
@@ -78,7 +79,7 @@ class RecordLines:
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
         """The objects of an exchange's records, made as they are asked for."""
         key = exchange.api_key
-        if exchange.protocol is not None or key is None or (key not in PLACES and key != ENVELOPE):
+        if exchange.protocol is not None or key is None or (key not in PLACES and key != api_keys.ENVELOPE):
             learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
             return
         line = exchange_json(
@@ -96,7 +97,7 @@ class RecordLines:
             return
         side = "request" if lists.in_request else "response"
         self.problems += sum(problem["where"] == side for problem in line["problems"])
-        yield from self._message(line["exchange"], carrier, lists, counted=key != ENVELOPE)
+        yield from self._message(line["exchange"], carrier, lists, counted=key != api_keys.ENVELOPE)
 
     def _message(self, number: int, carrier: _Carrier, lists: Lists, *, counted: bool) -> Iterator[dict[str, Any]]:
         """The records of a message; `counted` says that what is wrong with its batches' headers was counted."""
@@ -104,7 +105,7 @@ class RecordLines:
         if not body:
             return
         assigned = assigned_offsets(carrier.response) if lists.in_request else {}
-        fetch = carrier.api_key == skipped.FETCH and carrier.request is not None
+        fetch = carrier.api_key == api_keys.FETCH and carrier.request is not None
         asked = skipped.fetch_offsets(carrier.request) if fetch else {}
         fields = [
             (topic, partition, form)
@@ -159,7 +160,7 @@ class RecordLines:
 def _carrier(outer: _Carrier) -> _Carrier:
     """The message itself, or what is in it where it is an Envelope whose inside is known."""
     found = outer
-    while found.api_key == ENVELOPE:
+    while found.api_key == api_keys.ENVELOPE:
         asked, answered = _inside(found.request, "requestData"), _inside(found.response, "responseData")
         if asked is None:
             return found

@@ -14,8 +14,8 @@ from kproxy.captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Di
 from kproxy.captures.tables.keys import split_address
 from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.exchange import Connection, Exchange, Frame, StreamProblem
+from kproxy.decoders.schema import api_keys
 
-_SASL_HANDSHAKE: Final = 17
 _START: Final = 1_000_000
 """Sequence number of a connection's first byte."""
 
@@ -60,7 +60,7 @@ class Slice:
 
     def passed(self, item: Exchange | StreamProblem) -> None:
         """Take notice of an item that is not part of the slice."""
-        if isinstance(item, Exchange) and item.api_key == _SASL_HANDSHAKE and item.protocol is None:
+        if isinstance(item, Exchange) and item.api_key == api_keys.SASL_HANDSHAKE and item.protocol is None:
             self._talk(item.connection).handshake = item
 
     def add(self, exchange: Exchange) -> None:

@@ -16,10 +16,10 @@ from kproxy.decoders.meanings.remarks import wait_over
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.problems import Problem
 from kproxy.decoders.records.counting import counted
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.subjects import NOTHING, subject_text
 
-FETCHES = frozenset({1, 78})
+FETCHES = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 """Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
 
 

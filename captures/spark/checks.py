@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 from kproxy.decoders.knowledge import TEACHING
+from kproxy.decoders.schema import api_keys
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Done
 
-UNCLAIMED: Final = TEACHING | {17, 18, 36}
+UNCLAIMED: Final = TEACHING | {api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS, api_keys.SASL_AUTHENTICATE}
 """API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
 NUMBERS: Final = (
     "started", "done", "place", "asked", "answered", "check", "asked_pieces", "answered_pieces", "api_key",

@@ -27,7 +27,7 @@ from kproxy.decoders.learning import learn_both
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.records.batches import Head, heads
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 
 Row = Sequence[Any]
 Values = Mapping[str, Any]
@@ -36,7 +36,6 @@ Where = Callable[[int], tuple[str, int]]
 TopicOf = Callable[[bytes], str | None]
 """The name of a topic id, where it is known."""
 
-_FETCH, _METADATA, _API_VERSIONS = 1, 3, 18
 _ASSIGNORS: Final = ("protocolName", "serverAssignor")
 _MEMBER_EPOCHS: Final = ("memberEpoch", "generationId", "generationIdOrMemberEpoch", "shareSessionEpoch")
 EVENTS: Final[Mapping[int, str]] = {
@@ -58,7 +57,14 @@ _OFFSET, _COUNT, _CODEC = 0, 2, 4
 _NOTHING: Final[Values] = {}
 _NONE: Final = ()
 """An empty list of a row: the same one each time, so that a column of them is made at once."""
-_DESCRIBED: Final = frozenset({15, 69, 77, 89})
+_DESCRIBED: Final = frozenset(
+    {
+        api_keys.DESCRIBE_GROUPS,
+        api_keys.CONSUMER_GROUP_DESCRIBE,
+        api_keys.SHARE_GROUP_DESCRIBE,
+        api_keys.STREAMS_GROUP_DESCRIBE,
+    }
+)
 """API keys by which groups are described."""
 _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
@@ -374,7 +380,7 @@ class Drafter(Sketcher):
         return draft, bodies
 
     def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
-        if bodies is not None and item.protocol is None and item.api_key == _API_VERSIONS:
+        if bodies is not None and item.protocol is None and item.api_key == api_keys.API_VERSIONS:
             self._learn(item, bodies)
         flow = self.flows.of(item.connection)
         row = super()._exchange(item, bodies, found)
@@ -472,7 +478,7 @@ class Maker:
         draft, bodies = self._drafter.draft(item)
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
-            if item.api_key == _METADATA:
+            if item.api_key == api_keys.METADATA:
                 self._nodes.update(nodes(item, bodies))
         node = None
         if self._nodes:
@@ -487,7 +493,7 @@ class Maker:
 
 def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:
     """The brokers that a Metadata names: host and port, and node id."""
-    if exchange.api_key == _METADATA and bodies.answered is not None:
+    if exchange.api_key == api_keys.METADATA and bodies.answered is not None:
         for broker in bodies.answered["brokers"]:
             yield (broker["host"], broker["port"]), broker["nodeId"]
 

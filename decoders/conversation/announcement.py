@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kproxy.decoders.conversation.recognition import API_VERSIONS, HTTP, Known, is_tls, unfit
+from kproxy.decoders.conversation.recognition import HTTP, Known, is_tls, unfit
 from kproxy.decoders.conversation.stream import Event, Gap, Run, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.message import decode_response
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.lookup import Definitions
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16
 """Bytes of the response; each API that it lists takes seven at most, each feature some forty."""
-METADATA = 3
 
 
 def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool) -> bool:
@@ -62,18 +62,18 @@ def announces_kafka(events: Iterable[Event], source: Source, definitions: Defini
     if not 16 < size <= min(LONGEST, stretch.end - start):
         return False
     frame = stretch.gather(start, size)
-    low, high = known_apis.versions[API_VERSIONS]
+    low, high = known_apis.versions[api_keys.API_VERSIONS]
     return any(_lists_apis(frame, version, definitions) for version in range(high, low - 1, -1))
 
 
 def _lists_apis(frame: bytes, version: int, definitions: Definitions) -> bool:
-    decoded = decode_response(frame, API_VERSIONS, version, definitions)
+    decoded = decode_response(frame, api_keys.API_VERSIONS, version, definitions)
     if decoded.body is None or unfit(decoded, len(frame)) is not None or decoded.body["errorCode"]:
         return False
     listed: list[dict[str, Any]] = decoded.body["apiKeys"] or []
     ranges = {one["apiKey"]: (one["minVersion"], one["maxVersion"]) for one in listed}
     return (
         FEWEST_APIS <= len(ranges) == len(listed)
-        and {METADATA, API_VERSIONS} <= ranges.keys()
+        and {api_keys.METADATA, api_keys.API_VERSIONS} <= ranges.keys()
         and all(key >= 0 and 0 <= lowest <= highest for key, (lowest, highest) in ranges.items())
     )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from kproxy.decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
 from kproxy.decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
-from kproxy.decoders.conversation.recognition import CONTROLLED_SHUTDOWN
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.problems import Problem
 from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.api_keys import CONTROLLED_SHUTDOWN, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
     from kproxy.decoders.conversation.requests import Requests
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEAD = 96
 """Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
 NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
-SASL_KEYS = frozenset({irregular.SASL_HANDSHAKE, irregular.SASL_AUTHENTICATE})
+SASL_KEYS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 MORE, BAD = -1, -2
 """In place of a position: the bytes end before, or what stands there cannot be read."""

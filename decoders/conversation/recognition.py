@@ -9,11 +9,9 @@ from struct import Struct
 
 from kproxy.decoders.conversation.candidates import HIGHEST_SIZE, request_starts
 from kproxy.decoders.message import Decoded, decode_request
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.lookup import Definitions
 
-PRODUCE = 0
-API_VERSIONS = 18
-CONTROLLED_SHUTDOWN = 7
 LONGEST_CLIENT_ID = 1024
 NEAR = 5
 """How far above the newest known version a request of a connection's first frame may be."""
@@ -65,7 +63,7 @@ class Known:
         found = self.versions.get(key)
         if found is None:
             return False
-        return 0 <= version <= found[1] + (4 * NEAR if key == API_VERSIONS else NEAR)
+        return 0 <= version <= found[1] + (4 * NEAR if key == api_keys.API_VERSIONS else NEAR)
 
     def starts(self, limit: int = HIGHEST_SIZE) -> re.Pattern[bytes]:
         """Finds where a request of at most `limit` bytes may begin; compiled when first wanted."""
@@ -120,7 +118,7 @@ def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
     if len(data) < 14:
         return Verdict.MORE
     _, key, version, _, length = _HEADER.unpack_from(data)
-    if key == CONTROLLED_SHUTDOWN and version == 0:
+    if key == api_keys.CONTROLLED_SHUTDOWN and version == 0:
         return Verdict.KAFKA if size == 12 else Verdict.OTHER
     near = known_apis.near(key, version)
     if length == -1:
@@ -163,7 +161,7 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
     version = int.from_bytes(head[6:8], "big", signed=True)
     if not known_apis.exact(key, version):
         return False
-    if key == CONTROLLED_SHUTDOWN and version == 0:
+    if key == api_keys.CONTROLLED_SHUTDOWN and version == 0:
         return size == 12
     if size < 10 or len(head) < 14:
         return False
@@ -202,7 +200,7 @@ def _asks(frame: bytes, definitions: Definitions) -> bool:
     body = decoded.body
     if body is None or decoded.problems or decoded.guessed_version is not None:
         return False
-    return decoded.header.get("requestApiKey") != PRODUCE or bool(body.get("topicData"))
+    return decoded.header.get("requestApiKey") != api_keys.PRODUCE or bool(body.get("topicData"))
 
 
 def decodes(frame: bytes, definitions: Definitions) -> bool:

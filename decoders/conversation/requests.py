@@ -10,7 +10,6 @@ from kproxy.decoders.conversation.framer import SIZE, Framer
 from kproxy.decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
 from kproxy.decoders.conversation.loop import NO_REPLY_KEYS, SASL_KEYS
 from kproxy.decoders.conversation.recognition import (
-    CONTROLLED_SHUTDOWN,
     LONGEST_CLIENT_ID,
     Known,
     Verdict,
@@ -27,6 +26,7 @@ from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.api_keys import CONTROLLED_SHUTDOWN
 from kproxy.decoders.schema.lookup import Definitions
 
 _REQUEST = Struct(">ihhih")

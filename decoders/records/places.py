@@ -11,6 +11,7 @@ from kproxy.decoders.embedded.scope import DEEPEST
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records import skipped
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.lookup import Definitions
 
 Values = Mapping[str, Any]
@@ -33,7 +34,6 @@ PLACES: Final[Mapping[int, Lists]] = {
 }
 """API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are."""
 
-ENVELOPE: Final = 58
 """API key of what may hold any of these (KIP-590)."""
 
 UNALIGNED: Final = "unalignedRecords"
@@ -75,7 +75,7 @@ def places(
     Those of an Envelope are those of the message inside.
     """
     depth = 0
-    while api_key == ENVELOPE and depth < DEEPEST:
+    while api_key == api_keys.ENVELOPE and depth < DEEPEST:
         api_key, request, response = envelope.inside(request, response, definitions)
         depth += 1
     lists = None if api_key is None else PLACES.get(api_key)
@@ -85,7 +85,7 @@ def places(
     if body is None:
         return []
     assigned = assigned_offsets(response) if lists.in_request else {}
-    asked = skipped.fetch_offsets(request) if api_key == skipped.FETCH else {}
+    asked = skipped.fetch_offsets(request) if api_key == api_keys.FETCH else {}
     found = _places(lists, body, asked, assigned, knowledge)
     above = ("requestData.body." if lists.in_request else "responseData.body.") * depth
     return [replace(place, path=above + place.path) for place in found] if above else list(found)

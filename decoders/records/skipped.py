@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-FETCH: Final = 1
 """API key."""
 
 BELOW: Final = "below_fetch_offset"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.sasl.tokens import Token, read
 from kproxy.decoders.schema import errors
-from kproxy.decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.schema.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
     from kproxy.decoders.conversation.stream import Source

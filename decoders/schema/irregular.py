@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.model import ALWAYS, Field, Message, Versions
-
-PRODUCE: Final = 0
-LEADER_AND_ISR: Final = 4
-CONTROLLED_SHUTDOWN: Final = 7
-OFFSET_COMMIT: Final = 8
-SASL_HANDSHAKE: Final = 17
-API_VERSIONS: Final = 18
-SASL_AUTHENTICATE: Final = 36
 
 UNSUPPORTED_VERSION: Final = 35
 
@@ -38,14 +31,14 @@ class Irregularity:
 IRREGULARITIES: Final = (
     Irregularity(
         "request header",
-        CONTROLLED_SHUTDOWN,
+        api_keys.CONTROLLED_SHUTDOWN,
         Versions(0, 0),
         0,
         "ControlledShutdown v0 predates the client id in request headers; no other request was ever sent without it.",
     ),
     Irregularity(
         "response header",
-        API_VERSIONS,
+        api_keys.API_VERSIONS,
         ALWAYS,
         0,
         "A client reads this response before it knows whether the broker speaks flexible versions, so its header "
@@ -53,7 +46,7 @@ IRREGULARITIES: Final = (
     ),
     Irregularity(
         "v0 answer",
-        API_VERSIONS,
+        api_keys.API_VERSIONS,
         ALWAYS,
         UNSUPPORTED_VERSION,
         "A broker that does not know the version of an ApiVersions request answers error 35 in the layout of v0, "
@@ -61,7 +54,7 @@ IRREGULARITIES: Final = (
     ),
     Irregularity(
         "no reply",
-        PRODUCE,
+        api_keys.PRODUCE,
         ALWAYS,
         0,
         "Produce with acks=0 has no response: the producer does not wait, and the broker closes the connection where "
@@ -69,7 +62,7 @@ IRREGULARITIES: Final = (
     ),
     Irregularity(
         "bare tokens",
-        SASL_HANDSHAKE,
+        api_keys.SASL_HANDSHAKE,
         Versions(0, 0),
         0,
         "After SaslHandshake v0 the SASL tokens pass with nothing but a length before them; since v1 they travel in "
@@ -77,7 +70,7 @@ IRREGULARITIES: Final = (
     ),
     Irregularity(
         "extra field",
-        OFFSET_COMMIT,
+        api_keys.OFFSET_COMMIT,
         Versions(0, 0),
         0,
         "An early page of the protocol guide gave OffsetCommit v0 the timestamp of v1, and some clients sent it.",
@@ -85,7 +78,7 @@ IRREGULARITIES: Final = (
     ),
     Irregularity(
         "error meaning",
-        LEADER_AND_ISR,
+        api_keys.LEADER_AND_ISR,
         Versions(0, 0),
         13,
         "Brokers 0.8.1 to 0.9 answer ErrorMapping.StaleLeaderEpochCode here; NETWORK_EXCEPTION took the number in the "

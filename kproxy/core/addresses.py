@@ -299,12 +299,6 @@ def _array(
     return found
 
 
-def tail_is_tagged(message: Message, version: int) -> bool:
-    """Whether the addresses of this version are in a tagged field (the last thing in the frame)."""
-    found = carrier(message, version)
-    return found is not None and found[1] is not None and version in found[1].tagged
-
-
 def endpoints(message: Message, version: int, data: bytes | memoryview, start: int) -> list[Endpoint]:
     """The addresses that begin at `start`, where `walker` stopped: an array, or the message's own fields.
 

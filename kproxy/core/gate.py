@@ -22,7 +22,7 @@ from kproxy.core.protocols import other_protocol
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.sasl.tokens import masked
 from kproxy.decoders.schema import Definitions
-from kproxy.decoders.schema.irregular import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.schema.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.decoders.writer import write
 
 CLIENT_ID: Final = "kproxy"

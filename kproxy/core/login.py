@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kproxy.decoders.sasl.tokens import read
 from kproxy.decoders.schema import errors
-from kproxy.decoders.schema.irregular import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.schema.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -20,7 +20,7 @@ from kproxy.core.passing import MAX_NOTED
 from kproxy.decoders.conversation.acks import way
 from kproxy.decoders.conversation.compiled import wants_no_reply
 from kproxy.decoders.filters import Expression
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 
 Data = bytes | memoryview
 Piece = tuple[Data, int]
@@ -180,7 +180,7 @@ class Selection:
         if excluded:
             self._excluded += 1
         if (excluded or correlation_id in self._outstanding) and not (
-            key == 0 and wants_no_reply(bytes(start[: 1 << 10]), way(definitions, key, version))
+            key == api_keys.PRODUCE and wants_no_reply(bytes(start[: 1 << 10]), way(definitions, key, version))
         ):
             self._note(correlation_id, excluded)
         return excluded

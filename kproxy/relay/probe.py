@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kproxy.core.protocols import other_protocol
-from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema import api_keys, definitions
 from kproxy.decoders.writer import write
 from kproxy.relay.tunnel import Tunnel, way
 from kproxy.runs.settings import SaslSettings
@@ -23,7 +23,6 @@ from kproxy.tls.layer import Layer
 LOGIN_SECONDS = 10.0
 _CORRELATION_ID = 0x6B707278
 
-_API_VERSIONS, _METADATA = 18, 3
 _HTTP_GREETING = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
@@ -55,10 +54,10 @@ async def problem(
     in plaintext where that fails. Takes at most eight times `seconds`.
     """
     asked = (
-        (_request(_API_VERSIONS, b""), seconds / 2),
+        (_request(api_keys.API_VERSIONS, b""), seconds / 2),
         *(() if side is not None else ((_tls_greeting(), seconds / 3),)),
         (_HTTP_GREETING, seconds / 3),
-        (_request(_METADATA, bytes(4)), seconds),
+        (_request(api_keys.METADATA, bytes(4)), seconds),
     )
     try:
         for request, patience in asked:

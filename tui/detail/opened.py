@@ -137,9 +137,10 @@ class Opener:
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
         """The records fields of an exchange, with what its other half says of them; none where it carries none."""
-        from kproxy.decoders.records.places import ENVELOPE, PLACES, places
+        from kproxy.decoders.records.places import PLACES, places
+        from kproxy.decoders.schema import api_keys
 
-        if row.protocol or row.api_key not in {*PLACES, ENVELOPE} or row.state == State.ORPHAN_RESPONSE:
+        if row.protocol or row.api_key not in {*PLACES, api_keys.ENVELOPE} or row.state == State.ORPHAN_RESPONSE:
             return []
         from kproxy.decoders import message
 
@@ -153,9 +154,10 @@ class Opener:
 
     def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
         """The records of an exchange, not read yet; or what to say where there are none."""
-        from kproxy.decoders.records.places import ENVELOPE, PLACES
+        from kproxy.decoders.records.places import PLACES
+        from kproxy.decoders.schema import api_keys
 
-        if row.protocol or row.api_key not in {*PLACES, ENVELOPE}:
+        if row.protocol or row.api_key not in {*PLACES, api_keys.ENVELOPE}:
             return None, "no message of this API carries records"
         lists = PLACES.get(row.api_key)
         if lists is not None and (detail.request if lists.in_request else detail.response) is None:

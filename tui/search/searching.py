@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kproxy.captures.index.format import Flag
+from kproxy.decoders.schema import api_keys
 
 if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
@@ -24,7 +25,7 @@ LINE_CELLS: Final = 1_000
 """Cells of a line that are looked at."""
 SEARCHED: Final = ("client", "api", "label", "result")
 """Columns that are looked at."""
-WITHHELD: Final = frozenset({17, 36})
+WITHHELD: Final = frozenset({api_keys.SASL_HANDSHAKE, api_keys.SASL_AUTHENTICATE})
 """SaslHandshake and SaslAuthenticate: their bytes are not looked at."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.decoders.filters import parse
 from kproxy.decoders.filters.values import quote
+from kproxy.decoders.schema import api_keys
 from kproxy.tui.detail.records import RecordLine
 
 if TYPE_CHECKING:
@@ -45,7 +46,18 @@ PRODUCERS: Final = (
     "response.body.responses[].partitions[].records.batches[].producerId",
 )
 """Where messages name producer ids."""
-_WITH_PRODUCERS: Final = frozenset({0, 1, 22, 24, 25, 26, 27, 28})
+_WITH_PRODUCERS: Final = frozenset(
+    {
+        api_keys.PRODUCE,
+        api_keys.FETCH,
+        api_keys.INIT_PRODUCER_ID,
+        api_keys.ADD_PARTITIONS_TO_TXN,
+        api_keys.ADD_OFFSETS_TO_TXN,
+        api_keys.END_TXN,
+        api_keys.WRITE_TXN_MARKERS,
+        api_keys.TXN_OFFSET_COMMIT,
+    }
+)
 """API keys of these messages."""
 MOST_AROUND: Final = 32
 """Fields beside one that are looked at."""
