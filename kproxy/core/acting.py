@@ -1,7 +1,7 @@
-"""A connection on which actors work: before anything else sees a frame, those that they name are held and offered.
+"""A connection whose frames are offered to actors.
 
-Each direction is cut into what passes at once and frames that are held until they are whole. What comes out goes to
-`Connection`, so that addresses are rewritten last, whatever an actor has put there.
+Frames of the APIs that an actor names are held until they are whole and offered to it; all other bytes pass at once.
+What leaves goes on to `Connection`, so that addresses are rewritten after the actor's changes.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _RESPONSE = struct.Struct(">i")
 
 
 class Actors(Protocol):
-    """Who acts on what."""
+    """The actors of a relay."""
 
     def act_on(self, side: Side, api_key: int) -> bool:
-        """Whether a frame of this API that `side` sends is to be held."""
+        """Whether frames of this API that `side` sends are held for an actor."""
 
     def offer(
         self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
     ) -> tuple[bytes, tuple[Change, ...]]:
-        """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
+        """(the frame to send instead of this whole frame, its changes). Never raises."""
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
-        """A frame that was to be held went by."""
+        """Called when a frame passed without being offered, because it could not be held."""
 
 
 Api = tuple[int, int]
@@ -51,9 +51,9 @@ Api = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Bytes that leave. `at` is where they begin in what was just fed, below 0 where that came earlier.
+    """Bytes that leave. `at` is their offset in the bytes just fed, negative if they came earlier.
 
-    `api` is that of a frame that was held and is whole.
+    `api` is set for a whole frame that was held.
     """
 
     data: bytes
@@ -62,25 +62,28 @@ class _Piece:
 
 
 class _Cutter:
-    """Cuts one direction; `wanted` tells by a frame's head whether it is to be held."""
+    """Splits one direction into held frames and bytes that pass.
+
+    `wanted(head)` returns the API of a frame to hold, None for others; `passed` reports frames that could not be held.
+    """
 
     def __init__(
         self, head: int, wanted: Callable[[bytes], Api | None], passed: Callable[[Api, str], None], shared: Shared
     ) -> None:
-        """`head` is how many bytes behind the length field `wanted` has to see."""
+        """`head` is the number of bytes behind the length field that `wanted` needs."""
         self._head = _SIZE + head
         self._wanted = wanted
         self._passed = passed
         self._hold_max = shared.hold_max
         self._budget = shared.budget
         self._waiting = bytearray()
-        """The frame that has begun, as far as it is there and has not passed."""
+        """The bytes of the current frame that have arrived and not passed."""
         self._needed = _SIZE
-        """Bytes that must wait before it can go on."""
+        """Size of `_waiting` at which the frame is judged next."""
         self._api: Api | None = None
-        """Of the frame that is being held."""
+        """The API of the frame that is being held."""
         self._taken = 0
-        """Of the budget."""
+        """Bytes taken from the budget."""
         self._passing = 0
         """Bytes of the current frame that are still to pass."""
         self._first = True
@@ -91,7 +94,7 @@ class _Cutter:
         return not self._waiting and not self._passing
 
     def feed(self, data: bytes) -> Iterator[_Piece]:
-        """The next bytes; what leaves of them and of those before."""
+        """Takes the next bytes; yields the pieces that leave now, of these bytes and of those that waited."""
         size = len(data)
         if self._opaque or self._passing >= size:
             self._passing = max(0, self._passing - size)
@@ -127,9 +130,10 @@ class _Cutter:
             yield _Piece(bytes(out), out_at)
 
     def _judge(self, taken: int) -> bool | None:
-        """What becomes of what waits, of which `taken` bytes are new.
+        """Decides on the waiting bytes, of which the last `taken` are new.
 
-        True: it is a held frame that is whole. False: it passes, and `_passing` bytes behind it. None: it waits on.
+        True: they are a whole held frame. False: they pass, and so do the next `_passing` bytes. None: they go on
+        waiting.
         """
         waiting = self._waiting
         if self._api is None:
@@ -158,7 +162,7 @@ class _Cutter:
         return True if len(waiting) == self._needed else None
 
     def _held(self, head: bytes, size: int) -> Api | None:
-        """The API of a frame that is to be held."""
+        """The API of a frame that is held; None where it passes."""
         api = self._wanted(head)
         if api is not None and size > self._hold_max:
             self._passed(api, "it is longer than --hold-max")
@@ -166,7 +170,7 @@ class _Cutter:
         return api
 
     def release(self) -> bytes:
-        """Lets go what waits, as it came."""
+        """Returns the waiting bytes unchanged and gives their memory back to the budget."""
         waiting = bytes(self._waiting)
         self._waiting.clear()
         self._budget.give(self._taken)
@@ -186,7 +190,7 @@ class ActedConnection(Connection):
         self._actors = actors
         self._parties = client, broker
         self._asked: dict[int, list[Api]] = {}
-        """Requests whose responses are to be held, by correlation id."""
+        """Requests in flight whose responses may be held, by correlation id, oldest first."""
         self._up = _Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
         self._down = _Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
 

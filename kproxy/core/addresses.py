@@ -1,7 +1,8 @@
-"""Which fields of which responses carry addresses of brokers, and where they lie in bytes.
+"""Which fields of which responses carry addresses of brokers, and where those fields are in a frame.
 
-One table names the fields, another those that look alike and why they are left alone; everything else is read off
-Kafka's message definitions. A test finds every address of every definition in one of the two.
+CARRIERS names the fields; LEFT_ALONE names fields that look like addresses, with the reason why they are not rewritten.
+Everything else comes from Kafka's message definitions. A test finds every address field of the definitions in one of
+the two tables.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from kproxy.decoders.schema.model import Field, Message
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """A response that carries addresses: in `array` ("" where they stand in the message itself).
+    """The fields with addresses in one response: in the entries of `array`, or at the message's top level if "".
 
-    With `listeners` they are a level deeper, in an array of that name in each entry. `whole` says that it is held until
-    it is whole at any size; others only up to the hold limit. They are brokers', or controllers' where `controllers` is
-    True or names a field before the array that is 2.
+    With `listeners`, host and port are a level deeper, in an array of that name in each entry. With `whole`, the
+    response is held at any size until it is whole; without, only up to the hold limit. The addresses are those of
+    controllers if `controllers` is True or names a field before the array whose value is CONTROLLERS, else of brokers.
     """
 
     array: str
@@ -42,10 +43,10 @@ CARRIERS: Mapping[str, tuple[Carrier, ...]] = {
     "ShareAcknowledgeResponse": (Carrier("nodeEndpoints", "nodeId"),),
     "DescribeQuorumResponse": (Carrier("nodes", "nodeId", listeners="listeners", controllers=True),),
 }
-"""By message; of several carriers, that whose fields a version has counts."""
+"""By message name. Where a message has several carriers, the one whose fields the version has is used."""
 
 ONLY_WHEN_ASKED = frozenset({"DescribeQuorumResponse"})
-"""It describes the controllers' own listeners; no client connects to them because of it."""
+"""Rewritten only with --controllers: it names the controllers' own listeners, and no client connects to them for it."""
 
 LEFT_ALONE: Mapping[str, str] = {
     "VoteResponse.nodeEndpoints": "between controllers",
@@ -62,7 +63,7 @@ LEFT_ALONE: Mapping[str, str] = {
     "DescribeAclsResponse.resources.acls.host": "a pattern for clients' addresses",
     "DeleteAclsResponse.filterResults.matchingAcls.host": "a pattern for clients' addresses",
 }
-"""Hosts in responses that are not rewritten, and why. Requests go to brokers: what they carry reaches no client."""
+"""Hosts in responses that are not rewritten, and why. Requests are never rewritten: no client receives them."""
 
 API_KEYS: Mapping[int, str] = {
     0: "ProduceResponse",
@@ -74,12 +75,12 @@ API_KEYS: Mapping[int, str] = {
     78: "ShareFetchResponse",
     79: "ShareAcknowledgeResponse",
 }
-"""For telling what a response of an unknown version may hold."""
+"""APIs whose responses carry addresses in known versions, and so may in unknown ones."""
 
 MOST_READ = 20_000
-"""Entries and tagged fields that are read of one response, which takes some tenths of a second."""
+"""Most entries and tagged fields that are read from one response; reading them takes some tenths of a second."""
 FRAME_HEAD = 8
-"""Length field and correlation id."""
+"""Bytes of the length field and the correlation id."""
 CONTROLLERS = 2
 """DescribeCluster's endpoint type (KIP-919)."""
 
@@ -97,13 +98,14 @@ FIXED = {
 
 
 class TooMuchError(Exception):
-    """A response has more in it than may be read while others wait; the text says how much."""
+    """A response has more entries than may be read while other connections wait; the text says how many."""
 
 
 class Endpoint(NamedTuple):
-    """One address as it stands in a frame; offsets count from the start of the bytes that were read.
+    """One address in a frame; offsets count from the start of the bytes that were read.
 
-    The host's span covers its length field, the port's its two or four bytes. `path` names the entry ("brokers[0].").
+    The host's span includes its length field; the port's span has two or four bytes. `path` names the entry
+    ("brokers[0].").
     """
 
     node_id: int
@@ -118,7 +120,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TagSection:
-    """A message's own tagged fields: [start, end), and the addressed field among them, if there."""
+    """The top-level tagged fields of a message at [start, end), and the addresses in them."""
 
     start: int
     end: int
@@ -128,7 +130,7 @@ class TagSection:
 
 
 def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | None:
-    """The carrier that a version of a message has, with its array field (None: the message's own fields)."""
+    """(carrier, array field) of a version of a message; the field is None where the addresses are at top level."""
     for candidate in CARRIERS.get(message.name, ()):
         if not candidate.array:
             if any(field.name == candidate.host and version in field.versions for field in message.fields):
@@ -141,9 +143,9 @@ def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | No
 
 
 class Reader:
-    """Reads primitives at a position of whole bytes; every length is checked against what is there.
+    """Reads primitives one after the other and checks every length against the bytes that remain.
 
-    What is counted (`many`) is MOST_READ at most over the whole reading.
+    Over the whole reading, `many` allows at most MOST_READ entries.
     """
 
     __slots__ = ("_left", "buffer", "end", "flexible", "position")
@@ -156,13 +158,13 @@ class Reader:
         self._left = MOST_READ
 
     def within(self, start: int, end: int) -> Reader:
-        """A reader of a part of it, which counts on."""
+        """A reader of [start, end) with what is left of the entry limit."""
         inner = Reader(self.buffer, start, end, flexible=self.flexible)
         inner._left = self._left
         return inner
 
     def many(self, count: int, what: str) -> range:
-        """For a loop over so many of something. Raises TooMuchError."""
+        """range(count) for a loop over entries; counts them against MOST_READ. Raises TooMuchError."""
         self._left -= max(count, 0)
         if self._left < 0:
             raise TooMuchError(f"it has {count:,} {what}, and no more than {MOST_READ:,} are read")
@@ -172,7 +174,7 @@ class Reader:
         return DecodeError(code, message, self.position)
 
     def skip(self, size: int) -> int:
-        """Moves on and returns where it was."""
+        """Skips `size` bytes and returns the position before them. Raises DecodeError."""
         start = self.position
         if size < 0 or start + size > self.end:
             raise self.fail(Code.TRUNCATED, f"{size} bytes wanted, {self.end - start} there")
@@ -195,14 +197,14 @@ class Reader:
                 raise self.fail(Code.BAD_VARINT, "varint of more than five bytes")
 
     def length(self, size: int) -> int:
-        """A length field of `size` bytes, or a compact one; -1 for null."""
+        """Reads a length of `size` bytes, or a compact one in flexible versions; -1 for null. Raises DecodeError."""
         value = self.varint() - 1 if self.flexible else self.integer(size)
         if value < -1 or value > self.end - self.position:
             raise self.fail(Code.BAD_LENGTH, f"length {value}, {self.end - self.position} bytes there")
         return value
 
     def tags(self) -> list[tuple[int, int, int, int]]:
-        """A section of tagged fields, as in `TagSection.tags`."""
+        """Reads a section of tagged fields; shaped as `TagSection.tags`. Raises DecodeError, TooMuchError."""
         found = []
         count = self.varint()
         if 2 * count > self.end - self.position:
@@ -243,7 +245,7 @@ def _skip_one(reader: Reader, field: Field, version: int) -> None:
 
 @dataclass(slots=True)
 class _Entry:
-    """What of an address was read so far; a level deeper the node's id is known from outside."""
+    """The parts of an address that were read so far; listeners get the node id from the entry that holds them."""
 
     node_id: int | None = None
     host: str | None = None
@@ -252,7 +254,7 @@ class _Entry:
     port_span: tuple[int, int] = (0, 0)
 
     def endpoint(self, path: str) -> Endpoint | None:
-        """None where one of its three parts is not there."""
+        """The address; None if node id, host or port is missing."""
         if self.node_id is None or self.host is None or self.port is None:
             return None
         return Endpoint(self.node_id, self.host, *self.host_span, self.port, *self.port_span, path)
@@ -261,7 +263,7 @@ class _Entry:
 def _endpoints(
     reader: Reader, fields: tuple[Field, ...], version: int, carried: Carrier, path: str, node_id: int | None = None
 ) -> list[Endpoint]:
-    """Reads fields that hold an address among others, or an array of such."""
+    """Reads the fields of an entry and returns its addresses: its own, or those of its listeners."""
     entry = _Entry(node_id)
     found: list[Endpoint] = []
     for field in fields:
@@ -300,9 +302,9 @@ def _array(
 
 
 def endpoints(message: Message, version: int, data: bytes | memoryview, start: int) -> list[Endpoint]:
-    """The addresses that begin at `start`, where `walker` stopped: an array, or the message's own fields.
+    """The addresses that begin at `start`, where `walker` stopped: in an array, or at the message's top level.
 
-    Raises DecodeError, and TooMuchError.
+    Raises DecodeError and TooMuchError.
     """
     found = carrier(message, version)
     if found is None:
@@ -317,7 +319,7 @@ def endpoints(message: Message, version: int, data: bytes | memoryview, start: i
 
 
 def names_controllers(message: Message, version: int, header_version: int, data: bytes | memoryview) -> bool:
-    """Whether a whole frame's addresses are controllers'. Raises DecodeError, and TooMuchError."""
+    """Whether the addresses in a whole frame are controllers'. Raises DecodeError and TooMuchError."""
     found = carrier(message, version)
     asked = found[0].controllers if found is not None else False
     if isinstance(asked, bool):
@@ -334,7 +336,7 @@ def names_controllers(message: Message, version: int, header_version: int, data:
 
 
 def tag_section(message: Message, version: int, data: bytes | memoryview, start: int) -> TagSection:
-    """The message's own tagged fields, from `start` to the end of `data`. Raises DecodeError, and TooMuchError."""
+    """The message's top-level tagged fields, from `start` to the end of `data`. Raises DecodeError and TooMuchError."""
     reader = Reader(data, start, len(data), flexible=True)
     tags = reader.tags()
     if reader.position != len(data):

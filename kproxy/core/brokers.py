@@ -1,4 +1,4 @@
-"""Which address of ours stands for which broker: pure bookkeeping, one book for the whole process."""
+"""The proxy's address for each broker: pure bookkeeping, one book for each cluster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from kproxy.core.leaks import LONGEST_HOST, Address, Known
 
 @dataclass(slots=True)
 class Node:
-    """A broker or a controller: where it is dialled and the port of ours that stands for it.
+    """A broker or a controller: the address at which it is dialled, and the proxy's port that stands for it.
 
-    One that changes its address keeps its port; connections from then on are dialled at the new one. One that leaves
-    keeps it too: whoever still knows it gets what dialling the dead node gives, and nobody else gets the port.
+    A node that changes its address keeps its port; later connections are dialled at the new address. A node that leaves
+    the cluster keeps its port too: clients that still use it get the error of dialling the dead node, and the port is
+    never given to another node.
     """
 
     node_id: int
@@ -29,18 +30,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """What clients are told to connect to: a host, or a template with {broker}, {port} and {host}.
+    """The address that clients are given for a node: a host, or a template with {broker}, {port} and {host}.
 
-    {broker} is the node's id, {port} our listener's port, {host} the broker's own host. "{broker}.kafka.local:{port}"
-    and "proxy.example" are both fine; without a port the listener's is meant, and an empty text means the address that
-    the client itself used.
+    {broker} is the node's id, {port} the port of its listener, {host} the broker's own host; for example
+    "{broker}.kafka.local:{port}" or "proxy.example". Without a port, the listener's port is used. An empty template
+    stands for the address that the client itself used.
     """
 
     template: str = ""
 
     @property
     def same_host(self) -> bool:
-        """Whether it is one host for all nodes, known beforehand."""
+        """Whether all nodes get one host that is known before any node is."""
         return bool(self.template) and "{broker}" not in self.template and "{host}" not in self.template
 
     def address(self, node: Node, own_host: str) -> Address:
@@ -52,7 +53,7 @@ class Advertise:
 
 
 def split_address(text: str) -> tuple[str, int | None]:
-    """Parts of "host", "host:port", "[::1]:port" or "::1". Raises ValueError on a port that is none."""
+    """(host, port) of "host", "host:port", "[::1]:port" or "::1"; port None if absent. Raises ValueError."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -71,11 +72,12 @@ def split_address(text: str) -> tuple[str, int | None]:
 
 @dataclass(slots=True)
 class Book:
-    """The nodes seen so far; `open_listener(node)` returns the port that listens for a new one, None where none may.
+    """The nodes seen so far, with their listeners.
 
-    It must be listening when the call returns, because the client hears of it next. A node without a listener gets an
-    address of ours at which nobody listens, of the port `nowhere()`: clients take it for a broker that is down and go
-    on with the others, and who looks at their logs finds the proxy's name there.
+    `open_listener(node)` returns the port for a new node, or None if no further listener is allowed. The port must be
+    listening when the call returns, because the client is told of it next. A node without a listener gets an address of
+    the proxy at port `nowhere()`, which refuses connections: clients treat it as a broker that is down and go on with
+    the others, and their logs name the proxy.
     """
 
     open_listener: Callable[[Node], int | None]
@@ -84,11 +86,11 @@ class Book:
     nowhere: Callable[[], int] = lambda: 0
     nodes: dict[int, Node] = field(default_factory=dict)
     controllers: dict[int, Node] = field(default_factory=dict)
-    """Apart from the brokers, because a node that is both has one id and two addresses."""
+    """Kept apart from the brokers, because a node that is both has one id and two addresses."""
     known: Known = field(default_factory=Known)
 
     def ours(self, node_id: int, host: str, port: int, own_host: str, *, controller: bool = False) -> Address:
-        """The address that stands for a node. Raises OSError where there is not even a port for nowhere."""
+        """The proxy's address for a node. Raises OSError if the node has no listener and `nowhere()` gets no port."""
         node = self._node(Node(node_id, host, port, controller=controller))
         if node is None:
             node = Node(node_id, host, port, self.nowhere(), controller)
@@ -97,7 +99,7 @@ class Book:
         return address
 
     def _node(self, told: Node) -> Node | None:
-        """The node that a broker tells of, with its listener; None where it has none."""
+        """The node of a response, with its listener; None where it has no listener."""
         if told.node_id < 0 or not 0 < told.port <= 65535 or len(told.host.encode()) > LONGEST_HOST:
             return None
         nodes = self.controllers if told.controller else self.nodes

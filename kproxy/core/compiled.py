@@ -1,4 +1,4 @@
-"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+"""The classes of `passing`: compiled by setup.py where there is a C compiler, else in plain Python."""
 
 from __future__ import annotations
 

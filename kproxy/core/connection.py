@@ -1,21 +1,22 @@
 """One connection of the relay, without its sockets: bytes in, commands out.
 
-How it works. Requests pass as they come; of each only the fixed start is read (length, API key, version, correlation
-id), and where the response will carry addresses of brokers, that is noted by correlation id. Responses pass as they
-come, too, except those noted:
+Requests pass unchanged. Only the fixed start of each is read (length, API key, version, correlation id); if the
+response will carry addresses of brokers, the request is noted by its correlation id. Responses pass unchanged as well,
+except those to noted requests:
 
-- *held*: nothing of it leaves before it is whole, since its length stands in front and may change; Metadata and its
-  like at any size (up to a limit on what all connections hold together), Produce and Fetch up to `hold_max`;
-- *walked*: a longer Produce or Fetch passes while a walker looks for its tagged fields, the last thing in the frame;
-  these are held, and rewritten at equal length;
-- *watched*: a response of an API or a version that nobody knows passes as it is, but where it is short it is held until
-  it was looked through for addresses of brokers.
+- *held*: the frame leaves only once it is whole, because its length stands in front and may change. Metadata and
+  similar responses are held at any size (within a limit on what all connections hold together), Produce and Fetch up to
+  `hold_max`;
+- *walked*: a longer Produce or Fetch response passes while a walker looks for its tagged fields, at the end of the
+  frame; these are held and rewritten at equal length;
+- *watched*: a response of an unknown API or version passes unchanged. If it is short, it is first held and searched for
+  addresses of brokers.
 
-What cannot be read (an unknown version, bytes that do not fit, not Kafka at all) passes untouched, counted and named.
-What could be read, but not within the limits of the proxy (memory, time, ports), does not pass: the connection ends, so
-that a client asks again, and hears of no broker past the proxy. No known address of a broker may leave towards a
-client: one that does is told of, counted and recorded.
-The bytes of a frame before its correlation id is there wait, too, while a noted request is unanswered.
+Responses that cannot be decoded (unknown version, malformed, not Kafka) pass unchanged, are counted and reported.
+Responses that exceed a limit of the proxy (memory, time, ports) are withheld and the connection ends, so that the
+client asks again and never learns an address that bypasses the proxy. No known broker address should reach a client: a
+leaked address is reported, counted and recorded.
+While a noted request is unanswered, the first bytes of a response wait until its correlation id has arrived.
 """
 
 from __future__ import annotations
@@ -54,21 +55,21 @@ Data = bytes | memoryview
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
-"""A first frame that says to be longer is text or garbage; later ones are believed up to 2 GiB."""
+"""Bytes; a longer length in the first frame of a direction is text or garbage. Later frames may have up to 2 GiB."""
 _LEAST_VIEW = 4096
-"""Bytes of a piece that is kept as it came."""
+"""Bytes; smaller pieces of a held frame are copied together."""
 _MOST_LINES = 200
-"""Lines of a comment that name changed fields."""
+"""Most changed fields that a comment names."""
 _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
-"""By side (0 the client, 1 the broker) and protocol."""
+"""Advice by (side, protocol); side 0 is the client, 1 the broker."""
 
 
 @dataclass(slots=True)
 class ToBroker:
-    """Bytes for the broker; the comment says what was changed in the frame that they are, where something was."""
+    """Bytes for the broker. A comment means that they are one frame that was changed, and says how."""
 
     data: Data
     comment: str | None = None
@@ -81,9 +82,9 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A frame was changed, left with a broker's own address, or did not leave (`withheld` says why).
+    """Report on a frame: its changes, a broker address that leaked in it, or why it was withheld.
 
-    Of the bytes just fed, [start, end) are its last.
+    [start, end) is the last part of the frame, as offsets into the bytes just fed.
     """
 
     start: int
@@ -109,9 +110,9 @@ def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell the user; `topic` is the same for notices that need no repeating.
+    """A warning for the user.
 
-    It is told once for each client or broker, or once in all where it is `once`.
+    Notices of one `topic` are shown once for each client or broker, or only once in total with `once`.
     """
 
     topic: str
@@ -121,7 +122,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The connection is to end, as what the broker sent must not reach the client; fields as in `Notice`."""
+    """The connection must end, because a response must not reach the client; fields as in `Notice`."""
 
     topic: str
     text: str
@@ -132,7 +133,7 @@ Command = ToBroker | ToClient | Changed | Notice | End
 
 @dataclass(slots=True)
 class Budget:
-    """What all connections may hold together, in bytes."""
+    """Limit on the bytes that all connections together may hold."""
 
     limit: int = 256 << 20
     held: int = 0
@@ -149,25 +150,25 @@ class Budget:
 
 @dataclass(slots=True)
 class Counters:
-    """What rewriting did, over all connections."""
+    """Counters of rewriting, in responses, over all connections."""
 
     held: int = 0
     walked: int = 0
     rewritten: int = 0
     retagged: int = 0
-    """Walked frames whose addresses did not fit: blanked, so that the client asks Metadata."""
+    """Walked frames without room for the new addresses: these were blanked, so that the client asks Metadata."""
     unread: int = 0
-    """Responses that passed untouched though they may have carried addresses."""
+    """Responses that passed unchanged though they may have carried addresses."""
     leaked: int = 0
-    """Responses in which an address of a broker reached a client."""
+    """Responses in which a broker's own address reached a client."""
     withheld: int = 0
-    """Responses that no client got, because addresses in them could not be replaced."""
+    """Responses that no client got, because their addresses could not be replaced."""
     unsearched: int = 0
-    """Responses that were not searched to their end for addresses of brokers."""
+    """Responses that were searched only in part for addresses of brokers."""
 
 
 class Plan:
-    """How to treat the responses to one API and version."""
+    """How to rewrite the responses of one API and version."""
 
     __slots__ = ("flexible", "header_version", "message", "name", "tag", "version", "walk", "whole")
 
@@ -187,9 +188,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Responses that pass as they are, looked through for brokers' addresses where they are no longer than WATCHED.
+    """Responses that pass unchanged; those of up to WATCHED bytes are searched for addresses of brokers.
 
-    `told` are the topic and the text that the user is told, "" where there is nothing to tell; `once` as in a Notice.
+    `topic`, `told` (the text) and `once` make a Notice; there is none where `topic` is "".
     """
 
     name: str
@@ -199,17 +200,17 @@ class Watch:
 
 
 class Plans:
-    """The plan of every API and version, made on first use; None where responses pass untouched.
+    """The plan of every API and version, made on first use; None where responses pass unchanged.
 
-    Without definitions there is no plan at all: clients are to see the brokers' own addresses. With `controllers` their
-    addresses in descriptions of the quorum are replaced too.
+    Without definitions all responses pass unchanged, so that clients see the brokers' own addresses. With
+    `controllers`, addresses in DescribeQuorum responses are replaced too.
     """
 
     def __init__(self, definitions: Definitions | None, *, controllers: bool = False) -> None:
         self._definitions = definitions
         self._controllers = controllers
         self.made: dict[int, Plan | Watch | None] = {}
-        """Those that were asked for, by API key << 16 | version."""
+        """The plans made so far, by API key << 16 | version."""
 
     def get(self, api_key: int, version: int) -> Plan | Watch | None:
         key = api_key << 16 | version & 0xFFFF
@@ -238,7 +239,7 @@ class Plans:
 
 
 def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | None:
-    """What is newer than our definitions may carry addresses where the known versions have none."""
+    """A watch for versions newer than our definitions, as they may carry addresses that known versions lack."""
     known = definitions.versions(api_key)
     if not known.high < version < NO_VERSION:
         return None
@@ -249,7 +250,7 @@ def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | No
 
 @dataclass(slots=True)
 class Shared:
-    """What all connections of a relay share."""
+    """State that all connections of a relay share."""
 
     plans: Plans
     book: Book
@@ -274,9 +275,9 @@ class _Frame:
         """Bytes in `pieces`."""
 
     def keep(self, piece: memoryview, fed: int) -> None:
-        """Keeps a piece of `fed` bytes that came together.
+        """Keeps a piece of a read that had `fed` bytes.
 
-        What is small is copied into one buffer, so that the memory that it takes is that of the bytes it has.
+        Small pieces are copied into one buffer: a view would keep the memory of the whole read.
         """
         self.held += len(piece)
         pieces = self.pieces
@@ -288,15 +289,15 @@ class _Frame:
             pieces.append(bytearray(piece))
 
     def data(self) -> bytes:
-        """What is kept."""
+        """The kept bytes."""
         return b"".join(self.pieces)
 
 
 class Connection:
-    """The state of one client's connection to one broker; `own_host` is the address of ours that the client used."""
+    """The state of one client's connection to one broker; `own_host` is the proxy's address that the client used."""
 
     as_it_comes: ClassVar[bool] = True
-    """Whether what passes by `Passing` need not be seen by this class."""
+    """Whether bytes that `Passing` lets through may bypass this class."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
         self.passing = Passing(shared.plans.made, _unchanged)
@@ -308,25 +309,25 @@ class Connection:
         self._head = b""
         self._waits = False
         self._over = False
-        """Nothing of the broker's is to leave any more."""
+        """Whether the broker's bytes are discarded from now on."""
         self._forgot = False
-        """Whether a noted request was forgotten before it was answered."""
+        """Whether a noted request was dropped before it was answered."""
         self._frame: _Frame | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether the client has sent a whole request, or either side what passes unseen."""
+        """Whether the client has sent a whole request, the broker a frame, or either side something not Kafka."""
         passing = self.passing
         return passing.requests > (passing.request_rest > 0) or not self._first[1] or any(self._opaque)
 
     @property
     def received(self) -> int:
-        """A number that grows with what is there of the client's first request, while it is not whole."""
+        """A number that grows with each byte of the client's first request, while the request is incomplete."""
         return (1 << 31) - self.passing.request_rest if self.passing.requests else len(self._request_head)
 
     @property
     def idle(self) -> bool:
-        """Whether both directions are between frames and nothing seems to be owed."""
+        """Whether both directions are between frames and no request seems to be in flight."""
         return (
             not self.passing.request_rest
             and not self._request_head
@@ -339,7 +340,7 @@ class Connection:
     # --- from the client ---------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
-        """Bytes of the client, on their way to the broker."""
+        """Takes bytes of the client; returns what to do with them."""
         commands: list[Command] = [ToBroker(data)]
         if self._opaque[0] or self.passing.from_client_passes(data):
             return commands
@@ -374,11 +375,10 @@ class Connection:
         return commands
 
     def _note(self, correlation_id: int, plan: Plan | Watch | None) -> bool:
-        """Notes a request; False where MAX_NOTED wait already and the oldest has to be known when it is answered.
+        """Notes a request; False where MAX_NOTED requests wait already and the oldest one cannot be dropped.
 
-        A response whose addresses lie behind all else (Produce, Fetch) is known again by them: so the oldest request
-        of that kind is forgotten, as Produce with acks=0 is never answered. From then on what no request is known of
-        is searched (STRAY).
+        If the oldest one has its addresses in tagged fields (Produce, Fetch), it is dropped, because Produce with
+        acks=0 is never answered. From then on every response without a noted request is searched (STRAY).
         """
         passing = self.passing
         if passing.waiting >= MAX_NOTED:
@@ -398,7 +398,7 @@ class Connection:
         return End("unanswered", text)
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
-        """Whether a frame that starts so is none of Kafka's; from there on that direction passes unseen."""
+        """Whether these bytes start no Kafka frame; if so, this direction passes unseen from here on."""
         named = no_frame(start, length, first=self._first[side])
         if named is None:
             self._first[side] = False
@@ -419,7 +419,7 @@ class Connection:
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
-        """Bytes of the broker, on their way to the client."""
+        """Takes bytes of the broker; returns what to do with them."""
         if self._ends():
             return []
         if self._unseen(1) or self.passing.from_broker_passes(data):
@@ -461,7 +461,7 @@ class Connection:
         return commands
 
     def _response(self, data: bytes, position: int, commands: list[Command]) -> int:
-        """Looks at a response's start and decides what becomes of the frame; returns where to go on."""
+        """Reads a response's start and decides how to treat the frame; returns the position to go on from."""
         wanted = _RESPONSE_HEAD.size if self._waits else 4
         head = data[position : position + wanted]
         length = int.from_bytes(head[:4], "big", signed=True) if len(head) >= 4 else 0
@@ -491,11 +491,11 @@ class Connection:
         return position
 
     def _answered(self, correlation_id: int) -> Plan | Watch | None:
-        """The plan for the response with this id; the oldest request among equals is answered first."""
+        """The plan for the response with this id; of several requests with one id, the oldest is answered first."""
         return cast("Plan | Watch | None", self.passing.take(correlation_id))
 
     def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
-        """Tells of such a response; whether it is short enough to be searched."""
+        """Reports a watched response; returns whether it is short enough to be searched."""
         if watch.topic.startswith(UNREAD):
             self._shared.counters.unread += 1
         if watch.topic:
@@ -507,7 +507,10 @@ class Connection:
         commands.append(Notice(*_unread(name, reason)))
 
     def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
-        """Takes what `view` has of the frame; returns where that ends. `carried` bytes of the view came earlier."""
+        """Takes the part of the frame that is in `view`; returns where that part ends.
+
+        The first `carried` bytes of the view came with an earlier read.
+        """
         end = min(len(view), position + frame.size - frame.got)
         began = position
         changes: list[Change] = []
@@ -538,9 +541,9 @@ class Connection:
         commands.append(End(f"withheld-{name}", f"{text}; the connection is ended"))
 
     def _take(self, frame: _Frame, piece: memoryview, fed: int, commands: list[Command]) -> None:
-        """One more piece of the frame: kept, or in a walked frame passed up to its tagged fields.
+        """Takes the next piece of the frame: keeps it, or passes the part of a walked frame before its tagged fields.
 
-        `fed` is how many bytes came together.
+        `fed` is the size of the read that brought it.
         """
         start = frame.got
         frame.got += len(piece)
@@ -568,9 +571,9 @@ class Connection:
             frame.keep(keep, fed)
 
     def _walk_on(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
-        """There is no memory to hold this and what was kept before it: only the end of the frame is kept, if possible.
+        """Frees memory when the budget is used up: switches from holding to walking, which keeps only the frame's end.
 
-        Raises _WithheldError.
+        Raises _WithheldError if the frame must be held whole.
         """
         plan = frame.plan
         if isinstance(plan, Watch):
@@ -598,13 +601,13 @@ class Connection:
         self._unread(frame.plan.name, reason, commands)
 
     def _release(self, frame: _Frame, commands: list[Command]) -> None:
-        """Lets go what was kept, as it came."""
+        """Sends the kept bytes unchanged."""
         self._shared.budget.give(frame.held)
         commands += [ToClient(kept) for kept in frame.pieces]
         frame.pieces, frame.held = [], 0
 
     def _finish(self, frame: _Frame, commands: list[Command]) -> tuple[list[Change], Address | None]:
-        """The frame is whole: rewrites what was kept of it and lets it go; (changes, address that leaked)."""
+        """Rewrites and sends the kept bytes of a frame that is now whole; returns (changes, leaked address)."""
         plan, walker = frame.plan, frame.walker
         if isinstance(plan, Watch) or walker is None:
             data = frame.data()
@@ -641,9 +644,9 @@ class Connection:
         return [], self._check(frame.plan, data, commands)
 
     def _rewritten(self, plan: Plan, data: bytes, at: int, *, walked: bool) -> tuple[bytes, list[Change]]:
-        """What was kept of a frame with addresses of ours.
+        """(the kept bytes with the proxy's addresses in them, changes).
 
-        Raises DecodeError, TooMuchError, OSError of `Book.ours`, _WithheldError.
+        Raises DecodeError, TooMuchError, _WithheldError, and OSError from `Book.ours`.
         """
         if walked:
             return self._section(plan, data, 0, same_length=True)
@@ -657,7 +660,7 @@ class Connection:
         return rewrite.with_size(rewrite.spliced(data, 0, len(data), replacements)), changes
 
     def _section(self, plan: Plan, data: bytes, at: int, *, same_length: bool) -> tuple[bytes, list[Change]]:
-        """The tagged fields from `at` on, rewritten."""
+        """(the tagged fields from `at` on with the proxy's addresses in them, changes)."""
         tags = tag_section(plan.message, plan.version, data, at)
         replacements, changes = rewrite.splices(tags.endpoints, self._ours, flexible=True)
         new = rewrite.section(data, tags, replacements) if changes else data[at:]
@@ -682,7 +685,7 @@ class Connection:
         commands.append(Notice(f"unsearched-{name}", text))
 
     def _check(self, plan: Plan | Watch, data: bytes, commands: list[Command]) -> Address | None:
-        """An address of a broker that leaves towards the client, which none may."""
+        """Searches bytes that leave towards the client; reports and returns a broker address that leaked."""
         found = self._shared.book.known.search(data)
         if not found.whole:
             self._unsearched(plan.name, commands)
@@ -695,11 +698,11 @@ class Connection:
         return leaked
 
     def client_ended(self) -> list[Command]:
-        """The client sends no more."""
+        """Called when the client sends no more (FIN)."""
         return []
 
     def broker_ended(self) -> list[Command]:
-        """The broker sends no more: what was waiting for the rest of its frame leaves as it is."""
+        """Called when the broker sends no more (FIN): an incomplete frame leaves unchanged."""
         commands: list[Command] = []
         if self._frame is not None:
             self._release(self._frame, commands)
@@ -712,7 +715,7 @@ class Connection:
         return commands
 
     def dropped(self) -> None:
-        """The connection is gone: gives back what was held."""
+        """Called when the connection is gone: returns the held bytes to the budget."""
         if self._frame is not None:
             self._shared.budget.give(self._frame.held)
             self._frame = None
@@ -724,17 +727,17 @@ class _WithheldError(Exception):
 
 TOO_MUCH_HELD = "there is no memory left to hold it (--memory)"
 WATCHED = 1 << 16
-"""Longest response that is held only to be searched."""
+"""Largest length in bytes of a response that is held only to be searched."""
 
 STRAY = Watch("a request that is forgotten")
-"""How responses are treated while requests are forgotten that they may answer."""
+"""Plan for responses without a noted request, once noted requests were dropped."""
 UNREAD = "unread-"
 UNKNOWN_VERSION = "no definition of this version"
 SERVE_CONTROLLERS = "; --controllers serves them through kproxy"
 
 
 def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
-    """Whether a whole response has no address that it may carry: the last of it, no tagged fields, says so."""
+    """Whether a whole response carries no address: it ends with an empty section of tagged fields."""
     if not isinstance(plan, Plan):
         return plan is None
     if plan.tag is None or frame[-1]:
@@ -748,7 +751,7 @@ def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
 
 
 def _unread(name: str, reason: str) -> tuple[str, str]:
-    """Topic and text of what passed unread."""
+    """(topic, text) of the notice on a response that passed unread."""
     text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
     return f"{UNREAD}{name}-{reason}", text
 
@@ -759,9 +762,9 @@ def _forward(commands: list[Command], view: memoryview, start: int, end: int) ->
 
 
 def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
-    """What a direction sends in place of a frame of `length` that starts so, None where it may be one.
+    """What these first bytes are if they start no Kafka frame of `length` bytes; None where they may start one.
 
-    `first` says that nothing came before it.
+    `first` says that they are the first bytes of their direction.
     """
     if first and (named := other_protocol(start)):
         return named

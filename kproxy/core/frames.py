@@ -1,4 +1,4 @@
-"""Where frames begin and end in a direction whose bytes pass."""
+"""Follows where frames begin and end in one direction."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ LENGTH = 4
 
 
 class Frames:
-    """Follows one direction's frames; `lost` once a length is negative.
+    """Splits one direction into frames; `lost` is True once a length is negative.
 
-    `head` is how many bytes of each frame, its length field included, somebody wants to see.
+    `head` is the number of bytes of each frame that `feed` returns, its length field included.
     """
 
     __slots__ = ("_head", "_rest", "_wanted", "lost")
@@ -25,9 +25,9 @@ class Frames:
         return not self._rest and not self._head
 
     def feed(self, data: bytes | memoryview) -> list[tuple[int, bytes]]:
-        """The heads that became whole with these bytes, and where in them each frame began (below 0: before them).
+        """Takes bytes; returns (offset of the frame in these bytes, head) for each head that they complete.
 
-        A frame that is shorter than a head is a head itself.
+        The offset is negative if the frame began before these bytes. A frame shorter than a head is returned whole.
         """
         heads = []
         at, size = 0, len(data)
@@ -55,7 +55,7 @@ class Frames:
         return heads
 
     def boundary(self, data: bytes | memoryview) -> int | None:
-        """How many of these bytes, the next ones, the frame takes that is passing; None where it takes more."""
+        """Number of bytes of `data`, the next bytes, that end the current frame; None if the frame goes on after them."""
         left = self._rest
         if self._head:
             start = self._head + bytes(data[: LENGTH - len(self._head)]) if len(self._head) < LENGTH else self._head

@@ -1,11 +1,11 @@
-"""Between the client's requests and the broker: kproxy's own authentication, of which the client sees nothing.
+"""Authentication by kproxy on a connection to a broker, invisible to the client.
 
-How it works. What the client sends waits while we authenticate: at first, and again where a session is about to end and
-the client has a request (KIP-368; nobody renews a session that nobody uses). That happens between two requests, never
-within one. Answers to what the client asked before pass meanwhile, ours are taken out. They are known by their
-correlation id, which is one that the client has not used on this connection.
+The client's bytes wait while kproxy authenticates: when the connection begins, and again when the session is about to
+expire and the client sends a request (KIP-368; an idle session is not renewed). Authentication always begins between
+two requests. Responses to the client's earlier requests pass meanwhile; responses to kproxy's requests are taken out.
+These have a correlation id that the client has not used on this connection.
 
-Own requests and answers are for the recording as well: with the secrets in them masked, at equal length.
+kproxy's own requests and their responses are recorded too, with the secrets in them masked at equal length.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kproxy.decoders.writer import write
 CLIENT_ID: Final = "kproxy"
 LONGEST_ANSWER: Final = 1 << 20
 RENEWED_AT: Final = 0.85
-"""Part of a session's lifetime after which it is renewed, the earliest at which Java's clients do."""
+"""Fraction of a session's lifetime after which it is renewed: the earliest at which Kafka's Java client does so."""
 FIRST_ID: Final = 0x6B707200
 _HIGHEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
 _REQUEST_HEAD: Final = struct.Struct(">ihhi")
@@ -43,14 +43,17 @@ ANSWER_COMMENT: Final = "answers a request of kproxy's own, the client does not 
 
 @dataclass(frozen=True, slots=True)
 class FromBroker:
-    """Bytes of the broker that are not for us."""
+    """Bytes of the broker that are for the client."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A frame of our own: a request to be sent (side 0), or an answer that was taken out (side 1)."""
+    """A frame of kproxy's authentication: a request to send (side 0), or a response that was taken out (side 1).
+
+    `recorded` is the frame with its secrets masked.
+    """
 
     side: int
     data: bytes
@@ -63,24 +66,24 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Authentication has begun: until it is done the client need not be read."""
+    """Authentication has begun: the client need not be read until `Opened`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Authentication is done; what waited follows."""
+    """Authentication has succeeded; the bytes that waited follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientEnded:
-    """The client sends no more."""
+    """The client sends no more (FIN)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The connection is to end; `why` goes on "upstream …", or with `client` on "client …".
+    """The connection must end; `why` completes a sentence that begins "upstream …", or "client …" with `client`.
 
-    A client is sent `answer` before.
+    `answer` is sent to the client first.
     """
 
     why: str
@@ -92,9 +95,10 @@ Act = ToBroker | FromBroker | Own | Began | Opened | ClientEnded | Refused
 
 
 class Gate:
-    """One connection's; `steps` begins an authentication, for which it is given what `Granted.version` was.
+    """The authentication of one connection.
 
-    It may raise LoginError.
+    `steps(version)` begins an authentication; `version` is the last `Granted.version`, None at first. It may raise
+    LoginError.
     """
 
     def __init__(self, definitions: Definitions, steps: Callable[[int | None], Steps]) -> None:
@@ -110,11 +114,11 @@ class Gate:
         self._responses = Frames(0)
         self._answer = b""
         self._start = b""
-        """The client's first bytes, as many as tell another protocol."""
+        """The client's first bytes, enough to recognise another protocol."""
         self._ids = (0, FIRST_ID)
-        """The lowest and the highest correlation id of the client."""
+        """The lowest and the highest correlation id that the client has used, or values that bound them."""
         self.over = False
-        """The connection is to end: nothing passes any more."""
+        """Whether the connection must end: nothing passes any more."""
 
     @property
     def busy(self) -> bool:
@@ -122,7 +126,7 @@ class Gate:
         return self._steps is not None
 
     def begin(self, now: float) -> list[Act]:
-        """Begins an authentication, at `now` seconds of some clock."""
+        """Begins an authentication; `now` is in seconds of any clock that all calls share."""
         low, high = self._ids
         self._own_id = high + 1 if high < _HIGHEST else max(low - 1, _LOWEST)
         try:
@@ -134,7 +138,7 @@ class Gate:
     # --- from the client ---------------------------------------------------------------------------------------------
 
     def to_broker(self, command: ToBroker, now: float) -> list[Act]:
-        """What is on its way to the broker."""
+        """Takes bytes for the broker: they pass, or wait while an authentication is under way."""
         if self.over:
             return []
         if len(self._start) < LENGTH:
@@ -155,7 +159,7 @@ class Gate:
         return self._pass(command)
 
     def client_ended(self) -> list[Act]:
-        """The client sends no more."""
+        """Called when the client sends no more (FIN)."""
         if self.busy:
             self._held.append(ClientEnded())
             return []
@@ -177,7 +181,7 @@ class Gate:
         return [ToBroker(command.data[:start])] if start > 0 else []
 
     def _client_authenticates(self, correlation_id: int) -> Refused:
-        """A client that wants to authenticate itself learns that it need not: ILLEGAL_SASL_STATE, no mechanisms."""
+        """Refuses a client that begins to authenticate itself, with ILLEGAL_SASL_STATE and no mechanisms."""
         self.over = True
         why = "wants to authenticate by SASL, which kproxy does for it (--sasl): configure the client without SASL"
         return Refused(why, client=True, answer=struct.pack(">iihi", 10, correlation_id, _ILLEGAL_STATE, 0))
@@ -185,7 +189,7 @@ class Gate:
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes, now: float) -> list[Act]:
-        """Bytes of the broker."""
+        """Takes bytes of the broker: responses to kproxy's requests are taken out, all others pass."""
         acts: list[Act] = []
         while data and not self.over:
             if not self.busy or not self._responses.between:
@@ -213,7 +217,10 @@ class Gate:
         return acts
 
     def _whole(self, data: bytes) -> int | Refused | None:
-        """The size of the frame that begins here; None where it is ours and not whole, or may be ours."""
+        """The size of the frame that begins here; None where more bytes are needed.
+
+        More bytes are needed until the correlation id is there, and until a response to kproxy's request is whole.
+        """
         if other := other_protocol(data):
             return self.refuse(f"speaks {other}, not Kafka's plain protocol")
         if len(data) < _RESPONSE_HEAD.size:
@@ -238,7 +245,7 @@ class Gate:
         return acts + self._step(body, now)
 
     def _step(self, answer: Mapping[str, Any] | None, now: float) -> list[Act]:
-        """Goes on with the authentication, with the answer to what was asked last."""
+        """The next request of the authentication; `answer` is the response to the last one, None at first."""
         assert self._steps is not None  # noqa: S101 (called while it is under way)
         try:
             asked = next(self._steps) if answer is None else self._steps.send(answer)
@@ -261,7 +268,7 @@ class Gate:
         return acts
 
     def refuse(self, why: str, *, client: bool = False) -> Refused:
-        """Ends it all; `why` as in `Refused`."""
+        """Ends authentication and connection; arguments as in `Refused`."""
         self.over = True
         self._steps = None
         self._held.clear()

@@ -1,7 +1,7 @@
-"""Finds brokers' own addresses in bytes that leave towards clients, with an effort that does not grow with hosts.
+"""Finds brokers' own addresses in bytes that leave towards clients; the cost does not grow with the number of hosts.
 
-An address stands there as a host with its length in front and its port behind. Many hosts may have one port, so what is
-looked for is each port, and only where one stands are the bytes before it compared with the hosts that have it.
+In a response, an address is a host with its length in front and its port behind. Many hosts share one port. So each
+known port is searched, and the bytes before a match are compared with the hosts that have this port.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 Address = tuple[str, int]
 
 _LENGTH_ENDS = [{size, size + 1 if size < 127 else (size + 1) >> 7} for size in range(256)]
-"""The last byte of the length before a host of so many bytes: of a two-byte one, or of a compact one.
+"""By size of a host in bytes: the last byte of the length field before it, as a two-byte or a compact length.
 
-Where it is another, the host only ends like a broker's ("proxy.kafka" for "kafka").
+With any other byte there, a longer host just ends like a broker's ("proxy.kafka" for "kafka").
 """
 
 REMEMBERED = 1024
-"""Addresses that are kept; the oldest goes first."""
+"""Most broker addresses that are kept; the oldest is forgotten first."""
 TOLD = 4096
-"""Addresses of ours that are kept; where what is advertised has {host} in it, there may be many."""
+"""Most advertised addresses that are kept; with {host} in --advertise there may be many."""
 LONGEST_HOST = 255
 """Bytes; DNS has no longer names."""
 SEARCHED = 32 << 20
-"""Bytes that one search may look at, over all ports: some hundredths of a second."""
+"""Bytes that one search may scan, over all ports; takes some hundredths of a second."""
 COMPARED = 50_000
-"""Places that one search may compare with hosts: as long."""
+"""Comparisons with hosts that one search may make; takes about as long."""
 
 
 @dataclass(slots=True)
 class Found:
-    """The address that was found; with `whole` False not all was searched."""
+    """The address that was found, if any; with `whole` False, a limit ended the search early."""
 
     address: Address | None = None
     whole: bool = True
@@ -38,16 +38,16 @@ class Found:
 
 @dataclass(slots=True)
 class Known:
-    """Addresses of brokers, which no client may get, and those that clients are told of all the same."""
+    """Brokers' own addresses, which must not reach clients, and the advertised addresses, which may."""
 
     _remembered: dict[Address, None] = field(default_factory=dict)
     _hosts: dict[int, dict[int, set[bytes]]] = field(default_factory=dict)
-    """By port and by length in bytes."""
+    """Encoded hosts by port, then by length in bytes."""
     _told: set[Address] = field(default_factory=set)
-    """Where names lead clients to us, it may be a broker's own address."""
+    """Advertised addresses. If DNS leads brokers' names to the proxy, these may equal a broker's own address."""
 
     def remember(self, host: str, port: int) -> None:
-        """Looks for this address from now on."""
+        """Adds a broker's address to those that are searched."""
         encoded = host.encode("utf-8", "replace")
         if not 0 < len(encoded) <= LONGEST_HOST or not 0 < port <= 65535:
             return
@@ -68,12 +68,12 @@ class Known:
             del self._hosts[port]
 
     def tell(self, address: Address) -> None:
-        """Clients are told this address: it is none that leaks."""
+        """Marks an address as advertised to clients, so that it never counts as a leak."""
         if len(self._told) < TOLD:
             self._told.add(address)
 
     def search(self, data: bytes) -> Found:
-        """The first address that is found, within the limits of one search."""
+        """Searches for a broker's address, within SEARCHED and COMPARED; returns the first match."""
         if not self._hosts:
             return Found()
         end = min(len(data), SEARCHED // len(self._hosts))
@@ -94,7 +94,7 @@ class Known:
 
 
 def _before(data: bytes, end: int, lengths: dict[int, set[bytes]]) -> bytes | None:
-    """The host that ends there, with its length in front of it."""
+    """The known host that ends at `end` and has its length in front; None where there is none."""
     for size, hosts in lengths.items():
         start = end - size
         if start > 0 and data[start - 1] in _LENGTH_ENDS[size] and data[start:end] in hosts:

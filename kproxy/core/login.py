@@ -1,7 +1,7 @@
-"""Authentication by SASL on a client's behalf, without sockets: what to ask the broker next, given its last answer.
+"""SASL authentication on a client's behalf, without sockets: the next request, given the broker's last response.
 
-The order is Kafka's own (KIP-43, KIP-152): ApiVersions tells which versions there are, SaslHandshake v1 names the
-mechanism, SaslAuthenticate carries the mechanism's messages. The last answer says how long the session lasts (KIP-368);
+The order is Kafka's own (KIP-43, KIP-152): ApiVersions tells which versions the broker has, SaslHandshake v1 names the
+mechanism, SaslAuthenticate carries the mechanism's messages. The last response has the session's lifetime (KIP-368);
 re-authentication repeats all but the first step.
 """
 
@@ -21,18 +21,18 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *SCRAM, OAUTHBEARER)
 
 MOST_ITERATIONS: Final = 1 << 17
-"""Of SCRAM, which is computed while traffic waits; Kafka itself takes at most 16384."""
+"""Most SCRAM iterations: they are computed while traffic waits. Kafka itself takes at most 16384."""
 NEWEST_AUTHENTICATE: Final = 2
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE = 33, 34
 
 
 class LoginError(Exception):
-    """The broker refuses, or does not say what the mechanism wants; the text goes on "the broker …"."""
+    """The broker refuses, or breaks the mechanism's rules; the text completes a sentence that begins "the broker …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a mechanism asks for: a name with its password, or a token with the extensions (KIP-342) sent beside it."""
+    """The credentials of a mechanism: user name and password, or a token with the extensions (KIP-342) sent with it."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -42,7 +42,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request: `auth` is the message of the mechanism in it, which holds secrets."""
+    """A request to the broker; `auth` is the mechanism's message in it, which holds secrets."""
 
     api_key: int
     version: int
@@ -52,11 +52,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The broker has let us in; `lifetime_ms` is for how long, 0 where no end is set."""
+    """The broker has accepted the authentication for `lifetime_ms`; 0 is without end."""
 
     lifetime_ms: int
     version: int
-    """Of SaslAuthenticate."""
+    """The version of SaslAuthenticate that was used."""
 
 
 Answer = Mapping[str, Any]
@@ -64,9 +64,9 @@ Steps = Generator[Ask, Answer, Granted]
 
 
 def login(mechanism: str, credentials: Credentials, version: int | None = None) -> Steps:
-    """The requests of one authentication; send each answer's body. Raises LoginError.
+    """Yields the requests of one authentication and is sent the body of each response. Raises LoginError.
 
-    `version` is that of SaslAuthenticate where it is known already.
+    `version` is the version of SaslAuthenticate, or None where ApiVersions must be asked for it.
     """
     if version is None:
         version = _version((yield Ask(API_VERSIONS, 0, {})))
@@ -78,7 +78,7 @@ def login(mechanism: str, credentials: Credentials, version: int | None = None) 
 
 
 def _version(answer: Answer) -> int:
-    """The version of SaslAuthenticate that the broker speaks too."""
+    """The newest version of SaslAuthenticate that the broker and kproxy both have. Raises LoginError."""
     most: dict[int, int] = {api["apiKey"]: api["maxVersion"] for api in answer.get("apiKeys") or ()}
     if most.get(SASL_HANDSHAKE, -1) < 1 or SASL_AUTHENTICATE not in most:
         raise LoginError("knows no SaslAuthenticate, which Kafka has since 1.0")
@@ -94,7 +94,7 @@ def _handshake_refused(code: int, mechanism: str, offered: Any) -> str:
 
 
 def _say(auth: bytes, version: int) -> Generator[Ask, Answer, tuple[bytes, int]]:
-    """One message of the mechanism; (the broker's, session lifetime in ms)."""
+    """Sends one message of the mechanism; returns (the broker's message, session lifetime in ms)."""
     answer = yield Ask(SASL_AUTHENTICATE, version, {"authBytes": auth}, auth)
     if code := answer["errorCode"]:
         said = answer.get("errorMessage")
@@ -110,7 +110,7 @@ def _plain(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Ans
 
 
 def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
-    """RFC 7628. A broker that refuses says so in a message that wants an answer before the error comes."""
+    """RFC 7628. A broker that refuses sends a message with the reason, and the error only after an answer to it."""
     del mechanism
     pairs = {"auth": f"Bearer {who.token}", **who.extensions}
     said, lifetime = yield from _say("\1".join(["n,,", *map("=".join, pairs.items()), "", ""]).encode(), version)
@@ -123,7 +123,7 @@ def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[As
 
 
 def _scram(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
-    """RFC 5802. The broker shows that it knows the password too."""
+    """RFC 5802. The broker proves that it knows the password too."""
     from scramp import ScramClient, ScramException
 
     try:

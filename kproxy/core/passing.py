@@ -1,9 +1,9 @@
-"""What passes as it comes, which nearly everything does: from the callback that brings bytes to the other transport.
+"""The fast path for bytes that pass unchanged: from asyncio's `data_received` to a write to the other transport.
 
-Every read of every connection goes this way, and somebody waits for it: so little is done before bytes are sent, little
-after it, and what is not like most is left to others (`Side.unlike`). So goes what is recorded of it (`Pair`). Plain
-Python, and where there is a C compiler the source of the extension `_passing` as well: setup.py compiles it with the C
-types of passing.pxd.
+Nearly all reads of all connections take this path, and a peer waits for each of them. So little work is done before the
+write and little after it; unusual bytes go to the slow path (`Side.unlike`). The recorder has a fast path here as well
+(`Pair`). This file runs as plain Python; where there is a C compiler, setup.py also compiles it as the extension
+`_passing`, with the C types of passing.pxd.
 """
 
 from __future__ import annotations
@@ -13,42 +13,47 @@ from time import time_ns
 from typing import Any
 
 MAX_NOTED = 4096
-"""Most noted requests of one connection that wait for their responses."""
+"""Largest number of noted requests of one connection that wait for their responses."""
 SHORTEST_REQUEST = 8
-"""Less is no request but a bare SASL token."""
+"""Bytes behind the length field; a shorter frame is a bare SASL token."""
 SOME_NOTES, MOST_NOTES = 8, 64
-"""What is recorded at once, after an answer and at most: so long the next message waits for it, which mostly is a while
-away when the one before was an answer."""
+"""Notes that are recorded in one batch: SOME_NOTES after a response, else MOST_NOTES.
+
+Recording a batch delays the next message. After a response the next message is usually some time away, so smaller
+batches are flushed there.
+"""
 
 UNACKNOWLEDGED = 1 << 28
-"""Bytes in one direction after which the other side acknowledges, so that no window ever looks full."""
+"""Bytes in one direction after which the recording has an acknowledgement, so that no TCP window ever looks full."""
 
 
 class Passing:
-    """Where the two directions of a connection are, in frames, and which responses are not to pass as they come.
+    """The frame positions of both directions of a connection, and the responses that need the slow path.
 
-    `plans` say what becomes of responses, by API key << 16 | version: None is nothing. `unchanged(plan, frame)` tells
-    of a whole response whether it leaves as it came all the same.
+    `plans` maps API key << 16 | version to how its responses are treated; None lets them pass unchanged.
+    `unchanged(plan, frame)` returns whether a whole response with a plan may still leave unchanged.
     """
 
     def __init__(self, plans: Mapping[int, object], unchanged: Callable[[Any, bytes], bool]) -> None:
         self.plans = plans
         self.unchanged = unchanged
         self.noted: dict[int, list[Any]] = {}
-        """By correlation id the plans of requests whose responses do not pass as they come."""
+        """Plans by correlation id, of the requests whose responses need the slow path."""
         self.waiting = 0
-        """How many plans `noted` has."""
+        """Number of plans in `noted`."""
         self.request_rest = 0
-        """Bytes of the current frame that are still to come."""
+        """Bytes of the current request that are still to come."""
         self.response_rest = 0
+        """Bytes of the current response that are still to come."""
         self.requests_known = False
-        """Whether a frame begins where none is left to come; without, it is left to others to find out."""
+        """Whether the next byte after the current request begins a frame; if False, the slow path decides."""
         self.responses_known = False
+        """As `requests_known`, for responses."""
         self.requests = 0
         self.responses = 0
 
     def from_client_passes(self, data: bytes) -> bool:
-        """Whether bytes of the client leave at once: then they have been seen, else nothing has."""
+        """Whether these bytes of the client may leave at once. The state changes only where they may."""
         size = len(data)
         if self.request_rest >= size:
             self.request_rest -= size
@@ -71,7 +76,7 @@ class Passing:
         return True
 
     def from_broker_passes(self, data: bytes) -> bool:
-        """Whether bytes of the broker leave at once: then they have been seen, else nothing has."""
+        """Whether these bytes of the broker may leave at once. The state changes only where they may."""
         size = len(data)
         if self.response_rest >= size:
             self.response_rest -= size
@@ -94,12 +99,12 @@ class Passing:
         return True
 
     def note(self, correlation_id: int, plan: object) -> None:
-        """Notes a request whose response does not pass as it comes, or one with the id of such a request."""
+        """Notes a request whose response needs the slow path, or that shares its correlation id with one."""
         self.noted.setdefault(correlation_id, []).append(plan)
         self.waiting += 1
 
     def take(self, correlation_id: int) -> object:
-        """The plan of the oldest noted request with this id, which is no longer noted; None where there is none."""
+        """Removes the oldest noted request with this id and returns its plan; None if there is no such request."""
         waiting = self.noted.get(correlation_id)
         if waiting is None:
             return None
@@ -111,16 +116,16 @@ class Passing:
 
 
 def _number(data: bytes, at: int) -> int:
-    """A signed number of four bytes."""
+    """The signed big-endian number in the four bytes at `at`."""
     first = data[at]
     return ((first ^ 0x80) - 0x80) * 0x1000000 + (data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3])
 
 
 class Notes:
-    """What is to be recorded, in order: calls that are made later, many at once.
+    """Queue of calls that record traffic, made later in batches and in order.
 
-    `begun` is called with the first of them; `full` when there are MOST_NOTES, or SOME_NOTES and the last is of an
-    answer, or they have `most_bytes` bytes.
+    `begun` is called when the first note arrives. `full` is called at MOST_NOTES notes, at SOME_NOTES notes if the last
+    one is of a response, or at `most_bytes` bytes.
     """
 
     def __init__(self, most_bytes: int, begun: Callable[[], None], full: Callable[[], None]) -> None:
@@ -131,7 +136,7 @@ class Notes:
         self.size = 0
 
     def add(self, size: int, call: Callable[..., None], arguments: tuple[Any, ...], answer: bool = False) -> None:
-        """Has `call(*arguments)` record about `size` bytes."""
+        """Queues `call(*arguments)`, which records about `size` bytes; `answer` says that they are of a response."""
         self.calls.append((call, arguments))
         self.size += size
         count = len(self.calls)
@@ -141,14 +146,14 @@ class Notes:
             self.begun()
 
     def take(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """All of them; they are no longer here."""
+        """Removes all queued calls and returns them."""
         calls, self.calls = self.calls, []
         self.size = 0
         return calls
 
 
 class Packets:
-    """Blocks of a recording that wait to be written together; `full` is called when they have `most_bytes` bytes."""
+    """Blocks of a recording that wait to be written together; `full` is called once they have `most_bytes` bytes."""
 
     def __init__(self, most_bytes: int, full: Callable[[], None]) -> None:
         self.most_bytes = most_bytes
@@ -158,7 +163,7 @@ class Packets:
         self.count = 0
 
     def add(self, buffers: list[bytes | bytearray | memoryview], size: int, count: int) -> None:
-        """`count` packets of `size` bytes together."""
+        """Adds `count` packets, which have `size` bytes in total."""
         self.buffers += buffers
         self.size += size
         self.count += count
@@ -166,17 +171,17 @@ class Packets:
             self.full()
 
     def take(self) -> tuple[list[bytes | bytearray | memoryview], int, int]:
-        """(buffers, size, count) of all of them; they are no longer here."""
+        """Removes all packets and returns (buffers, size in bytes, number of packets)."""
         taken = self.buffers, self.size, self.count
         self.buffers, self.size, self.count = [], 0, 0
         return taken
 
 
 class Pair:
-    """Makes packets of what both ends of a connection send, 0 the client and 1 the broker, each by its direction.
+    """Makes packets of the bytes that both ends of a connection send: side 0 is the client, side 1 the broker.
 
-    A `direction` has `sequence` and `block`, as `captures.formats.block.Template` has them. Only what is like most is
-    made here: no more than `longest` bytes, and nothing to say of them.
+    `directions` has one object for each side, with `sequence` and `block` as in `captures.formats.block.Template`. This
+    class makes only plain packets, of at most `longest` bytes and without a comment; `add_unlike` makes all others.
     """
 
     def __init__(self, packets: Packets, directions: tuple[Any, Any], longest: int) -> None:
@@ -185,14 +190,14 @@ class Pair:
         self.longest = longest
         self.ended = [False, False]
         self.speaking = 0
-        """Which side sent the last bytes."""
+        """The side that sent the last bytes."""
         self.unacknowledged = 0
-        """How many it has sent since the other last sent some."""
+        """Bytes that this side sent since the other side last sent some."""
 
     def add_data(
         self, now: int, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0
     ) -> None:
-        """Bytes that `side` sent; the comment goes to the last packet of them, `beyond` more were there."""
+        """Records bytes that `side` sent. The last packet gets the comment; `beyond` further bytes are left out."""
         size = len(data) + beyond
         if not size or self.ended[side]:
             return
@@ -213,16 +218,16 @@ class Pair:
         self.packets.add([block], len(block), 1)
 
     def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
-        """As `add_data`, of what others are to make packets of."""
+        """Records bytes that do not fit into one plain packet; arguments as in `add_data`."""
         raise NotImplementedError
 
 
 class Side:
-    """One of the two ends of a connection that is passed on, 0 the client's and 1 the broker's: their bytes come here.
+    """Receives the bytes of one end of a relayed connection: side 0 is the client, side 1 the broker.
 
-    `other` is the other end, `transport` how this one is written to. With `passing` set, what passes goes straight to
-    the other end, and with `notes` a call of `record` is noted for it: (time in ns, side, bytes). `passed` counts the
-    bytes of both ends of all connections.
+    `other` is the other end; `transport` writes to this one. With `passing` set, bytes that may pass unchanged are
+    written straight to the other end; with `notes` set as well, a call of `record` with (time in ns, side, bytes) is
+    queued for them. `passed` counts the bytes of each side over all connections.
     """
 
     def __init__(self, side: int, passed: list[int]) -> None:
@@ -235,7 +240,7 @@ class Side:
         self.record: Callable[..., None] | None = None
 
     def data_received(self, data: bytes) -> None:
-        """As asyncio's protocols have it."""
+        """Called by asyncio with bytes of this end."""
         passing, other = self.passing, self.other
         if (
             passing is None
@@ -252,5 +257,5 @@ class Side:
         self.passed[self.side] += len(data)
 
     def unlike(self, data: bytes) -> None:
-        """Bytes that others are to look at."""
+        """Handles bytes that cannot take the fast path."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Which protocol the first bytes of a connection's direction belong to."""
+"""Recognises a protocol by the first bytes of a direction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def other_protocol(start: bytes) -> str | None:
 
 
 def is_request(start: bytes) -> bool:
-    """Whether eight bytes or more begin like a request: a length, an API key, a version."""
+    """Whether the first eight bytes look like a Kafka request: plausible length, API key and version."""
     if len(start) < _REQUEST.size:
         return False
     length, api_key, version = _REQUEST.unpack_from(start)

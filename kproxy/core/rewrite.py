@@ -1,4 +1,4 @@
-"""Puts addresses of ours where brokers' addresses stand: bytes are spliced, nothing is decoded and written again."""
+"""Replaces brokers' addresses in a frame by the proxy's: bytes are spliced, all other bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kproxy.core.addresses import Endpoint, TagSection
 
 Ours = Callable[[int, str, int], tuple[str, int]]
-"""(node id, host, port) of a broker -> the address that stands for it."""
+"""(node id, host, port) of a broker -> the proxy's address for it."""
 
 _PADDING_TAGS = (120, 16_000)
-"""Tags that no message uses, one and two bytes long."""
+"""Tags for padding that no message uses: one is one byte long, the other two."""
 _RETAGGED = (121, 16_001)
 
 
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """`new` goes where the bytes [start, end) stand."""
+    """Replaces the bytes [start, end) by `new`."""
 
     start: int
     end: int
@@ -47,9 +47,9 @@ def varint(value: int) -> bytes:
 
 
 def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tuple[list[Splice], list[Change]]:
-    """What to put where, for every endpoint that has a host (one without a node has host "" and port -1).
+    """The splices and changes for all endpoints that have a host; an entry without a node has host "" and port -1.
 
-    A node that has several in one message is known by the first.
+    If a node has several endpoints in one message, the first one is its address, and all get the same replacement.
     """
     found: list[Splice] = []
     changes: list[Change] = []
@@ -73,7 +73,7 @@ def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tup
 
 
 def spliced(data: bytes | memoryview, start: int, end: int, replacements: Sequence[Splice]) -> bytes:
-    """The bytes [start, end) with the replacements that lie in it."""
+    """The bytes [start, end), with the replacements that are inside this range."""
     parts: list[bytes | memoryview] = []
     for one in sorted(replacements, key=lambda splice: splice.start):
         if start <= one.start and one.end <= end:
@@ -84,12 +84,12 @@ def spliced(data: bytes | memoryview, start: int, end: int, replacements: Sequen
 
 
 def with_size(frame: bytes) -> bytes:
-    """A frame whose length field says what it has now."""
+    """The frame with its length field corrected."""
     return (len(frame) - 4).to_bytes(4, "big") + frame[4:]
 
 
 def section(data: bytes | memoryview, tags: TagSection, replacements: Sequence[Splice]) -> bytes:
-    """The tagged fields with the replacements and the right sizes."""
+    """The tagged fields with the replacements and corrected sizes."""
     parts = [varint(len(tags.tags))]
     for tag, _, value, end in tags.tags:
         new = spliced(data, value, end, replacements)
@@ -98,9 +98,9 @@ def section(data: bytes | memoryview, tags: TagSection, replacements: Sequence[S
 
 
 def padded(new: bytes, tags: TagSection) -> bytes | None:
-    """`new` (the section after rewriting) made as long as it was by an unknown tagged field; None where it cannot be.
+    """`new` (the section after rewriting), padded to its old length with an unknown tagged field; None if impossible.
 
-    It cannot where it is longer than before, or one byte shorter: the smallest tagged field has two bytes.
+    It is impossible if `new` is longer than before or one byte shorter, as the smallest tagged field has two bytes.
     """
     missing = tags.end - tags.start - len(new)
     if missing == 0:
@@ -118,9 +118,9 @@ def padded(new: bytes, tags: TagSection) -> bytes | None:
 
 
 def retagged(data: bytes | memoryview, tags: TagSection, replaced_tag: int) -> bytes | None:
-    """The section with one field given a tag that no message uses and its value blanked, at equal length.
+    """The section with one field's tag replaced by one that no message uses and its value zeroed, at equal length.
 
-    The client skips it and asks Metadata for the addresses. None where no such tag is free.
+    The client skips the field and asks Metadata for the addresses. None if no such tag is free.
     """
     used = {tag for tag, *_ in tags.tags}
     section_bytes = bytearray(data[tags.start : tags.end])

@@ -1,12 +1,11 @@
-"""What of a connection is recorded, where that is not everything: bytes in, the pieces to be recorded out.
+"""Selects the bytes of a connection that are recorded: bytes in, the pieces to record out.
 
-Two things leave bytes out. A *snap length* keeps the first bytes of each frame and of the rest the number alone. A
-*filter* on what request headers say leaves whole exchanges out: the request's frame, and the response with its
-correlation id. A piece ends where bytes were left out, so that a later frame begins another packet.
+Bytes are left out for two reasons. A *snap length* keeps the first bytes of each frame and only the number of the
+others. A *filter* on request headers leaves out whole exchanges: the request, and the response with its correlation id.
+A piece ends where bytes were left out, so that the next frame begins a new packet.
 
-What is no frame of Kafka's (TLS, HTTP) is not filtered, and the snap length is one of each piece. A request of an API
-that is not Kafka's own is recorded, as the tokens are that follow SaslHandshake v0, and as that one is: without it
-they could not be read.
+Other protocols (TLS, HTTP) are not filtered; the snap length then applies to each read. Requests of APIs that are not
+in Kafka are always recorded, and so are SaslHandshake v0 and the tokens after it, which could not be read without it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from kproxy.decoders.schema import Definitions, api_keys
 
 Data = bytes | memoryview
 Piece = tuple[Data, int]
-"""Bytes, and how many more there were after them that are not recorded."""
+"""(bytes, number of bytes after them that are left out)"""
 
 _HEAD = struct.Struct(">ihhih")
 """Length, API key, API version, correlation id and the client id's length."""
@@ -32,12 +31,12 @@ _WITHOUT_CLIENT_ID = 12
 _RESPONSE_HEAD = 8
 _ENDLESS = 1 << 62
 _ALWAYS = frozenset({(17, 0)})
-"""SaslHandshake v0: says that frames without a header follow."""
+"""Always recorded, as (API key, version). SaslHandshake v0: frames without a header follow it."""
 _MOST_DECIDED = 1000
 
 
 class Choice:
-    """What all connections of a recording have in common: `snap` bytes of a frame, exchanges that match `wanted`."""
+    """What a recording selects: `snap` bytes of each frame (None: all), exchanges that match `wanted` (None: all)."""
 
     def __init__(self, snap: int | None, wanted: Expression | None, definitions: Definitions) -> None:
         self.snap = snap or _ENDLESS
@@ -47,7 +46,7 @@ class Choice:
 
 @dataclass(slots=True)
 class _Request:
-    """As much of a filter's row as a request's header tells (`decoders.filters.fields.REQUEST_ATTRIBUTES`)."""
+    """The fields of a filter's row that a request header has (`decoders.filters.fields.REQUEST_ATTRIBUTES`)."""
 
     client: str
     broker: str
@@ -59,20 +58,20 @@ class _Request:
 
 @dataclass(slots=True)
 class _Way:
-    """One direction: `rest` bytes of a frame are to come, `keep` of them to be recorded."""
+    """The state of one direction: `rest` bytes of the frame are to come; the first `keep` of them are recorded."""
 
     rest: int = 0
     keep: int = 0
     excluded: bool = False
     head: bytes = b""
-    """The start of a frame, while it does not tell what becomes of it."""
+    """The start of a frame, while it is too short to decide on the frame."""
     first: bool = True
     opaque: bool = False
 
 
 @dataclass(slots=True)
 class _Cut:
-    """Pieces of `view` in the making: [start, end) of it, and the number of bytes left out after that."""
+    """Collects the pieces of `view`, each as [start, end, number of bytes left out after it]."""
 
     view: memoryview
     parts: list[list[int]] = field(default_factory=list)
@@ -85,7 +84,7 @@ class _Cut:
             self.parts.append([start, end, beyond])
 
     def pieces(self) -> list[Piece]:
-        """The pieces; small ones are copies, so that they do not keep all that was read in memory."""
+        """The pieces. Small ones are copies, as a view would keep the memory of the whole read."""
         size = len(self.view)
         found: list[Piece] = []
         for start, end, beyond in self.parts:
@@ -95,7 +94,7 @@ class _Cut:
 
 
 class Selection:
-    """One connection's; `client` and `broker` are its addresses as filters see them."""
+    """Selects the bytes of one connection; filters compare with the addresses `client` and `broker`."""
 
     def __init__(self, choice: Choice, client: tuple[str, int], broker: tuple[str, int]) -> None:
         self._choice = choice
@@ -103,23 +102,23 @@ class Selection:
                                       for host, port in (client, broker))  # fmt: skip
         self._ways = (_Way(), _Way())
         self._outstanding: dict[int, deque[bool]] = {}
-        """Whether the responses to come are excluded, by correlation id; ids of which none is are not in it."""
+        """Whether each response to come is excluded, by correlation id. Ids without an excluded request are absent."""
         self._decided: dict[tuple[int, int, str | None], bool] = {}
         self._excluded = 0
 
     def take_excluded(self) -> int:
-        """How many requests were left out since the last call."""
+        """Number of requests left out since the last call."""
         excluded, self._excluded = self._excluded, 0
         return excluded
 
     def rest(self, side: int) -> bytes:
-        """What is still held back of a direction that ends."""
+        """The bytes still held back in a direction that ends."""
         way = self._ways[side]
         head, way.head = way.head, b""
         return head
 
     def feed(self, side: int, data: Data) -> list[Piece]:
-        """Bytes that a side (0 the client, 1 the broker) sent."""
+        """Takes bytes that a side (0 the client, 1 the broker) sent; returns the pieces to record."""
         way = self._ways[side]
         if way.head:
             data = way.head + data
@@ -143,7 +142,7 @@ class Selection:
         return cut.pieces()
 
     def _begin(self, side: int, way: _Way, start: memoryview) -> bool:
-        """Decides what becomes of the frame that starts so; False where more of it must be there for that."""
+        """Decides on the frame that begins with `start`; returns False if more of it is needed for that."""
         if len(start) < 4:
             return False
         length = int.from_bytes(start[:4], "big", signed=True)
@@ -162,7 +161,7 @@ class Selection:
         return True
 
     def _request(self, start: memoryview, length: int) -> bool | None:
-        """Whether the request that starts so is excluded; None while its header is not there."""
+        """Whether the request that begins with `start` is excluded; None until its header is there."""
         whole = 4 + length
         if len(start) < min(_HEAD.size, whole):
             return None
@@ -209,7 +208,7 @@ class Selection:
             del self._outstanding[next(iter(self._outstanding))]
 
     def _response(self, start: memoryview, length: int) -> bool | None:
-        """Whether the response that starts so is excluded; None while its correlation id is not there."""
+        """Whether the response that begins with `start` is excluded; None until its correlation id is there."""
         if length < 4:
             return False
         if len(start) < _RESPONSE_HEAD:

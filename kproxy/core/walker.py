@@ -1,9 +1,9 @@
 """Finds where the addresses of a response begin, in bytes that arrive piece by piece.
 
-For each (message, version) a generator is compiled from the definition: it skips whatever stands before the addresses
-and reads lengths only, so that megabytes of records cost nothing. It yields the offset from which it needs more bytes
-and is sent (window, position in it, end of it, offset of its first byte); it returns the offset where the addresses
-begin. Offsets count from the frame's first byte, its length field included.
+For each (message, version) a generator is compiled from the definition. It skips the fields before the addresses and
+reads lengths only, so megabytes of records cost nothing. It yields the offset from which it needs more bytes, is sent
+(window, position in the window, end of the window, offset of the window's first byte), and returns the offset where the
+addresses begin. Offsets count from the frame's first byte, its length field included.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Walk = Generator[int, Window, int]
 
 
 class Walker:
-    """Drives the walk of one frame: `feed` it all pieces in order, from the frame's first byte on."""
+    """Finds the addresses of one frame: `feed` it all pieces in order, from the frame's first byte on."""
 
     __slots__ = ("_frame", "_rest", "_rest_at", "_walk", "_wanted", "at")
 
     def __init__(self, walk: Callable[[int], Walk], frame: int) -> None:
-        """`walk` comes from `compiled`; `frame` is the frame's whole size, its length field included."""
+        """`walk` comes from `compiled`; `frame` is the frame's size in bytes, its length field included."""
         self._frame = frame
         self._walk = walk(frame)
         self._wanted = next(self._walk)
         self._rest: bytes = b""
         self._rest_at = 0
         self.at: int | None = None
-        """Where the addresses begin, once known."""
+        """Offset where the addresses begin; None until it is known."""
 
     def feed(self, piece: bytes | memoryview) -> bool:
-        """Whether the addresses' place is known now. Raises DecodeError where the frame cannot be read."""
+        """Takes the next piece; returns whether `at` is known now. Raises DecodeError if the frame cannot be read."""
         if self.at is not None:
             return True
         start = self._rest_at + len(self._rest)
@@ -78,7 +78,7 @@ def bad_varint(offset: int) -> DecodeError:
 
 
 def compiled(message: Message, version: int, header_version: int) -> Callable[[int], Walk]:
-    """The walk of one message and version, which must be a carrier of addresses."""
+    """The walk of one message and version, which must carry addresses."""
     source = _Source(message, version).generate(header_version)
     names: dict[str, Any] = {"bad_length": bad_length, "bad_varint": bad_varint}
     exec(compile(source, f"<walk {message.name} v{version}>", "exec"), names)  # noqa: S102 (our own text)
@@ -87,7 +87,7 @@ def compiled(message: Message, version: int, header_version: int) -> Callable[[i
 
 
 class _Source:
-    """Writes the generator's text. In it b is the window, p the position, e its end, o its offset in the frame."""
+    """Writes the source text of the walk. In it b is the window, p the position in it, e its end, o its offset."""
 
     def __init__(self, message: Message, version: int) -> None:
         self._message = message
@@ -106,7 +106,7 @@ class _Source:
         return f"n{self._names}"
 
     def _settle(self) -> None:
-        """Writes the skip of the fixed fields gathered so far."""
+        """Writes one skip for the fixed-size fields gathered so far."""
         if self._fixed:
             self._line(f"p += {self._fixed}")
             self._fixed = 0
@@ -134,7 +134,7 @@ class _Source:
         self._line("    b, p, e, o = yield o + p")
 
     def _varint(self) -> str:
-        """Reads an unsigned varint into a fresh name."""
+        """Writes the read of an unsigned varint into a new variable; returns its name."""
         self._settle()
         name = self._name()
         self._need(1)
@@ -151,7 +151,10 @@ class _Source:
         return name
 
     def _length(self, size: int) -> str:
-        """Reads a length of `size` bytes, or a compact one (which is one too many), into a fresh name."""
+        """Writes the read of a length into a new variable; returns its name.
+
+        The length has `size` bytes; in flexible versions it is a varint of the length plus one.
+        """
         if self._flexible:
             name = self._varint()
             self._line(f"{name} -= 1")
