@@ -55,7 +55,7 @@ class Frames:
         return heads
 
     def boundary(self, data: bytes | memoryview) -> int | None:
-        """Number of bytes of `data`, the next bytes, that end the current frame; None if the frame goes on after them."""
+        """How many of the next bytes complete the current frame; None if the frame goes on after them."""
         left = self._rest
         if self._head:
             start = self._head + bytes(data[: LENGTH - len(self._head)]) if len(self._head) < LENGTH else self._head

@@ -1,4 +1,4 @@
-"""The relays of one process: one for each cluster; recorder and limits are shared, or divided."""
+"""The relays of one process: one for each cluster. They share the recorder and share or divide the limits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SHARED = ("recorder", "connections_refused")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers", "held_bytes")
 GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
-"""Members of a relay's status."""
+"""Keys of a relay's status, by how `Relays.status` combines them: taken once, summed, summed by key, joined."""
 
 
 class Relays:
-    """What `kproxy.relay.process` asks of a relay, asked of all. `tell` gets each event with its cluster's name."""
+    """All relays of a process, with the methods of one. `tell` gets each event with its cluster's name."""
 
     def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
         clusters = settings.clusters()
@@ -35,14 +35,14 @@ class Relays:
 
     @property
     def bootstrap(self) -> dict[str, str]:
-        """What to paste into a client, by cluster ("" where it is the only one)."""
+        """Bootstrap servers to paste into a client, by cluster name ("" if it is the only one)."""
         return {relay.settings.name: relay.bootstrap for relay in self.all}
 
     async def check(self) -> None:
         await asyncio.gather(*(relay.check() for relay in self.all))
 
     def reload(self, name: str | None) -> list[str]:
-        """Load the actor of this name again, or all; their names. Raises LoadError, LookupError."""
+        """Loads the actor of this name again, or all if None; returns their names. Raises LoadError, LookupError."""
         return list(dict.fromkeys(one for relay in self.all for one in relay.reload(name)))
 
     async def drain(self) -> None:
@@ -53,7 +53,7 @@ class Relays:
             relay.close()
 
     def brokers(self) -> Event:
-        """The status's table of brokers."""
+        """The table of brokers in the status."""
         if len(self.all) == 1:
             return listed(self.first.book.nodes)
         return {
@@ -63,7 +63,7 @@ class Relays:
         }
 
     def status(self) -> Event:
-        """The status of the only relay; of several the sums, what has names as "cluster/name", and each one's own."""
+        """The status of a single relay. For several: sums, tables with keys "cluster/name", and each relay's own."""
         if len(self.all) == 1:
             return self.first.status()
         each = {relay.settings.name: relay.status() for relay in self.all}

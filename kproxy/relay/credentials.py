@@ -1,6 +1,6 @@
-"""The credentials with which kproxy authenticates on behalf of clients: a file that only its owner reads, or variables.
+"""The credentials with which kproxy authenticates on behalf of clients: from a private file or from the environment.
 
-They are read anew for each authentication, so that a changed password and a token's successor are taken at once.
+They are read for each authentication, so that a changed password or a new token is used at once.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kproxy.runs.settings import SaslSettings
 USERNAME, PASSWORD, TOKEN = "KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN"
 EXTENSIONS = "KPROXY_SASL_EXTENSIONS"
 LARGEST = 1 << 18
-"""Bytes of a file; a token has some thousand."""
+"""Largest size in bytes of a credentials file; a token has a few thousand."""
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""A token as brokers read it (RFC 6750, 2.1)."""
+"""A token in the syntax that brokers accept (RFC 6750, 2.1)."""
 _EXTENSION = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t]+)")
-"""As brokers read them (RFC 7628, 3.1)."""
+"""An extension in the syntax that brokers accept (RFC 7628, 3.1)."""
 
 
 class CredentialsError(Exception):
-    """There are none, or none that may be taken."""
+    """There are no credentials, or they cannot be used; the text says why."""
 
 
 def load(settings: SaslSettings) -> Credentials:
-    """The credentials that the mechanism wants. Raises CredentialsError.
+    """The credentials for the settings' mechanism. Raises CredentialsError.
 
-    A file holds lines "username=NAME" and "password=SECRET", or the token, after which lines "NAME=VALUE" are
-    extensions; nobody but its owner and its group may read it.
+    A file holds the lines "username=NAME" and "password=SECRET", or a token, followed by extensions as lines
+    "NAME=VALUE". A file that other users than its owner and group can read is refused.
     """
     wants_token = settings.mechanism == OAUTHBEARER
     if settings.credentials is None:
@@ -78,7 +78,7 @@ def _token(path: Path, text: str) -> Credentials:
 
 
 def _extensions(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Of (where it stands, text)."""
+    """The extensions in these (position for error messages, text). Raises CredentialsError."""
     found: dict[str, str] = {}
     for where, text in given:
         if not text or text.startswith("#"):

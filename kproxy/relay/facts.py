@@ -1,4 +1,4 @@
-"""What the recording says of a connection beside its bytes: lines for the comment of its first packet."""
+"""The lines about a connection in the recording: the comment of its first packet."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kproxy.runs.settings import shown
 
 
 class Side(Protocol):
-    """One of the two connections of a link; `peer` is the other end's (host, port)."""
+    """One of the two connections of a link; `peer` is the (host, port) of the client or broker there."""
 
     transport: Any
     peer: tuple[str, int] | None
 
 
 def listener_in_words(node: Node | None, cluster: str) -> str:
-    """Which listener: a node's, or the bootstrap listener; `cluster` is the name where there are several."""
+    """Names the listener: a node's, or the bootstrap listener if None; `cluster` is "" where there is only one."""
     which = "the bootstrap listener" if node is None else f"the listener of {node.name}"
     return f"{which} of cluster {cluster}" if cluster else which
 
@@ -30,10 +30,10 @@ def connection_facts(
     through: Tunnel | None = None,
     refusal: str = "did not accept",
 ) -> list[str]:
-    """How client and broker come together, and who spoke TLS; `broker` is None where there was a `refusal`.
+    """Lines on how client and broker are connected, and on which side TLS is used.
 
-    `target` is what was dialled, `way` says how the client came ("the bootstrap listener"), `through` is the proxy on
-    the way to the broker.
+    `target` is the dialled address, `way` says how the client came ("the bootstrap listener"), `through` is the proxy
+    on the way to the broker. `broker` is None if it refused; `refusal` then says how.
     """
     facts = []
     if client.peer is not None and client.transport is not None:

@@ -1,4 +1,4 @@
-"""How many connections and listeners the relay has, and how much of each connection it keeps for a slow reader."""
+"""Limits on the relay's connections and listeners, and on the bytes that wait for a slow reader."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import resource
 from dataclasses import dataclass
 
 RESERVED_FILES = 64
-"""For the recording, the control socket, bootstrap listeners."""
+"""File descriptors kept for the recording, the control socket and bootstrap listeners."""
 ACCEPTED_AT_ONCE = 1024
-"""Connections that the event loop may have accepted before it is asked about the first of them."""
+"""Connections that the event loop may accept before the relay can refuse the first of them."""
 FILES_PER_CONNECTION = 2
 MOST_PER_LISTENER = 2
-"""Descriptors of a listener: one for each address that it listens on, usually one or two."""
+"""File descriptors of a listener: one for each address that it listens on, usually one or two."""
 LEAST_HIGH_WATER, MOST_HIGH_WATER = 64 << 10, 1 << 20
 
 
@@ -21,13 +21,13 @@ def _open_files() -> int:
 
 
 def _spare(files: int) -> int:
-    """Descriptors for connections and for nodes' listeners."""
+    """File descriptors available for connections and nodes' listeners."""
     return max(files - RESERVED_FILES - min(ACCEPTED_AT_ONCE, files // 8), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many nodes of one cluster are listened for, with how many descriptors; `files_reason` says whence these."""
+    """Limits of one cluster: nodes with a listener, and file descriptors for them, which `files_reason` explains."""
 
     nodes: int
     files: int
@@ -35,14 +35,14 @@ class Share:
 
     @classmethod
     def of(cls, nodes: int, clusters: int = 1) -> Share:
-        """The share of each of so many clusters: all of them together get a quarter of the descriptors at most."""
+        """The share of each of `clusters`; all together get at most a quarter of the available descriptors."""
         files = _open_files()
         each = min(nodes * MOST_PER_LISTENER, _spare(files) // 4 // clusters)
         return cls(nodes, each, f"the limit of {files} open files")
 
 
 class Room:
-    """Room for so many connections; `reason` says what sets the bound, `refused` counts who found none."""
+    """Limit on open connections; `reason` says where the limit comes from, `refused` counts connections over it."""
 
     def __init__(self, most: int, reason: str) -> None:
         self.most = most
@@ -52,7 +52,7 @@ class Room:
 
     @classmethod
     def of(cls, asked: int | None, listeners: int = 0) -> Room:
-        """What is asked for, as far as this process's file descriptors go beside those that listeners may take."""
+        """The limit asked for, reduced to what the process's file descriptors allow without those for listeners."""
         files = _open_files()
         possible = max((_spare(files) - listeners) // FILES_PER_CONNECTION, 1)
         if asked is not None and asked <= possible:
@@ -60,7 +60,7 @@ class Room:
         return cls(possible, f"the limit of {files} open files")
 
     def take(self) -> bool:
-        """Whether there was room for one more."""
+        """Takes room for one connection; returns False if there is none."""
         if self.taken >= self.most:
             self.refused += 1
             return False
@@ -72,5 +72,5 @@ class Room:
 
 
 def high_water(memory: int, connections: int) -> int:
-    """Bytes that may wait for one slow reader before the sender is read no more: a share of `memory`, within bounds."""
+    """Bytes that may wait for one slow reader before reading from the sender pauses: a bounded share of `memory`."""
     return max(LEAST_HIGH_WATER, min(MOST_HIGH_WATER, memory // (2 * max(connections, 1))))

@@ -1,4 +1,4 @@
-"""The port of each node: known beforehand, the same after a restart, listening before a client hears of it."""
+"""The port of each node: predictable, the same after a restart, and listening before a client learns of it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Warn = Callable[[str, str], None]
 
 
 def mapped(base: int, node_id: int) -> int:
-    """Base + node id; ids that lead past the last port (or are negative) begin again at the base."""
+    """The port base + node id; ids beyond the last port, and negative ids, wrap around to the base."""
     return base + node_id % (LAST + 1 - base)
 
 
 class Listeners:
-    """Opens a listener for each node, as many as `share` allows; `serve(sockets, node)` takes what listens.
+    """Opens a listener for each node, as many as `share` allows, and hands its sockets to `serve(sockets, node)`.
 
-    A port that somebody else has is told of. The next free one is taken in its place, or with `strict` none: the node
-    keeps its port, and `again(seconds, callback)` tries for it until it can be had.
+    If a port is taken, the user is warned and the next free port is used. With `strict` the node keeps its port, and
+    `again(seconds, callback)` schedules retries until the port is free.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Listeners:
         self._nodes = 0
         self._files = 0
         self._each = 1
-        """Descriptors that a listener takes."""
+        """File descriptors of one listener."""
         self._nowhere: list[socket.socket] = []
 
     def reserve(self, port: int, sockets: int = 1) -> None:
-        """A port of ours that no node gets, and how many sockets are bound to it, as each further one will have."""
+        """Keeps a port of the proxy from being given to a node; each further listener has `sockets` sockets as well."""
         self._used.add(port)
         self._each = sockets
 
     def open(self, node: Node) -> int | None:
-        """The port that listens for a node now; None where it has none, which is told of."""
+        """Opens a listener for a node and returns its port; None with a warning if it cannot get one."""
         if (reason := self._full) is not None:
             self._unserved("bound", node, reason)
             return None
@@ -79,7 +79,7 @@ class Listeners:
 
     @property
     def _full(self) -> str | None:
-        """What bounds listeners, where no further one may be opened."""
+        """The limit that forbids a further listener; None if another may be opened."""
         if self._nodes >= self._share.nodes:
             return f"{self._nodes} nodes are served (--max-listeners {self._share.nodes})"
         if self._files + self._each > self._share.files:
@@ -91,7 +91,7 @@ class Listeners:
         self._warn(f"listeners-{topic}", text)
 
     def nowhere(self) -> int:
-        """A port at which whoever connects is refused. Raises OSError where none can be had."""
+        """A port that refuses all connections. Raises OSError if none is free."""
         if not self._nowhere:
             self._nowhere = ports.bind(self._host, 0, listen=False)
             self._used.add(self._port_of_nowhere)

@@ -1,4 +1,4 @@
-"""Authentication on a client's behalf on one connection: carries out with sockets what the gate decides."""
+"""Authentication on a client's behalf on one connection: carries out the gate's decisions with sockets."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ PATIENCE_SECONDS = 30.0
 
 
 class Ends(Protocol):
-    """What is asked of a link (`kproxy.relay.server.Link`)."""
+    """The methods that authentication needs of a link (`kproxy.relay.server.Link`)."""
 
     def send(self, command: ToBroker) -> None:
-        """To the broker, and to the recording."""
+        """Sends bytes to the broker and records them."""
 
     def deliver(self, data: bytes) -> None:
-        """To whoever decides what becomes of the broker's bytes, and to the recording."""
+        """Passes bytes of the broker on to the connection's state, the client and the recording."""
 
     def exchange_own(self, own: Own) -> None:
-        """A frame of our own: to the broker where it is a request, and to the recording."""
+        """Records a frame of kproxy's authentication, and sends it to the broker if it is a request."""
 
     def hold_client(self, held: bool) -> None:
-        """Whether the client is not read."""
+        """Pauses reading from the client, or resumes it."""
 
     def end_broker(self) -> None:
-        """The client sends no more, and all that it sent has passed."""
+        """Sends FIN to the broker: the client sends no more, and all its bytes have passed."""
 
     def refuse(self, refused: Refused) -> None:
-        """Tells the user, and ends the connection."""
+        """Warns the user and ends the connection."""
 
 
 class OnBehalf:
-    """What stands between a link and its broker. `begin` comes first."""
+    """Authenticates on one link and holds the client's bytes meanwhile. Call `begin` first."""
 
     def __init__(self, settings: SaslSettings, ends: Ends) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class OnBehalf:
 
     @property
     def busy(self) -> bool:
-        """Whether what the client sends waits."""
+        """Whether an authentication is under way, so that the client's bytes wait."""
         return self._gate.busy
 
     def _steps(self, version: int | None) -> Steps:
@@ -70,17 +70,17 @@ class OnBehalf:
         self._carry_out(self._gate.from_broker(data, self._loop.time()))
 
     def client_ended(self) -> None:
-        """The client sends no more."""
+        """Called when the client sends no more (FIN)."""
         self._carry_out(self._gate.client_ended())
 
     def broken_off(self) -> None:
-        """The broker's connection has ended."""
+        """Called when the broker's connection has ended."""
         self._stop_timer()
         if self._gate.busy:
             self._carry_out([self._gate.refuse("closes the connection while kproxy authenticates")])
 
     def close(self) -> None:
-        """The link is gone."""
+        """Called when the link is gone."""
         self._stop_timer()
 
     def _carry_out(self, acts: Sequence[Act]) -> None:

@@ -1,4 +1,4 @@
-"""Listening sockets, bound and listening before anybody is told of them."""
+"""Listening sockets: bound and listening before their address is announced."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 def bind(host: str, port: int, *, listen: bool = True) -> list[socket.socket]:
     """Sockets that listen on every address of `host` ("*" for all) that this machine has.
 
-    Port 0 takes a free one. Without `listen` they only have the port, so that whoever connects to it is refused. Raises
-    OSError where an address is taken or none is this machine's.
+    Port 0 takes a free port. Without `listen` the sockets only reserve the port, and connections to it are refused.
+    Raises OSError if an address is taken or none belongs to this machine.
     """
     sockets: list[socket.socket] = []
     missing: OSError | None = None
@@ -42,7 +42,7 @@ def bind(host: str, port: int, *, listen: bool = True) -> list[socket.socket]:
 def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], listen: bool) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
-        if listen:  # else others could have the port as well
+        if listen:  # without listening, SO_REUSEADDR would let other programs share the port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -57,9 +57,9 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], l
 
 
 def bind_next(host: str, wanted: int, base: int, used: set[int]) -> tuple[int, list[socket.socket]]:
-    """Sockets on port `wanted`, or where it is taken or no port, on the next free one; from `base` on after 65535.
+    """(port, sockets) on port `wanted`, or on the next free port if that is taken or invalid; `base` follows 65535.
 
-    Ports in `used` are not tried. Raises OSError where no port is free or `host` is not ours.
+    Skips ports in `used`. Raises OSError if no port is free or `host` is not an address of this machine.
     """
     start = wanted if 0 < wanted <= 65535 else base
     last: OSError | None = None

@@ -1,6 +1,6 @@
-"""Asks an upstream whether it is a Kafka broker, and whether it lets kproxy in.
+"""Checks whether an upstream is a Kafka broker and accepts kproxy's credentials.
 
-So a wrong address or password is named before a client fails on it.
+So a wrong address or password is reported before a client fails on it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ async def problem(
     through: Tunnel | None = None,
     side: BrokerSide | None = None,
 ) -> str | None:
-    """What is wrong with an upstream ("refused the connection"), or None where a Kafka broker answers.
+    """What is wrong with an upstream ("refused the connection"), or None if a Kafka broker answers.
 
-    ApiVersions is asked first, at last Metadata v0, which brokers before 0.10 know; where ApiVersions is not answered,
-    greetings of TLS and HTTP tell whether the port speaks one of these. With a `side` all is asked through its TLS, and
-    in plaintext where that fails. Takes at most eight times `seconds`.
+    Asks ApiVersions first. Without an answer it tries a TLS greeting and an HTTP request, to recognise these protocols,
+    and last Metadata v0, which brokers before 0.10 have too. With a `side`, all is asked over its TLS, and in plaintext
+    if TLS fails. Takes at most eight times `seconds`.
     """
     asked = (
         (_request(api_keys.API_VERSIONS, b""), seconds / 2),
@@ -83,9 +83,9 @@ _OTHERS: dict[str | None, str] = {
 
 
 async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tunnel | None, ends: Ends) -> bytes:
-    """The first bytes of the answer; fewer where the connection was closed or nothing more came in time.
+    """The first eight bytes of the answer; fewer if the connection was closed or the time is up.
 
-    Raises TimeoutError and OSError where no connection can be had, RefusedError where TLS cannot be spoken.
+    Raises TimeoutError and OSError if the connection fails, RefusedError if the TLS handshake fails.
     """
     got = bytearray()
     async with _connected(host, port, seconds, through, ends) as (reader, transport):
@@ -105,7 +105,7 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
 async def _connected(
     host: str, port: int, seconds: float, through: Tunnel | None, ends: Ends
 ) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
-    """A connection: what comes, and the transport to write to. Raises as `_ask`."""
+    """A connection as (reader, transport to write to). Raises as `_ask`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     inner = asyncio.StreamReaderProtocol(reader)
@@ -129,7 +129,7 @@ async def refusal(
     through: Tunnel | None = None,
     side: BrokerSide | None = None,
 ) -> str | None:
-    """Why a broker does not let in whom kproxy authenticates as, None where it does; as `problem`."""
+    """Why a broker refuses kproxy's credentials, None if it accepts them; other arguments as in `problem`."""
     try:
         async with asyncio.timeout(seconds), _connected(host, port, seconds, through, Ends(brokers=side)) as ends:
             return await _log_in(sasl, *ends)
@@ -182,7 +182,7 @@ def _tls_greeting() -> bytes:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """What a failed connect means, in words; UnicodeError comes of what is no host name."""
+    """What a failed connect means, in words. A UnicodeError means an invalid host name."""
     if isinstance(error, ConnectionRefusedError):
         return "refused the connection"
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)

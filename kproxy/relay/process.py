@@ -1,8 +1,9 @@
-"""The relay's process: python -m kproxy.relay, with its settings as one line of JSON on standard input.
+"""The relay's process: python -m kproxy.relay.process, with its settings as one line of JSON on standard input.
 
-It writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") as long as
-somebody reads them, keeps `run.json` in the run's directory, answers "status" and "stop" on `control.sock` there, and
-goes on when whoever started it is gone. SIGTERM drains and ends it, a second one ends it at once.
+It writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") while somebody
+reads them, keeps `run.json` in the run's directory, answers "status", "stop" and "reload" on `control.sock` there, and
+outlives the process that started it. The first SIGTERM drains connections and ends the relay, a second one ends it at
+once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class FailedError(Exception):
 
 
 class Process:
-    """The relays with their recorder, their run state and their control socket."""
+    """The relays with their recorder, run state and control socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -67,11 +68,11 @@ class Process:
     # --- telling -----------------------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """An event to whoever listens; nobody listening is no reason to stop or to wait."""
+        """Writes an event to standard output; drops it if nobody reads. Saves the run's state with some events."""
         if event["event"] == "warning":
             self._warnings.append(event["message"])
             del self._warnings[:-KEPT_WARNINGS]
-        if event["event"] == "listening":  # who reads of it looks for the state at once
+        if event["event"] == "listening":  # its reader opens run.json at once
             self._save(self._state())
         elif event["event"] in {"broker", "warning"}:
             self._save_soon()
@@ -79,7 +80,7 @@ class Process:
             os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
     def _save_soon(self) -> None:
-        """Has the state saved beside the event loop: once for all that is told before the loop goes on."""
+        """Saves the state in a thread, once for all events of this turn of the event loop."""
         self._unsaved = True
         if self._saving is None and self._relays is not None:
             self._saving = self._loop.create_task(self._keep_saved())
@@ -91,7 +92,7 @@ class Process:
         self._saving = None
 
     def _state(self) -> dict[str, Any]:
-        """What `run.json` says of the relays now."""
+        """The state of the relays for `run.json`."""
         assert self._relays is not None  # noqa: S101 (they are there before anything is saved)
         relays, settings = self._relays, self._settings
         return {
@@ -110,13 +111,13 @@ class Process:
 
     @property
     def recording(self) -> str | None:
-        """The file or the ring's directory."""
+        """Path of the recording: a file, or a ring's directory; None where nothing is recorded."""
         settings = self._settings
         return (settings.record_to or settings.scratch_dir) if settings.record else None
 
     @property
     def bootstrap(self) -> str:
-        """What to paste into a client, of the first cluster."""
+        """The bootstrap servers of the first cluster, to paste into a client."""
         return "" if self._relays is None else self._relays.first.bootstrap
 
     # --- running -----------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class Process:
             await self._take_down(guard)
         control.close()
         if recorder is not None:
-            recorder.flush()  # here, where its timer may come too
+            recorder.flush()  # in the event loop's thread, where the recorder's timer may fire too
             await self._loop.run_in_executor(None, recorder.close)
         self.tell({"event": "stopped"})
         if self._saving is not None:
@@ -163,7 +164,7 @@ class Process:
         return 0
 
     async def _listening(self, recorder: Recorder | None) -> Relays:
-        """The relays, each with its bootstrap listener."""
+        """The relays, with their bootstrap listeners open. Raises FailedError."""
         settings = self._settings
         try:
             relays = self._relays = Relays(settings, recorder, self.tell)
@@ -177,7 +178,7 @@ class Process:
         return relays
 
     async def _set_up(self, relay: Relay) -> Guard | None:
-        """The rules of transparent mode, where they are ours to install."""
+        """Installs the rules of transparent mode; None where they are not kproxy's to install. Raises FailedError."""
         settings = self._settings
         if not settings.setup or settings.transparent is None:
             return None
@@ -240,7 +241,7 @@ class Process:
         self._stop.set()
 
     def _watch_launcher(self) -> None:
-        """Standard input ends when the launcher does; from then on nobody else cleans up."""
+        """Watches standard input, which ends when the launcher exits; from then on this process cleans up."""
 
         def readable() -> None:
             if not os.read(0, 4096):
@@ -266,7 +267,7 @@ class Process:
     # --- the control socket ------------------------------------------------------------------------------------------
 
     async def _control(self) -> asyncio.AbstractServer:
-        """Answers one JSON line with another: the commands are "status", "stop" and "reload"."""
+        """Opens the control socket: a JSON line in, one out, with commands "status", "stop" and "reload"."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:
@@ -292,7 +293,7 @@ class Process:
         return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
 
     def _told_to_reload(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Loads actors again, which a failure may have shut out: that of this "name", or all."""
+        """Loads actors again, also those that a failure has disabled: the one with this "name", or all."""
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         name = told.get("name")
         try:
@@ -318,7 +319,7 @@ def _cannot_listen(settings: Settings, error: OSError) -> FailedError:
 
 
 def raise_file_limit() -> None:
-    """As many descriptors as the hard limit allows."""
+    """Raises the limit on open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         if soft != hard:

@@ -1,7 +1,7 @@
 """The relay with its sockets: listeners, dialling, and a pair of transports for each connection.
 
-Everything that is decided is decided in `kproxy.core`; here bytes are moved, back-pressure and ends are handed from
-one side to the other, and the recorder gets its copy.
+All decisions are made in `kproxy.core`. This module moves bytes, passes back-pressure and the end of a connection from
+one side to the other, and gives the recorder its copy.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ Address = tuple[str, int]
 DIAL_SECONDS = 30.0
 DRAIN_SECONDS = 2.0
 FIRST_REQUEST_SECONDS = 60.0
-"""A client whose first request is not whole, and does not grow, for so long is no client of Kafka's."""
+"""Deadline for a client's first request, extended while more of the request arrives."""
 MOST_TOPICS = 1000
 FORGOTTEN_SECONDS = 3600.0
-"""Of so many topics warnings are told in so long a time."""
+"""At most MOST_TOPICS different warnings are shown in FORGOTTEN_SECONDS."""
 MOST_MOVES = 20
-"""Changes of a node's address that are told."""
+"""Most changes of a node's address that are reported."""
 
 _LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -64,8 +64,8 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 class Relay:
     """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay.process`).
 
-    Several may share a `budget`. Raises TlsError and AuthorityError where TLS cannot be spoken as the settings say,
-    LoadError where an addon cannot be loaded.
+    Several relays may share a `budget`. Raises TlsError and AuthorityError if the TLS settings cannot be used, and
+    LoadError if an addon cannot be loaded.
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class Relay:
         self._actors = self._load_actors()
         self.links: set[Link] = set()
         self._beginning: dict[Link, tuple[float, int]] = {}
-        """Links whose client has not sent a whole request: until when it has time, and how much was there then."""
+        """Links whose client has not sent a whole request, each with its deadline and the bytes that had arrived."""
         self._timer = timer(self._loop)
         self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
         self.passed = [0, 0]
-        """Bytes from clients and from brokers."""
+        """(bytes from clients, bytes from brokers)"""
         self.draining = False
 
     def _load_actors(self) -> Actors | None:
@@ -129,7 +129,7 @@ class Relay:
         return acting.table(classes, known, self.warn) if classes else None
 
     def reload(self, name: str | None) -> list[str]:
-        """Load the actor of this name again, or all; their names. Raises LoadError, LookupError."""
+        """Loads the actor of this name again, or all if None; returns their names. Raises LoadError, LookupError."""
         if self._actors is None:
             raise LookupError("this proxy has no actors (--addon)")
         from kproxy.addons import loading
@@ -142,7 +142,7 @@ class Relay:
     # --- listeners ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listens for bootstrap connections. Raises OSError where the port cannot be had."""
+        """Listens for bootstrap connections. Raises OSError if the port cannot be bound."""
         sockets = ports.bind(self.settings.listen_host, self.settings.listen_port)
         if self.interception is not None:
             self.interception.prepare(sockets)
@@ -161,15 +161,15 @@ class Relay:
         return self.tls.towards_client(Link(self, node).client, self._client_failed, self._known_as)
 
     def _known_as(self, transport: asyncio.Transport) -> str:
-        """The host to which a client has connected: an address of ours, or where it is taken, its broker's."""
+        """The host that the client has connected to: the proxy's, or in transparent mode its broker's."""
         if self.interception is not None:
-            with contextlib.suppress(RefusedError, OSError):  # whoever dials for it says why
+            with contextlib.suppress(RefusedError, OSError):  # dialling fails for the same reason and reports it
                 return self.interception.target(transport)[0].partition("%")[0]
         own = transport.get_extra_info("sockname")
         return str(own[0]) if own else ""
 
     def _client_failed(self, layer: Layer, why: str) -> None:
-        """A client with which TLS cannot be spoken: an attempt at our own address, as no broker was dialled."""
+        """Reports a failed TLS handshake with a client, recorded as an attempt at kproxy: no broker was dialled."""
         client = "a client" if layer.peer is None else f"client {layer.peer[0]}"
         self.warn(f"tls-{client}-{why}", f"{client} {why}")
         self.attempt(layer.peer, layer.own, [f"TLS with the client failed: it {why}"])
@@ -209,7 +209,7 @@ class Relay:
         )
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
-        """A task that is kept until it is done."""
+        """Starts a task and holds a reference to it until it is done."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -217,7 +217,7 @@ class Relay:
 
     @property
     def bootstrap(self) -> str:
-        """What to paste into a client; in transparent mode, where nothing is, what the relay listens on."""
+        """The bootstrap servers to paste into a client; in transparent mode the address that the relay listens on."""
         settings = self.settings
         if settings.transparent is not None:
             return shown(settings.listen_host, self.port)
@@ -227,7 +227,7 @@ class Relay:
         return shown(*self.book.advertise.address(Node(-1, host, self.port, self.port), host))
 
     def admit(self, link: Link) -> bool:
-        """Whether there is room for one more connection; else the user is told."""
+        """Takes in a new connection; returns False and warns the user if there is no room for it."""
         if not self.room.take():
             self.warn("room", f"clients are refused: {self.room.most} connections are open ({self.room.reason})")
             return False
@@ -242,7 +242,7 @@ class Relay:
         self._beginning[link] = (self._loop.time() + FIRST_REQUEST_SECONDS, there)
 
     def _end_silent(self) -> None:
-        """Ends the connections of clients that have sent no whole request in time; all have as much time."""
+        """Ends the connections of clients whose deadline has passed; deadlines are in order of insertion."""
         now = self._loop.time()
         for link, (until, before) in list(self._beginning.items()):
             if until > now:
@@ -260,7 +260,7 @@ class Relay:
             self._timer(max(until - now, 0.1), self._end_silent)
 
     def forget(self, link: Link) -> None:
-        """The connection is gone."""
+        """Removes a connection that is gone."""
         if link in self.links:
             self.links.remove(link)
             self._beginning.pop(link, None)
@@ -269,7 +269,7 @@ class Relay:
     # --- what connections need ---------------------------------------------------------------------------------------
 
     def connection(self, own_host: str, client: Address | None, broker: Address | None) -> Connection:
-        """The state of a connection between these two; `own_host` is the address of ours that the client used."""
+        """The state of a connection between these two; `own_host` is the proxy's address that the client used."""
         if self._actors is None:
             return Connection(self.shared, own_host)
         from kproxy.core.acting import ActedConnection
@@ -278,11 +278,14 @@ class Relay:
         return ActedConnection(self.shared, own_host, self._actors, parties[0], parties[1])
 
     def login(self, link: Link) -> OnBehalf | None:
-        """Authenticates for a client, where the settings want it."""
+        """The authentication on a client's behalf; None where the settings do not ask for it."""
         return OnBehalf(self.settings.sasl, link) if self.settings.sasl.mechanism else None
 
     def targets(self, link: Link) -> list[Address]:
-        """Where a client goes: the bootstrap servers in order, one node, or where it wanted to; [] is nowhere."""
+        """The addresses to dial for a client, in order: bootstrap servers, one node, or its intercepted target.
+
+        Empty where an intercepted client is refused or gone.
+        """
         if self.interception is not None:
             try:
                 return [self.interception.target(link.client.transport)]
@@ -294,7 +297,7 @@ class Relay:
         return list(self.settings.upstream) if link.node is None else [(link.node.host, link.node.port)]
 
     async def dial(self, link: Link, host: str, port: int) -> None:
-        """Connects a link to a broker. Raises OSError, UnicodeError, and RefusedError of `kproxy.tls.ends`."""
+        """Connects a link to a broker. Raises OSError, UnicodeError, and RefusedError from `kproxy.tls.ends`."""
         name = host
         if self.interception is None:
             way = await tunnel.way(self._tunnel, host, port)
@@ -310,7 +313,7 @@ class Relay:
         return tunnel.recorded(self._tunnel, target, peer)
 
     def facts(self, link: Link, *, refusal: str = "") -> list[str]:
-        """What the recording says of a connection beside its bytes, or of an attempt that a broker refused."""
+        """The lines that the recording holds about a connection, or about an attempt that a broker refused."""
         broker = None if refusal else link.broker
         if self.interception is None:
             way = listener_in_words(link.node, self.settings.name)
@@ -319,7 +322,7 @@ class Relay:
         return connection_facts(link.client, broker, link.target, way, self._tunnel, refusal)
 
     def warn(self, topic: str, text: str, details: str = "") -> None:
-        """Tells the user once a topic, and the log the details; repetitions are counted in the status."""
+        """Shows a warning once for each topic and logs its details; the status counts repetitions."""
         if topic not in self._told and len(self._told) >= MOST_TOPICS:
             now = self._loop.time()
             if now - self._told_since < FORGOTTEN_SECONDS:
@@ -337,7 +340,7 @@ class Relay:
             self._tell({**event, "details": details} if details else event)
 
     async def check(self) -> None:
-        """Warns of what is wrong with the bootstrap servers, unless one of them is a Kafka broker."""
+        """Warns about the bootstrap servers if none of them answers as a Kafka broker."""
         wrong = []
         for host, port in self.settings.upstream:
             why = await probe.problem(host, port, through=self._tunnel, side=self.tls.brokers)
@@ -356,13 +359,13 @@ class Relay:
         return self._tunnel is not None
 
     def attempt(self, client: Address | None, target: Address | None, facts: Sequence[str]) -> None:
-        """Records a connection that came to nothing, where both addresses are known and are such."""
+        """Records a failed connection, if both addresses are known and are IP addresses."""
         if self.recorder is not None and client is not None and target is not None:
             with contextlib.suppress(ValueError):
                 self.recorder.connection(client, target, accepted=False, facts=facts)
 
     def status(self) -> Event:
-        """Counters for whoever asks through the control socket."""
+        """The counters that the control socket returns."""
         counters = self.shared.counters
         return {
             "connections": len(self.links),
@@ -382,7 +385,7 @@ class Relay:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Accepts no more; ends each connection once nothing is owed on it, all after DRAIN_SECONDS."""
+        """Stops accepting and ends each connection once no request is in flight, at the latest after DRAIN_SECONDS."""
         self.draining = True
         for server in self._servers:
             server.close()
@@ -402,7 +405,7 @@ class Relay:
 
 
 def listed(nodes: Mapping[int, Node]) -> Event:
-    """Nodes by id, as the status has them."""
+    """Nodes by id, in the form of the status."""
     return {
         str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener} for node in nodes.values()
     }
@@ -434,7 +437,7 @@ class Link:
         self._login: OnBehalf | None = None
         self._ended = [False, False]
         self._early: list[bytes] = []
-        """What the client sent before the broker was reached; one read at most, then it is paused."""
+        """Bytes that the client sent before the broker was reached: at most one read, then reading is paused."""
         self.target: Address = ("", 0)
 
     @property
@@ -447,16 +450,16 @@ class Link:
 
     @property
     def received_of_first(self) -> int | None:
-        """How far the client's first request is there, in a number that grows with it; None where it is whole."""
+        """A number that grows while the client's first request arrives; None once the request is whole."""
         return None if self._core is None or self._core.begun else self._core.received
 
     @property
     def waits_for_broker(self) -> bool:
-        """Whether the client is not read before the broker is reached, for which there is a time of its own."""
+        """Whether the client is paused until the broker is reached, which has its own deadline."""
         return self._core is None or self._authenticating
 
     def end_silent(self) -> None:
-        """Ends the connection of a client that does not go on."""
+        """Ends the connection of a client whose first request missed its deadline."""
         self._notice(
             Notice(
                 "silent", f"sent no whole request within {FIRST_REQUEST_SECONDS:g} seconds: its connection is ended"
@@ -468,18 +471,18 @@ class Link:
 
     @property
     def asked(self) -> str | None:
-        """The server name that the client asked for, where it speaks TLS with us."""
+        """The server name (SNI) of a client that speaks TLS with kproxy; None without."""
         transport = self.client.transport
         name: str | None = None if transport is None else transport.get_extra_info("server_name")
         return name
 
     @property
     def high_water(self) -> int:
-        """Bytes waiting for a slow reader before the other side is read no more."""
+        """Bytes that may wait for a slow reader before reading from the other side pauses."""
         return high_water(self._relay.settings.memory_max, self._relay.room.taken)
 
     def sides(self, side: int) -> tuple[_Side, _Side]:
-        """(that side, the other)"""
+        """(the transport of `side`, the other one)"""
         return (self.client, self.broker) if side == 0 else (self.broker, self.client)
 
     # --- beginning ---------------------------------------------------------------------------------------------------
@@ -519,22 +522,22 @@ class Link:
             relay.forget(self)
 
     async def _attempt(self, host: str, port: int, *, refused: bool) -> None:
-        """Records a connection that a broker did not accept, at each address that the name has."""
+        """Records a connection that a broker did not accept, once for each address of its name."""
         relay, client = self._relay, self.client.peer
         if relay.recorder is None or client is None:
             return
         facts = relay.facts(self, refusal="did not accept")
-        if relay.tunnelled:  # where its name is looked up is the proxy's business
+        if relay.tunnelled:  # the proxy resolves the name
             relay.attempt(client, (host, port), facts)
             return
         accepted = False if refused else None
         with contextlib.suppress(OSError, UnicodeError):
             for found in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                with contextlib.suppress(ValueError):  # of the other family than the client's
+                with contextlib.suppress(ValueError):  # the address is of another family than the client's
                     relay.recorder.connection(client, (str(found[4][0]), port), accepted=accepted, facts=facts)
 
     def _begin(self) -> None:
-        """Both sides are there (called before the broker's first byte can be)."""
+        """Begins relaying once both sides are connected; called before the broker's first byte can arrive."""
         client, broker = self.client, self.broker
         if client.transport is None or client.transport.is_closing() or broker.transport is None:
             broker.reset()
@@ -550,7 +553,7 @@ class Link:
         self._login = self._relay.login(self)
         if self._login is not None:
             self._login.begin()
-        client.pause(self._authenticating)  # before what may fill the buffer towards the broker, and pause it
+        client.pause(self._authenticating)  # first, because the writes below may pause the client as well
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
@@ -580,7 +583,7 @@ class Link:
             self._login.from_broker(data)
 
     def deliver(self, data: bytes) -> None:
-        """Bytes of the broker, on their way to the client."""
+        """Sends bytes of the broker on to the client, and records them."""
         core, flow = self._core, self._flow
         if core is None:
             return
@@ -592,7 +595,7 @@ class Link:
                 _record_changed(flow, data, changed)
 
     def _carry_out(self, commands: list[Command]) -> list[Changed] | None:
-        """Carries out commands; returns what they say about changed frames, if anything."""
+        """Carries out commands; returns the reports on changed frames among them, None if there are none."""
         changed: list[Changed] | None = None
         for command in commands:
             kind = type(command)
@@ -613,7 +616,7 @@ class Link:
         return changed
 
     def send(self, command: ToBroker) -> None:
-        """Bytes of the client, on their way to the broker."""
+        """Sends bytes of the client on to the broker, and records them."""
         self.broker.write(command.data)
         if self._flow is not None:
             self._flow.data(0, command.data, command.comment)
@@ -651,12 +654,12 @@ class Link:
     # --- back-pressure and ends --------------------------------------------------------------------------------------
 
     def full(self, side: int, full: bool) -> None:
-        """The buffer towards a side is full, or no longer so: the other side is read accordingly."""
+        """Back-pressure: pauses reading from the other side while the write buffer of this side is full."""
         _, other = self.sides(side)
         other.pause(full or (side == 1 and self._authenticating))
 
     def ended(self, side: int) -> None:
-        """A side sends no more (FIN): the other learns of it after all that was sent before."""
+        """Called when a side sends no more (FIN): the other side gets the FIN after all bytes sent before."""
         if self._core is not None and not self._ended[side]:
             self._carry_out(self._core.client_ended() if side == 0 else self._core.broker_ended())
         _, other = self.sides(side)
@@ -675,7 +678,7 @@ class Link:
             self.close()
 
     def lost(self, side: int, error: Exception | None) -> None:
-        """A side's connection is gone: the other's goes too, in the same way."""
+        """Called when a side's connection is gone: ends the other side in the same way (FIN or RST)."""
         _, other = self.sides(side)
         if side == 1 and self._login is not None:
             self._login.broken_off()
@@ -687,14 +690,14 @@ class Link:
                 self._carry_out(self._core.broker_ended())
             if self._flow is not None:
                 self._flow.reset(side)
-            asyncio.get_running_loop().call_soon(other.reset)  # after what was written just now has left
+            asyncio.get_running_loop().call_soon(other.reset)  # once the bytes just written have left
         elif not self._ended[side] or other.transport is None:
             other.close()
         if self.client.transport is None and self.broker.transport is None:
             self._finished()
 
     def close(self) -> None:
-        """Ends both sides after what is still to be written; the broker hears it first."""
+        """Ends both sides once their buffers are written; the broker first."""
         self.broker.close()
         self.client.close()
 
@@ -710,7 +713,7 @@ class Link:
 
 
 def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Changed]) -> None:
-    """Records bytes of a broker so that each changed frame's last packet is its own and carries its comment."""
+    """Records bytes of a broker so that the last bytes of each changed frame get a packet with its comment."""
     view = memoryview(data)
     at = 0
     for one in changed:
@@ -721,7 +724,7 @@ def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Change
 
 
 class _Side(Side, asyncio.Protocol):
-    """One of the two transports of a link; `peer` is the other end's (host, port)."""
+    """One of the two transports of a link; `peer` is the (host, port) of the client or broker there."""
 
     __slots__ = ("_link", "peer")
 
@@ -736,7 +739,7 @@ class _Side(Side, asyncio.Protocol):
         self.peer = None if peer is None else (peer[0], peer[1])
         transport.set_write_buffer_limits(high=self._link.high_water)
         raw = transport.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # each side's own keep-alive ends at the relay, so the relay has one
+        with contextlib.suppress(OSError):  # the peers' keep-alives end at the relay, so the relay needs its own
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._link.connected(self.side)
 

@@ -1,7 +1,7 @@
-"""A timer beside the event loop's own, for what is due all the time.
+"""A timer outside the event loop's own, for callbacks that are scheduled continually.
 
-While one of the loop's is set, each wait for sockets sets a timer of the kernel's and takes it back, some microseconds
-that every message pays. A timerfd is set once, and then is one more descriptor among those that are waited for.
+While a timer of the event loop is set, each wait for sockets sets and removes a kernel timer, which costs every message
+some microseconds. A timerfd is set once and is then one more descriptor to wait for.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import time
 from collections.abc import Callable
 
 Schedule = Callable[[float, Callable[[], None]], object]
-"""(seconds, callback), as asyncio's `call_later`."""
+"""(seconds, callback), like asyncio's `call_later`."""
 
 _SPEC = struct.Struct("@4l")
-"""struct itimerspec: the interval in seconds and nanoseconds (0 is once), then the time of the first."""
+"""struct itimerspec: interval in seconds and nanoseconds (0 fires once), then the time until the first."""
 
 
 class Timer:
-    """Calls back once, some seconds after it is called; called again before that, it forgets what was due."""
+    """Calls back once after some seconds; another call before that replaces time and callback."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Raises AttributeError where the system has no such timers, OSError where it gives none."""
+        """Raises AttributeError if the system has no timerfd, OSError if it cannot create one."""
         libc = ctypes.CDLL(None, use_errno=True)
         self._set = libc.timerfd_settime
         self._descriptor = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -41,7 +41,7 @@ class Timer:
     def _due(self) -> None:
         try:
             os.read(self._descriptor, 8)
-        except BlockingIOError:  # it was set again meanwhile
+        except BlockingIOError:  # the timer was set again meanwhile
             return
         callback, self._callback = self._callback, None
         if callback is not None:
@@ -49,7 +49,7 @@ class Timer:
 
 
 def timer(loop: asyncio.AbstractEventLoop) -> Schedule:
-    """A timer of its own, the loop's where there is none."""
+    """A timerfd timer, or the loop's own where the system has none."""
     try:
         return Timer(loop)
     except (AttributeError, OSError):

@@ -1,7 +1,6 @@
-"""The way to a broker: straight, or through a SOCKS5 or HTTP CONNECT proxy.
+"""Connections to brokers: direct, or through a SOCKS5 or HTTP CONNECT proxy.
 
-The proxy resolves the brokers' names, which often only it can. What comes out is a connected socket, from which on
-nothing is different.
+The proxy resolves the brokers' names, because often only it can. The result is a connected socket, used like any other.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from kproxy.core.leaks import Address
 
 USER, PASSWORD = "KPROXY_UPSTREAM_PROXY_USER", "KPROXY_UPSTREAM_PROXY_PASSWORD"
 SCHEMES = {"socks5": 1080, "socks5h": 1080, "http": 8080}
-"""Their usual ports."""
+"""Default port of each scheme."""
 LONGEST_ANSWER = 16 << 10
-"""Bytes of an HTTP proxy's answer, its blank line included."""
+"""Largest response header of an HTTP proxy in bytes, its blank line included."""
 
 
 class TunnelError(OSError):
-    """The proxy on the way did not connect; the text says which, and why."""
+    """A proxy did not connect to the broker; the text names the proxy and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """A proxy on the way; `scheme` is one of SCHEMES. Credentials come from the environment."""
+    """A proxy between kproxy and the brokers; `scheme` is one of SCHEMES. Its credentials come from the environment."""
 
     scheme: str
     host: str
@@ -37,7 +36,7 @@ class Tunnel:
 
     @classmethod
     def parse(cls, text: str) -> Tunnel:
-        """Reads "socks5://host:port" and its like. Raises ValueError, also on credentials."""
+        """Parses a URL such as "socks5://host:port". Raises ValueError, also if it contains credentials."""
         parts = urlsplit(text)
         if parts.username is not None or parts.password is not None:
             raise ValueError(f"credentials belong into {USER} and {PASSWORD}, where other users do not see them")
@@ -50,7 +49,7 @@ class Tunnel:
         return f"{self.scheme}://{host}:{self.port}"
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A socket that leads to (host, port). Raises TunnelError."""
+        """A socket connected to (host, port) through the proxy. Raises TunnelError."""
         user = os.environ.get(USER)
         credentials = None if user is None else (user, os.environ.get(PASSWORD, ""))
         ask = _http if self.scheme == "http" else _socks
@@ -63,11 +62,11 @@ class Tunnel:
 
 
 class _RefusedError(Exception):
-    """What the proxy said against it."""
+    """The proxy refused; the text is its reason."""
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    """The system's words for an error, without the library's own around them."""
+    """The operating system's message for an error, without the library's wrapping."""
     found = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(found, OSError):
         return os.strerror(found.errno) if found.errno and found.errno > 0 else found.strerror or str(found)
@@ -86,7 +85,7 @@ async def _socks(host: str, port: int, target: Address, credentials: tuple[str, 
 
 
 async def _http(host: str, port: int, target: Address, credentials: tuple[str, str] | None) -> socket.socket:
-    """Asks for the tunnel itself: python-socks takes the first read for the whole answer, which may come in pieces."""
+    """Connects by HTTP CONNECT. python-socks is not used: it takes the first read for the whole response header."""
     where = f"[{target[0]}]:{target[1]}" if ":" in target[0] else f"{target[0]}:{target[1]}"
     lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
     if credentials is not None:
@@ -103,7 +102,7 @@ async def _http(host: str, port: int, target: Address, credentials: tuple[str, s
 
 
 async def _answer(connected: socket.socket) -> bytes:
-    """Up to the blank line; byte by byte, because what follows is not ours to read."""
+    """Reads the response header up to its blank line, byte by byte: the bytes after it belong to the broker."""
     loop = asyncio.get_running_loop()
     answer = bytearray()
     while not answer.endswith(b"\r\n\r\n"):
@@ -122,7 +121,7 @@ def _accepted(answer: bytes) -> None:
 
 
 async def _connected(host: str, port: int) -> socket.socket:
-    """A non-blocking socket to the first address of a host that accepts. Raises OSError."""
+    """A non-blocking socket, connected to the first address of the host that accepts. Raises OSError."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
     for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -142,14 +141,14 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 async def way(tunnel: Tunnel | None, host: str, port: int) -> dict[str, Any]:
-    """What asyncio's `create_connection` and `open_connection` take to get to (host, port). Raises TunnelError."""
+    """Arguments that make asyncio's `create_connection` or `open_connection` reach (host, port). Raises TunnelError."""
     if tunnel is None:
         return {"host": host, "port": port}
     return {"sock": await tunnel.connect(host, port)}
 
 
 def recorded(tunnel: Tunnel | None, target: Address, peer: Address | None) -> Address | None:
-    """The broker's address in the recording: behind a proxy its own where it is no name, else the proxy's."""
+    """The broker's address in the recording. Behind a proxy it is `target` if that is an IP address, else the proxy's."""
     if tunnel is None:
         return peer
     try:
