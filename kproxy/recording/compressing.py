@@ -1,9 +1,9 @@
 """Compresses a ring's complete segments, in a process of its own with the lowest priority.
 
-    python -m kproxy.compressing
+    python -m kproxy.recording.compressing
 
-reads paths from standard input, a line each, and puts `PATH.zst` in the place of each. A file that cannot be compressed
-stays as it is. The process ends when its standard input does.
+reads one path per line from standard input and replaces each file by `PATH.zst`. A file that cannot be compressed stays
+as it is. The process ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEVEL = 3
 
 
 class Compressor:
-    """The process; call it with a path. It works off what it was told when the one who started it is gone."""
+    """The compressing process; call it with a path. It finishes its queue even if its parent process is gone."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -40,29 +40,29 @@ class Compressor:
         os.set_blocking(self._paths.fileno(), False)
 
     def __call__(self, path: Path) -> None:
-        """Hands over a file that is complete; it stays as it is where nobody takes it."""
+        """Hands over a complete file without waiting; if the process does not take it, the file stays as it is."""
         with contextlib.suppress(OSError, ValueError):
             os.write(self._paths.fileno(), os.fsencode(path) + b"\n")
 
     def close(self) -> None:
-        """There will be no more; does not wait."""
+        """Ends the queue without waiting for it."""
         with contextlib.suppress(OSError):
             self._paths.close()
 
     def wait(self, seconds: float) -> None:
-        """Until everything is compressed. Raises subprocess.TimeoutExpired."""
+        """Waits until everything is compressed. Raises subprocess.TimeoutExpired."""
         self._process.wait(seconds)
 
 
 def compress(path: Path) -> None:
-    """Puts `path`.zst in the place of `path`, unless that is gone. Raises OSError, and then leaves it as it was."""
+    """Replaces `path` by `path`.zst. Raises OSError, also if `path` is gone, and changes nothing then."""
     packed = path.with_name(path.name + PACKED)
     beside = packed.with_name(packed.name + ".new")
     try:
         with path.open("rb") as source, private.output(beside) as to:
             size = os.fstat(source.fileno()).st_size
             zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, to, size=size)
-        shutil.copystat(path, beside)  # raises where the ring has removed it meanwhile
+        shutil.copystat(path, beside)  # raises if the ring has deleted the segment meanwhile
         beside.replace(packed)
     finally:
         beside.unlink(missing_ok=True)

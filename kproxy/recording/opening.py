@@ -1,4 +1,4 @@
-"""Opens the recording that the settings ask for: which sink, what goes into it, who writes."""
+"""Opens the recording that the settings describe: its sink, its selection, and the thread that writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kproxy.runs.settings import Settings, shown
 
 SCRATCH_SEGMENTS = 16
 BATCHES = 16
-"""Batches that a segment of a ring has room for, at least."""
+"""Smallest number of batches that fit into a ring segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a recorder is made of; `choice` is None where everything is recorded."""
+    """The arguments of a recorder; `choice` is None if everything is recorded."""
 
     sink: Sink
     choice: Choice | None
@@ -31,9 +31,9 @@ class Opened:
 
 
 def open_recording(settings: Settings, interface: str | None = None, link: int = LINKTYPE_RAW) -> Opened:
-    """Opens it. Raises OSError, and CaptureError where a ring cannot go on from what is in its directory.
+    """Opens the recording. Raises OSError, and CaptureError if a ring's existing segments cannot be read.
 
-    `interface` is what is listened on, a relay's listener unless given.
+    `interface` names the interface in the recording; by default the relay's listener.
     """
     listener = interface or shown(settings.listen_host, settings.listen_port)
     header = pcapng_header(listener, _comments(settings), link)
@@ -44,7 +44,7 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
         compressor = Compressor() if settings.ring_zstd else None
     else:
         directory, files = Path(settings.scratch_dir or "."), SCRATCH_SEGMENTS
-        # one more than is kept may be there: a segment that is deleted and still open in a reader
+        # room for one more segment than is kept: a deleted one that a reader still has open
         each, compressor = settings.scratch // (files + 1), None
     return Opened(
         Ring(directory, header, each, files, seconds=settings.ring_seconds, closed=compressor),
@@ -57,12 +57,12 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
 def _choice(settings: Settings) -> Choice | None:
     if settings.snap is None and not settings.record_filter:
         return None
-    known = definitions(settings.release, settings.given)  # first: the filter may have names that are given
+    known = definitions(settings.release, settings.given)  # before parsing: the filter may use names of a dialect
     return Choice(settings.snap, parse(settings.record_filter).expression, known)
 
 
 def _comments(settings: Settings) -> list[str]:
-    """What whoever opens a file should know before taking it for the whole truth."""
+    """Lines for the file's header on what the recording leaves out."""
     comments = []
     if settings.snap is not None:
         comments.append(f"of each frame the first {settings.snap} bytes (--snap {settings.snap})")

@@ -1,14 +1,13 @@
-"""The recorder: appends what passes to pcapng files, and never stands in the traffic's way.
+"""The recorder: appends the relay's traffic to pcapng files and never delays the traffic.
 
-The relay notes what passes and when, no more: somebody waits for the other end. Packets are made of many notes at once,
-which is also quicker; they are gathered and written, one call a batch. A batch is written when it has BATCH_BYTES or is
-DELAY_SECONDS old: to shared memory in place, to a disk by a thread. Where that thread is further behind than memory
-allows (`queue_bytes`), packets are dropped and counted, as pcapng's isb_ifdrop; where the disk is full, they are until
-there is room again; where the disk refuses for another reason, recording ends. Both
-are said (`kproxy.recording.writing`), and traffic goes on.
+The relay only notes bytes and their time, because a peer is waiting. Many notes are turned into packets at once, which
+is also faster; packets are gathered in batches, each written with one call. A batch is written at BATCH_BYTES or after
+DELAY_SECONDS: to shared memory in place, to a disk by a thread. If that thread falls behind by more than `queue_bytes`,
+packets are dropped and counted in pcapng's isb_ifdrop. If the disk is full, packets are dropped until there is room
+again; after any other error, recording ends. Both are reported (`kproxy.recording.writing`), and traffic goes on.
 
-What of a connection is recorded, where that is not all, a `Selection` says (`kproxy.core.selection`); where it goes, a
-sink (`kproxy.recording.sinks`).
+A `Selection` may leave out parts of a connection (`kproxy.core.selection`); a sink receives the batches
+(`kproxy.recording.sinks`).
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from kproxy.relay.timer import Schedule
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.05
 NOTED_BYTES = 1 << 16
-"""What waits to become packets, at most and one read: many small reads, or one long one, which waits for nothing."""
+"""Bytes of notes at which packets are made, so that one long read becomes packets at once."""
 JOINED_BYTES = 4096
-"""Packets up to this size become one buffer when they come: a write of many small ones would hold traffic up."""
+"""Packets up to this size are joined into one buffer when they are made: writing many small buffers delays traffic."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BATCHES = 8
-"""What the thread writes at once, when it has fallen behind."""
+"""Most batches that the thread joins into one write when it has fallen behind."""
 
 Address = tuple[str, int]
 
 
 def queue_bytes() -> int:
-    """What may wait for a slow disk: a quarter of the memory that is free now, within bounds."""
+    """Bytes that may wait for a slow disk: a quarter of the memory that is free now, within bounds."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
@@ -55,10 +54,10 @@ def queue_bytes() -> int:
 
 
 class Recorder:
-    """Gathers packets and writes them, or has them written; used from one thread (the event loop's).
+    """Gathers packets and writes them; used from one thread (the event loop's).
 
-    With `threaded` a thread of its own writes, for a disk that may take its time. Without it writing happens in place:
-    a mebibyte into shared memory takes a third of a millisecond, less than two threads lose to each other.
+    With `threaded`, a separate thread writes, as a disk may be slow. Without it, batches are written in place: writing
+    a mebibyte to shared memory takes a third of a millisecond, less than switching between two threads costs.
     """
 
     def __init__(
@@ -75,28 +74,28 @@ class Recorder:
     ) -> None:
         """`schedule(seconds, callback)` runs a callback later.
 
-        `on_failure` is given why recording stopped, `on_resumed` how many packets are missing when it goes on; both may
-        be called from the writer's thread.
+        `on_failure(reason)` is called when recording stops, `on_resumed(missing packets)` when it goes on; both may be
+        called from the writer's thread.
 
-        `choice` says what is recorded, None everything. What is written at once is at most one read longer than
-        `batch_bytes`, or than eight of them with `threaded`.
+        `choice` selects what is recorded (None: everything). One write exceeds `batch_bytes`, or eight times that with
+        `threaded`, by at most one read.
         """
         self._batch_bytes = batch_bytes
         self._schedule = schedule
         self._writer = Writer(sink, on_failure, on_resumed)
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
-        """What passed; it becomes packets soon, in this order."""
+        """Traffic that is still to be made into packets, in order."""
         self.packets = Packets(batch_bytes, self._pass_on)
         """Packets that wait to be written."""
         self._due = False
-        """Whether what there is will be written when its time has come."""
+        """Whether the timer that writes pending packets is set."""
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
         self._done = 0
         self._open: set[tuple[Address, Address]] = set()
-        """Client and broker, as recorded, of the connections that have not ended."""
+        """(client, broker) of the open connections, as recorded."""
         self.counters = self._writer.counters
         self._thread: threading.Thread | None = None
         if threaded:
@@ -106,12 +105,13 @@ class Recorder:
     def connection(
         self, client: Address, broker: Address, *, accepted: bool | None = True, facts: Sequence[str] = ()
     ) -> Flow | SelectedFlow:
-        """Begins a connection: the handshake; where the broker refused, the attempt; None where it did not answer.
+        """Begins a connection in the recording and returns its flow.
 
-        `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError on a host that is no
-        IP address.
+        `accepted` records a full TCP handshake; False a refused attempt (SYN, RST); None a SYN without an answer.
+        `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError if a host is not an IP
+        address.
         """
-        self._make()  # what has ended must be known to have
+        self._make()  # so that connections that have ended no longer count as open
         recorded = self._distinct(client, broker)
         if recorded != client:
             reason = f"another connection from {client[1]} to this broker is open"
@@ -120,10 +120,10 @@ class Recorder:
         return flow if self._choice is None else SelectedFlow(self, flow, Selection(self._choice, client, broker))
 
     def _distinct(self, client: Address, broker: Address) -> Address:
-        """The client's address, with another port where a connection of these two addresses is open.
+        """The client's address, with another port if a connection between these two addresses is open already.
 
-        One port of a client may lead to several listeners of kproxy, and these to one broker: a recording that has
-        none of the listeners' addresses could not tell such connections apart.
+        One client port may be connected to several listeners of kproxy that lead to one broker. The recording has no
+        addresses of listeners, so such connections could not be told apart.
         """
         host, first = client
         for port in chain(range(first, 1 << 16), range(1, first)):
@@ -132,14 +132,14 @@ class Recorder:
         return client
 
     def opened(self, client: Address, broker: Address) -> None:
-        """These addresses are taken until `ended`."""
+        """Marks these addresses as in use until `ended`."""
         self._open.add((client, broker))
 
     def ended(self, client: Address, broker: Address) -> None:
         self._open.discard((client, broker))
 
     def status(self) -> dict[str, Any]:
-        """The counters, of all that has passed."""
+        """The counters, including all traffic noted so far."""
         self._make()
         return asdict(self.counters)
 
@@ -149,11 +149,11 @@ class Recorder:
             self._schedule(DELAY_SECONDS, self._tick)
 
     def _make(self) -> None:
-        """Makes packets of what has been noted."""
+        """Makes packets of all notes."""
         for call, arguments in self.notes.take():
             try:
                 call(*arguments)
-            except Exception as error:  # noqa: BLE001 (whoever sends bytes just now has nothing to do with it)
+            except Exception as error:  # noqa: BLE001 (a fault in the recorder must not reach the connection)
                 self._writer.fail(f"internal error: {error!r}")
 
     def _make_some(self) -> None:
@@ -166,13 +166,13 @@ class Recorder:
         self.flush()
 
     def flush(self) -> None:
-        """Hands all that there is to the writer, or counts it as dropped."""
+        """Hands all pending packets to the writer, or counts them as dropped."""
         self._make()
         if self.packets.count:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        # First, because the last batch is written by another thread than the one whose timer may come meanwhile.
+        # Taken first: the last batch is passed on by another thread, and the timer of this one may fire meanwhile.
         buffers, size, packets = self.packets.take()
         batch = Batch(buffers, size, packets)
         if self._queued - self._done > self._queue_max:
@@ -188,7 +188,7 @@ class Recorder:
             self._queue.put(batch)
 
     def close(self) -> None:
-        """Writes what is left and the closing statistics; waits for the writer (a few seconds at most)."""
+        """Writes pending packets and the closing statistics; waits up to 10 seconds for the writer's thread."""
         self.flush()
         if self._thread is None:
             self._writer.close()
@@ -197,7 +197,7 @@ class Recorder:
         self._thread.join(10)
 
     def _write_batches(self) -> None:
-        """The thread: everything that waits is written at once, so that it need not ask for the processor too often."""
+        """The writer's thread: joins waiting batches into one write, so that it competes less often for the CPU."""
         most = self._batch_bytes * GATHERED_BATCHES
         batch = self._queue.get()
         while batch is not None:
@@ -245,19 +245,19 @@ class Flow(Pair):
         self.packets.add([before + after], len(before) + len(after), 1)
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """Bytes that `side` (0 the client, 1 the broker) sent; the comment goes to the last packet of them."""
+        """Notes bytes that `side` (0 the client, 1 the broker) sent; their last packet gets the comment."""
         self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:
-        """FIN of one side."""
+        """Notes the FIN of one side."""
         self._recorder.notes.add(0, self.add_end, (time.time_ns(), side))
 
     def reset(self, side: int) -> None:
-        """RST of one side; nothing follows it."""
+        """Notes the RST of one side, which ends the connection."""
         self._recorder.notes.add(0, self.add_reset, (time.time_ns(), side))
 
     def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
-        """The packets of `data` where they are not made by `Pair`."""
+        """Makes the packets of bytes that `Pair` does not handle; arguments as in `add_data`."""
         size = len(data) + beyond
         this, other = self.directions[side], self.directions[1 - side]
         if size <= MAX_PAYLOAD:
@@ -273,7 +273,7 @@ class Flow(Pair):
     def _long(
         self, this: Direction, other: Direction, now: int, view: memoryview, comment: str | None, size: int
     ) -> None:
-        """Packets of `size` bytes together, of which `view` is what is there."""
+        """Makes several packets for `size` bytes, of which the recording holds the first ones, `view`."""
         buffers: Buffers = []
         total = packets = 0
         for start in range(0, size, MAX_PAYLOAD):
@@ -288,7 +288,7 @@ class Flow(Pair):
         self.packets.add(buffers, total, packets)
 
     def add_end(self, now: int, side: int) -> None:
-        """The packets of `end`."""
+        """Makes the packets of `end`."""
         if not self.ended[side]:
             self.ended[side] = True
             this, other = self.directions[side], self.directions[1 - side]
@@ -298,7 +298,7 @@ class Flow(Pair):
                 self._recorder.ended(*self._between)
 
     def add_reset(self, now: int, side: int) -> None:
-        """The packets of `reset`."""
+        """Makes the packets of `reset`."""
         if not all(self.ended):
             this, other = self.directions[side], self.directions[1 - side]
             self._add(*this.packet(now, b"", other.sequence, RST | ACK))
@@ -307,7 +307,7 @@ class Flow(Pair):
 
 
 class SelectedFlow:
-    """A `Flow` that records of a connection what a selection leaves of it."""
+    """A `Flow` that records only the bytes that a selection keeps."""
 
     __slots__ = ("_flow", "_recorder", "_selection")
 
@@ -317,7 +317,7 @@ class SelectedFlow:
         self._selection = selection
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """As `Flow.data`; the comment goes with the bytes, or is left out with them."""
+        """As `Flow.data`; if the bytes are left out, so is the comment."""
         self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:

@@ -1,4 +1,4 @@
-"""Where a recording goes: one pcapng file, or a ring of them of which the oldest goes first."""
+"""The destinations of a recording: one pcapng file, or a ring of files of which the oldest is deleted."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from kproxy.captures.source import RingSource
 
 IOV_MAX = 1000
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors after which writing may go on: there may be room again."""
+"""Errors of a full disk, after which writing is tried again."""
 STATISTICS_BYTES = 512
-"""Room for the block that ends a file."""
+"""Bytes kept free for the statistics block that ends a file."""
 
 Buffers = list[bytes | bytearray | memoryview]
 
 
 @dataclass(slots=True)
 class Batch:
-    """Whole blocks in `size` bytes, with `packets` packets, and what became of others since the batch before."""
+    """Whole pcapng blocks: `size` bytes with `packets` packets, and what was left out since the batch before."""
 
     buffers: Buffers = field(default_factory=list)
     size: int = 0
@@ -37,10 +37,10 @@ class Batch:
     dropped: int = 0
     """Packets that could not be recorded."""
     excluded: int = 0
-    """Exchanges that were not to be recorded."""
+    """Exchanges that the recording's filter left out."""
 
     def join(self, later: Batch) -> None:
-        """Takes a later batch in."""
+        """Appends a later batch to this one."""
         self.buffers += later.buffers
         self.size += later.size
         self.packets += later.packets
@@ -49,12 +49,12 @@ class Batch:
 
 
 class Sink(Protocol):
-    """Where batches go; used by the writer's thread alone."""
+    """A destination of batches; used by the writer's thread only."""
 
     def write(self, batch: Batch) -> None:
-        """Raises OSError when it cannot, and has then counted the batch's packets as dropped.
+        """Writes a batch. Raises OSError after counting the batch's packets as dropped.
 
-        After an error of FULL another write may follow, after any other nothing but `close`.
+        After an error in FULL another write may follow; after any other error only `close`.
         """
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Sink(Protocol):
 
 
 class File:
-    """One pcapng file, created 0600; its last block says how many packets were dropped while it was written."""
+    """One pcapng file with mode 0600; its last block counts the packets that were dropped while it was written."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path
@@ -81,7 +81,7 @@ class File:
             raise
 
     def write(self, batch: Batch) -> None:
-        """Raises OSError, also where somebody has removed the file."""
+        """Appends a batch. Raises OSError, also if the file has been removed."""
         self._total.packets += batch.packets
         self._total.dropped += batch.dropped
         self._total.excluded += batch.excluded
@@ -107,7 +107,7 @@ class File:
 
     def _append(self, buffers: Buffers, size: int) -> None:
         written = os.writev(self._descriptor, buffers) if len(buffers) <= IOV_MAX else 0
-        if written < size:  # many small buffers, or a write that was cut short
+        if written < size:  # too many buffers for writev, or a short write
             rest = memoryview(b"".join(buffers))[written:]
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
@@ -124,7 +124,7 @@ class File:
         self._append([block], len(block))
 
     def close(self) -> None:
-        """Ends the file with its statistics, and with a whole block where the disk took no more."""
+        """Ends the file with a statistics block; if the disk is full, with the last whole block."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -137,24 +137,24 @@ class File:
         self._descriptor = -1
 
     def _cut(self) -> None:
-        """Takes a half-written block away: a follower would wait for its end."""
+        """Truncates a partly written block, because a follower would wait for its end."""
         if self._regular and os.fstat(self._descriptor).st_size > self.size:
             os.ftruncate(self._descriptor, self.size)
             os.lseek(self._descriptor, self.size, os.SEEK_SET)
 
 
 class Ring:
-    """Segments seg-00000001-20261121T183638Z.pcapng, … in a directory; of `keep` of them the oldest goes first.
+    """Ring segments seg-00000001-20261121T183638Z.pcapng, … in a directory: at most `keep`, the oldest deleted first.
 
-    A segment ends with a whole block before it has `segment_bytes`, or when it is `seconds` old. Segments of an earlier
-    run that are in the directory belong to the ring and go in their turn. `closed` gets the path of each segment that
-    is complete, and may put a compressed one (`captures.ring.PACKED`) in its place.
+    A segment ends with a whole block before it exceeds `segment_bytes`, or once it is `seconds` old. Segments that an
+    earlier run left in the directory are part of the ring and are deleted in their turn. `closed` gets the path of each
+    complete segment and may replace it by a compressed one (`captures.ring.PACKED`).
 
-    A deleted segment that a reader still holds open takes up space, so it counts as one of `keep`: as many more are
-    deleted. Readers hold a shared lock on each segment (`captures.source.RingSource`), by which this is known.
+    A deleted segment that a reader still has open takes up space, so it counts towards `keep`. Readers hold a shared
+    lock on each segment (`captures.source.RingSource`), which shows that it is open.
 
-    `ring.json` says where each segment begins in the address space of the whole ring, and which is this run's first:
-    {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
+    `ring.json` has the address of each segment in the address space of the whole ring, and the number of this run's
+    first segment: {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Ring:
         seconds: float | None = None,
         closed: Callable[[Path], None] | None = None,
     ) -> None:
-        """Raises OSError, CaptureError where what is in the directory cannot be read."""
+        """Opens the first segment. Raises OSError, and CaptureError if the directory's segments cannot be read."""
         self._directory = directory
         self._header = header
         self._segment_bytes = segment_bytes
@@ -177,13 +177,13 @@ class Ring:
         self._number = 0
         self._bases: dict[str, int] = {}
         self._held: list[int] = []
-        """Descriptors of deleted segments that a reader had open when this was last looked at."""
+        """Descriptors of deleted segments that a reader had open at the last check."""
         self._live: set[int] = set()
-        """Numbers of the segments that are there, without a new one."""
+        """Numbers of the existing segments, without the one that is being created."""
         self._missed = 0
         """Packets dropped while there was no room for a new segment."""
         self._ended: Path | None = None
-        """The last segment, complete, until there is a next one."""
+        """The last complete segment, until the next one is created."""
         self._claim = self._lock()
         try:
             self._base = self._take_over()
@@ -203,7 +203,7 @@ class Ring:
         return claim
 
     def _take_over(self) -> int:
-        """What an earlier run left becomes part of the ring; returns where the next segment's addresses begin."""
+        """Takes over the segments of an earlier run; returns the address at which the next segment begins."""
         for left in self._directory.glob(f"*{PACKED}.new"):
             left.unlink(missing_ok=True)
         if not any(number_of(path.name) for path in self._directory.iterdir()):
@@ -220,7 +220,7 @@ class Ring:
             held.close()
 
     def _next(self) -> File:
-        """The next segment, with room made for it. Raises OSError; it can then be asked for again."""
+        """Creates the next segment after making room for it. Raises OSError; it may be called again then."""
         number = self._number + 1
         self._since = time.time()
         name = segment_name(number, self._since)
@@ -233,7 +233,7 @@ class Ring:
         return file
 
     def _make_room(self) -> None:
-        """Delete the oldest segments until one more makes `keep`, with those that are deleted and still held."""
+        """Deletes the oldest segments until one more makes `keep`, counting deleted ones that readers have open."""
         self._held = [file for file in self._held if not _unused(file)]
         found = sorted((number, path) for path in self._directory.iterdir() if (number := number_of(path.name)))
         oldest = self._number - self._keep + 1
@@ -268,13 +268,13 @@ class Ring:
                 or (self._seconds is not None and time.time() - self._since >= self._seconds)
             )
         ):
-            file.close()  # a reader takes a segment that has a successor for complete
+            file.close()  # before the next one exists: to readers, a segment with a successor is complete
             self._base += file.size
             self._ended, self._file = file.path, None
         self._open_next(batch).write(batch)
 
     def _open_next(self, batch: Batch) -> File:
-        """The segment to write to, a new one where the last has ended. Raises OSError."""
+        """The segment to write to; a new one if the last has ended. Raises OSError."""
         if self._file is None:
             try:
                 self._file = self._next()
@@ -301,17 +301,17 @@ class Ring:
 
 
 def _unused(file: int) -> bool:
-    """Whether no reader has a deleted segment open or mapped any more; its descriptor is then closed."""
+    """Whether no reader has this deleted segment open or mapped any more; closes the descriptor if so."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system without locks cannot tell
+        pass  # without locks on this file system, the segment counts as unused
     os.close(file)
     return True
 
 
 def pcapng_header(interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
-    """What every file of a recording starts with; `link` is the LINKTYPE_ number of its packets."""
+    """The blocks at the start of every file of a recording; `link` is the LINKTYPE_ number of its packets."""
     return file_header("kproxy", interface, comments, link)

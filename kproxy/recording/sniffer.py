@@ -1,11 +1,11 @@
-"""The sniffer's process: python -m kproxy.sniffer, with its settings as one line of JSON on standard input.
+"""The sniffer's process: python -m kproxy.recording.sniffer, with its settings as one line of JSON on standard input.
 
-It appends the packets of a network device to a recording, as the relay does with what it forwards, and it writes events
-as JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` and answers on
-`control.sock` as the relay does (kproxy.relay.process). It ends with SIGTERM, an attached one with whoever started it.
+It appends the packets of a network device to a recording. Like the relay (kproxy.relay.process), it writes events as
+JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` and answers on
+`control.sock`. It ends on SIGTERM; an attached one also ends with the process that started it.
 
-Packets are written in place: while a disk lets it wait, they gather in the kernel's buffer for them, and what finds no
-room there is counted in the recording as dropped. So are the packets that come while a disk is full; recording goes on
+Packets are written in place. While a slow disk blocks, they wait in the kernel's capture buffer; packets that do not
+fit there are counted in the recording as dropped. So are packets that arrive while the disk is full; recording goes on
 once there is room.
 """
 
@@ -35,17 +35,17 @@ from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings
 
 WAIT_SECONDS = 0.1
-"""Between looks at a device that does not tell when packets have arrived."""
+"""Polling interval for devices that do not signal arriving packets."""
 COUNT_SECONDS = 0.5
-"""Between looks at the kernel's counters."""
+"""Interval between readings of the kernel's counters."""
 GATHERED_SECONDS = 2 * WAITING_MS / 1000
-"""After which the kernel shows what it has gathered."""
+"""Time after which the kernel has delivered all packets that it has buffered."""
 AT_ONCE = 4096
-"""Packets that are fetched before anything else is looked at."""
+"""Most packets that are fetched before stop and counters are checked again."""
 
 
 def tell(event: dict[str, Any]) -> None:
-    """An event to whoever listens; nobody listening is no reason to stop or to wait."""
+    """Writes an event to standard output; drops it if nobody reads."""
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
@@ -74,13 +74,12 @@ class Sniffer:
         self._writer = Writer(self._opened.sink, self._recording_failed, self._recording_resumed)
         self.counters = self._writer.counters
         self.alone = False
-        """Whoever started it is gone."""
+        """Whether the process that started it is gone."""
 
     def run(self, stop: int) -> None:
-        """Until the descriptor `stop` can be read; where it is attached, until standard input ends.
+        """Records until the descriptor `stop` is readable or, if attached, until standard input ends.
 
-        Raises SniffError where the device goes away, and where the recording cannot be written for another reason than
-        a full disk.
+        Raises SniffError if the device goes away, or if writing fails for another reason than a full disk.
         """
         try:
             ready: list[int] = []
@@ -98,7 +97,7 @@ class Sniffer:
             self._device.close()
 
     def _take(self, *, last: bool = False) -> None:
-        """Records what has arrived."""
+        """Records the packets that have arrived; `last` reads the kernel's counters in any case."""
         batch = Batch()
         gone = None
         new = 0
@@ -140,18 +139,18 @@ class Sniffer:
         tell({"event": "warning", "topic": "recorder", "message": message, "stopped": ""})
 
     def status(self) -> dict[str, Any]:
-        """For `kproxy ps`: as far as a relay's status goes without connections of its own."""
+        """The counters for `kproxy ps`: the part of a relay's status that a sniffer has."""
         return {"recorder": asdict(self.counters), "recording": self.recording}
 
 
 def _permitting() -> str:
-    """What the user can do where listening is not permitted."""
+    """Advice for a user who is not permitted to capture packets."""
     python = Path(sys.executable).resolve()
     return f"run it with sudo, or let this Python listen: sudo setcap cap_net_raw=eip {python}"
 
 
 def _wakened() -> int:
-    """A descriptor that can be read once SIGTERM or SIGINT has come."""
+    """A descriptor that becomes readable when SIGTERM or SIGINT arrives."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -207,7 +206,7 @@ def main() -> int:
 
 
 def _make_known(sniffer: Sniffer, settings: Settings) -> None:
-    """Lets others find the run and ask it. Raises FailedError."""
+    """Opens the control socket and writes run.json, so that others find the run. Raises FailedError."""
     if settings.run_dir is None:
         return
     run_dir = Path(settings.run_dir)

@@ -1,4 +1,4 @@
-"""Batches of a recording, written as long as the disk takes them, and the count of what is not written."""
+"""Writes the batches of a recording while the disk accepts them, and counts what is dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kproxy.recording.sinks import FULL, Batch, Sink
 
 RETRY_SECONDS = 1.0
-"""Between tries to write to a disk that is full."""
+"""Time between attempts to write to a full disk."""
 
 
 @dataclass(slots=True)
@@ -18,29 +18,29 @@ class Counters:
     bytes: int = 0
     dropped: int = 0
     excluded: int = 0
-    """Exchanges left out because the recording is not to hold them."""
+    """Exchanges that the recording's filter left out."""
     failed: str | None = None
-    """Why recording has stopped, where it has; with a full disk until there is room."""
+    """Why recording has stopped, None while it goes on; reset when a full disk has room again."""
 
 
 class Writer:
-    """Writes batches to a sink. With a full disk it drops packets until there is room; another error ends it.
+    """Writes batches to a sink. On a full disk it drops packets until there is room; any other error ends it.
 
-    `write` may be called from another thread than the rest.
+    `write` may be called from another thread than the other methods.
     """
 
     def __init__(self, sink: Sink, on_failure: Callable[[str], None], on_resumed: Callable[[int], None]) -> None:
-        """`on_failure` is given why writing stopped, `on_resumed` how many packets are missing when it goes on."""
+        """`on_failure(reason)` is called when writing stops, `on_resumed(missing packets)` when it goes on."""
         self.counters = Counters()
         self._sink = sink
         self._on_failure = on_failure
         self._on_resumed = on_resumed
         self._retry_at: float | None = None
-        """When a full disk is tried again, by the monotonic clock."""
+        """Monotonic time of the next attempt on a full disk."""
         self._dropped_before = 0
         """Packets dropped before the disk was full."""
         self._told = Batch()
-        """How many packets dropped and exchanges excluded the sink knows of."""
+        """The counts of dropped packets and excluded exchanges that the sink has received."""
 
     @property
     def ended(self) -> bool:
@@ -49,13 +49,13 @@ class Writer:
 
     @property
     def stopped(self) -> bool:
-        """Whether writing would fail; a full disk is worth another try from time to time."""
+        """Whether batches are dropped now: writing has ended, or a full disk is not tried again yet."""
         if self.counters.failed is None:
             return False
         return self._retry_at is None or time.monotonic() < self._retry_at
 
     def take(self, batch: Batch) -> bool:
-        """Whether a batch is to be written: then it counts as written, else its packets are dropped."""
+        """Counts a batch as written and returns True, or drops its packets and returns False while stopped."""
         if self.stopped:
             self.counters.dropped += batch.packets
             return False
@@ -65,13 +65,13 @@ class Writer:
         return True
 
     def _tell(self, batch: Batch) -> None:
-        """Puts into a batch what was dropped and excluded since the one before."""
+        """Puts the counts of packets dropped and exchanges excluded since the last batch into this one."""
         counters, told = self.counters, self._told
         batch.dropped, told.dropped = counters.dropped - told.dropped, counters.dropped
         batch.excluded, told.excluded = counters.excluded - told.excluded, counters.excluded
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch that was taken; where that fails its packets count as dropped."""
+        """Writes a batch that was taken; if that fails, its packets count as dropped."""
         counters = self.counters
         if not self.ended:
             try:
@@ -95,13 +95,13 @@ class Writer:
         counters.dropped += batch.packets
 
     def fail(self, why: str) -> None:
-        """Nothing more is written, or nothing until a full disk has room."""
+        """Marks writing as failed and reports the reason, once until writing goes on."""
         if self.counters.failed is None:
             self.counters.failed = why
             self._on_failure(why)
 
     def close(self) -> None:
-        """Tells the sink what it does not know yet, which tries a full disk once more, and closes it."""
+        """Writes the last counts, which tries a full disk once more, and closes the sink."""
         last = Batch()
         self._tell(last)
         self.write(last)

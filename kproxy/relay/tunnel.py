@@ -148,7 +148,7 @@ async def way(tunnel: Tunnel | None, host: str, port: int) -> dict[str, Any]:
 
 
 def recorded(tunnel: Tunnel | None, target: Address, peer: Address | None) -> Address | None:
-    """The broker's address in the recording. Behind a proxy it is `target` if that is an IP address, else the proxy's."""
+    """The broker's address in the recording: with a tunnel, `target` if that is an IP address, else the proxy's."""
     if tunnel is None:
         return peer
     try:
