@@ -1,4 +1,4 @@
-"""Addons: what others, and kproxy itself, do with traffic. See docs/addons.md.
+"""Addons: code, by users and by kproxy itself, that sees or changes traffic. See docs/addons.md.
 
     from kproxy.addons import Actor, Observer
 

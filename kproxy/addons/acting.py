@@ -1,4 +1,4 @@
-"""The door for actors: decodes the frames that they name, offers them, and shuts out the actor that fails."""
+"""Runs actors: decodes the frames of their APIs, offers them, and disables an actor that fails."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from kproxy.decoders.schema import Definitions, Message
 from kproxy.decoders.view import View
 
 Warn = Callable[[str, str, str], None]
-"""Tells the user a line, once a topic, and the log the details: (topic, line, details)."""
+"""(topic, line, details): shows the user the line once for each topic, and logs the details."""
 
 CHANGES = 50
-"""Fields of a frame that are named as changed; that there are more is said."""
+"""Most changed fields that are named; the others are counted."""
 LONGEST = 200
-"""Characters of a value in the recording's comment."""
+"""Most characters of a value in the recording's comment."""
 
 _PLAIN = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
-"""Secrets withheld, and nothing opened that an actor cannot change by fields."""
+"""Withholds secrets, and leaves record batches and embedded bytes closed: actors change them as a whole."""
 
 
 class Actors:
     """All actors of a relay; see `kproxy.core.acting.Actors`."""
 
     def __init__(self, actors: Iterable[Actor], definitions: Definitions, warn: Warn) -> None:
-        """Raises LookupError where one names an API that does not exist."""
+        """Raises LookupError if an actor names an API that does not exist."""
         self._definitions = definitions
         self._warn = warn
         self._working = list(actors)
-        """Those that have not failed."""
+        """The actors that have not failed."""
         self._by_key: dict[Side, dict[int, list[Actor]]] = {Side.CLIENT: {}, Side.BROKER: {}}
         keys = {api.name: api.key for api in definitions.apis.values()}
         for actor in self._working:
@@ -54,11 +54,11 @@ class Actors:
     def offer(
         self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
     ) -> tuple[bytes, tuple[Change, ...]]:
-        """What is to leave in place of a whole frame, and what was changed in it. Never raises."""
+        """(the frame to send instead of this whole frame, its changes). Never raises."""
         parties = client, broker
         changes: list[Change] = []
         unseen: Frame | None = None
-        """What leaves, decoded, where no actor has had the chance to alter these values."""
+        """The current frame, decoded; None once an actor has had these values and may have altered them."""
         for actor in tuple(self._by_key[side].get(api_key, ())):
             given, unseen = unseen or self._read(side, api_key, api_version, frame, *parties), None
             if given is None:
@@ -78,7 +78,7 @@ class Actors:
         return frame, tuple(changes)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
-        """A frame that was to be held went by."""
+        """Warns that a frame passed without being offered."""
         where = "request" if side is Side.CLIENT else "response"
         api = self._definitions.api(api_key)
         name = f"{f'API {api_key}' if api is None else api.name} v{api_version}"
@@ -86,7 +86,7 @@ class Actors:
         self._warn(f"addon-{where}-{name}-{reason}", f"a {where} of {name} passed addons ({names}): {reason}", "")
 
     def _read(self, side: Side, api_key: int, api_version: int, data: bytes, client: str, broker: str) -> Frame | None:
-        """The frame decoded; None, and a warning, where it does not read as its version says."""
+        """The decoded frame; None with a warning if it does not fit its version's layout."""
         definitions = self._definitions
         request = side is Side.CLIENT
         if request:
@@ -109,7 +109,7 @@ class Actors:
         )  # fmt: skip
 
     def _checked(self, old: Frame, new: bytes, parties: tuple[str, str]) -> Frame:
-        """What an actor gave, read again. Raises ValueError where it is no such frame."""
+        """An actor's frame, decoded. Raises ValueError or TypeError if it is not a valid replacement."""
         if not isinstance(new, bytes):
             raise TypeError(f"it gave {type(new).__name__} in place of bytes")
         if len(new) < SIZE or int.from_bytes(new[:SIZE], "big") != len(new) - SIZE:
@@ -124,9 +124,9 @@ class Actors:
         return became
 
     def reload(self, classes: Iterable[type[Actor]], name: str | None) -> list[str]:
-        """Take new actors of these classes in place of those with this name, or of all; their names.
+        """Replaces the actor with this name, or all if None, by new ones of these classes; returns their names.
 
-        Raises LookupError where none has this name or one cannot be made; then all stays as it is.
+        Raises LookupError if there is no actor of this name or one cannot be created; nothing changes then.
         """
         working = {name_of(actor): actor for actor in self._working}
         actors, renewed = [], []
@@ -162,7 +162,7 @@ class Actors:
 
 
 def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) -> Actors:
-    """The actors of these classes; one that cannot be made is named and left out."""
+    """The actors of these classes; one that cannot be created is reported and left out."""
     actors = []
     for one in classes:
         try:
@@ -177,14 +177,14 @@ def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) 
 
 
 def _acts_on(actor: Actor, side: Side) -> bool:
-    """Whether an actor's class has a method of its own for what this side sends."""
+    """Whether an actor's class defines the method for frames that this side sends."""
     if side is Side.CLIENT:
         return type(actor).request is not Actor.request
     return type(actor).response is not Actor.response
 
 
 def _changes(old: Frame, new: Frame, actor: str) -> list[Change]:
-    """Which fields an actor changed, values as text; secrets are withheld."""
+    """The fields that an actor changed, with secrets withheld."""
     found: list[Change] = []
     pairs = (
         (old.header, new.header, old.header_message, old.header_version),

@@ -1,4 +1,4 @@
-"""What an addon is, and what it is given: the part of kproxy that other packages may build on."""
+"""The public interface for addons, on which other packages may build."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ SIZE = 4
 
 
 class Observer:
-    """Sees what was recorded, in the order in which it became complete; traffic never waits for it.
+    """Sees recorded exchanges in the order in which they became complete; never delays the traffic.
 
-    Subclasses take no arguments. One that raises is named and sees nothing more.
+    Subclasses are created without arguments. If one raises, kproxy reports it and calls it no more.
     """
 
     name: str = ""
-    """What messages call it; the class's name unless given."""
+    """Name in messages; by default the class's name."""
     filter: str = ""
-    """A display filter (docs/filters.md): of exchanges it sees those that match, all unless given.
+    """Display filter (docs/filters.md) that selects the exchanges for this observer; "" selects all.
 
-    It is read once, when the first exchanges come.
+    It is read once, before the first exchange.
     """
 
     def exchange(self, observed: Observed) -> None:
-        """An exchange is complete: answered, or known never to be."""
+        """Called for each exchange once it has its response, or is known to get none."""
 
     def progress(self, progress: Progress) -> None:
-        """After each batch, and several times a second without one."""
+        """Called after each batch of exchanges, and several times a second without any."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Called at the end; no other call follows."""
 
 
 class Actor:
-    """Changes frames on their way, in the relay; the other frames of a connection wait behind the one it works on.
+    """Changes frames in the relay; while it works on a frame, later frames of the connection wait.
 
-    Frames of `apis` are held until they are whole and decoded, in the directions whose method a subclass has; all
-    others pass it by. Subclasses take no arguments. One that raises is named and is asked no more; what it worked on
-    passes as it was.
+    Frames of `apis` are held until they are whole, and decoded, in the directions whose method a subclass defines; all
+    other frames bypass it. Subclasses are created without arguments. If one raises, kproxy reports it, disables it and
+    sends the frame unchanged.
     """
 
     name: str = ""
-    """What messages call it; the class's name unless given."""
+    """Name in messages; by default the class's name."""
     apis: ClassVar[Collection[str | int]] = ()
     """Names or keys of APIs ("Metadata", 3)."""
 
     def request(self, frame: Frame) -> bytes | None:
-        """What goes to the broker in place of this frame; None leaves it as it is."""
+        """The frame to send to the broker instead of this one; None sends it unchanged."""
         del frame
         return None
 
     def response(self, frame: Frame) -> bytes | None:
-        """What goes to the client in place of this frame; None leaves it as it is."""
+        """The frame to send to the client instead of this one; None sends it unchanged."""
         del frame
         return None
 
@@ -77,9 +77,9 @@ def name_of(addon: Observer | Actor | type[Observer]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`behind` is how many recorded bytes have not been read yet, `health` what could not be read, counted so far.
+    """How far the reading is: `behind` counts recorded bytes that are still to be read; `health` is its health so far.
 
-    `unknown` are exchanges that the observer did not see because its filter cannot tell.
+    `unknown` counts exchanges that the observer did not see because its filter could not decide.
     """
 
     behind: int
@@ -89,15 +89,16 @@ class Progress:
 
 @dataclass(slots=True)
 class Observed:
-    """An exchange that is complete, with what the index knows of it.
+    """A complete exchange, with the values that the index has for it.
 
-    `errors` are names of error codes, each once in order of appearance. `throttle` is in seconds; `long_poll` says that
-    a fetch was held by the broker until its max wait. `about` is the topic/group/transaction column of the list.
+    `errors` are names of error codes, each once, in order of appearance. `throttle` is in seconds; `long_poll` says
+    that the broker delayed its response to a fetch until the max wait. `about` is the topic/group/transaction column of
+    the list.
     """
 
     exchange: Exchange
     api: str | None
-    """None where nothing knows the key, and where a response was seen without its request."""
+    """None if the API key is unknown, and for an orphan response."""
     status: Status
     errors: tuple[str, ...]
     records: int | None
@@ -140,21 +141,21 @@ class Observed:
 
     @property
     def seconds(self) -> float | None:
-        """Response's last byte minus request's last byte, where both were seen."""
+        """Time from the request's last byte to the response's last byte; None unless both were seen."""
         latency = self.exchange.latency_ns
         return None if latency is None else latency / 1e9
 
     @property
     def request(self) -> Values | None:
-        """The request's body, decoded when first asked for; None where it was not seen or cannot be decoded.
+        """The request's body, decoded on first use; None if it was not captured whole or cannot be decoded.
 
-        Values are as they came, secrets included.
+        Secrets are not withheld.
         """
         return self._body(Side.CLIENT)
 
     @property
     def response(self) -> Values | None:
-        """The response's body, as `request`."""
+        """The response's body; otherwise as `request`."""
         return self._body(Side.BROKER)
 
     def json(self, view: View | None = None) -> dict[str, Any]:
@@ -183,9 +184,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole frame that waits for an actor.
+    """A whole frame that is held for an actor.
 
-    `client` and `broker` are "host:port". `data` are its bytes, the length field included; `header` and `body` the
+    `client` and `broker` are "host:port". `data` has its bytes, the length field included. `header` and `body` have the
     values of its fields by Kafka's names: integers, text, bytes, lists, and dicts for structs.
     """
 
@@ -205,7 +206,7 @@ class Frame:
     version: int
 
     def written(self, *, header: Values | None = None, body: Values | None = None) -> bytes:
-        """The frame with other values, what is not given as it is. Raises decoders.writer.WriteError."""
+        """The bytes of this frame with another header or body. Raises decoders.writer.WriteError."""
         content = write(self.header_message, self.header_version, self.header if header is None else header)
         content += write(self.message, self.version, self.body if body is None else body)
         return len(content).to_bytes(SIZE, "big") + content

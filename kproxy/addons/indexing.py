@@ -22,7 +22,7 @@ from kproxy.captures.index import indexer
 from kproxy.captures.processes import name_process
 
 RELAY_SECONDS = 0.2
-"""How often it is asked whether the relay still runs."""
+"""Interval of checks whether the relay still runs."""
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def warn(message: str, details: str = "") -> None:
 
 
 def _observers(options: Namespace) -> list[Observer]:
-    """The built-in ones and those that are named; what cannot be had is warned of, and the others work."""
+    """The built-in and the named observers; warns of those that cannot be created and leaves them out."""
     found: list[Observer] = []
     try:
         if options.metrics:
@@ -68,7 +68,7 @@ def _end_with(pid: int, stopping: threading.Event) -> None:
             os.kill(pid, 0)
         except ProcessLookupError:
             stopping.set()
-        except PermissionError:  # it is another's by now
+        except PermissionError:  # another user's process has this PID now
             stopping.set()
 
 

@@ -1,6 +1,6 @@
-"""Finds addons by what the user names: a file, a module, or a name that an installed package gives.
+"""Loads addons from a file, a module, or an entry point of an installed package.
 
-An installed package does nothing by being installed: its addons run where they are named.
+Installing a package does not run its addons: they run only when the user names them.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from typing import Any
 from kproxy.addons.api import Actor, Observer
 
 OBSERVERS, ACTORS = "kproxy.observers", "kproxy.actors"
-"""Entry point groups; a name in them is a class of the one kind or the other."""
+"""Entry point groups, whose entries are Observer and Actor classes."""
 
 
 class LoadError(Exception):
-    """An addon that cannot be loaded; the message names it and says why."""
+    """An addon cannot be loaded; the message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Classes, in the order in which they were named."""
+    """Classes of addons, in the order in which the user named them."""
 
     observers: tuple[type[Observer], ...]
     actors: tuple[type[Actor], ...]
 
 
 def absolute(spec: str) -> str:
-    """The spec as another process understands it, wherever that runs."""
+    """The spec with an absolute path, so that a process in another directory can load it."""
     return str(Path(spec).absolute()) if spec.endswith(".py") else spec
 
 
 def load(specs: Iterable[str], *, again: bool = False) -> Loaded:
-    """The addons that are named: FILE.py, a module, or an entry point's name. Raises LoadError.
+    """The addons of these specs: FILE.py, a module, or an entry point's name. Raises LoadError.
 
-    `again` runs their modules once more, as they are by now.
+    `again` reloads their modules.
     """
     observers: list[type[Observer]] = []
     actors: list[type[Actor]] = []
@@ -58,7 +58,7 @@ def load(specs: Iterable[str], *, again: bool = False) -> Loaded:
 
 
 def _classes(spec: str, *, again: bool) -> list[type[Any]]:
-    """Raises whatever importing raises."""
+    """The addon classes of a spec. Raises whatever importing it raises."""
     if spec.endswith(".py"):
         return _in_module(_from_file(Path(spec)))
     points = [*entry_points(group=OBSERVERS, name=spec), *entry_points(group=ACTORS, name=spec)]
@@ -76,13 +76,13 @@ def _from_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickles look their module up
+    sys.modules[name] = module  # dataclasses and pickle look their module up there
     spec.loader.exec_module(module)
     return module
 
 
 def _in_module(module: ModuleType) -> list[type[Any]]:
-    """The addons that a module defines itself; those that it imports belong to others."""
+    """The addon classes that a module defines itself, without those that it imports."""
     return [
         thing
         for thing in vars(module).values()

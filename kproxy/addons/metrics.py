@@ -1,4 +1,4 @@
-"""Prometheus metrics: what exchanges say, and what the relay says of itself when it is scraped. See docs/metrics.md."""
+"""Prometheus metrics of exchanges, and of the relay, which is asked at each scrape. See docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from kproxy.runs.registry import ask
 from kproxy.runs.settings import shown
 
 CLIENTS = 200
-"""Different values of the client label; whoever comes later is OTHER."""
+"""Most values of the client label; further clients are counted as OTHER."""
 BROKERS = 1000
+"""Most values of the broker label."""
 VERSIONS = 64
-"""Different versions of one API."""
+"""Most versions of one API."""
 SOFTWARE = 10_000
-"""Connections whose client's software is remembered; beyond it the oldest are forgotten."""
+"""Most connections whose client software is remembered; the oldest are forgotten first."""
 OTHER = "other"
 NONE = "NONE"
 """Kafka's name of error code 0."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds."""
+"""Upper bounds of the duration histogram, in seconds."""
 ASK_SECONDS = 1.0
 API_VERSIONS = "ApiVersions"
 _ANSWERED = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 
 
 class Capped:
-    """Values of a label, as many as `limit`; OTHER stands for those that come later."""
+    """Bounds the values of a label: returns the first `limit` different values unchanged, OTHER for later ones."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -51,7 +52,7 @@ class Capped:
 
 
 class Metrics(Observer):
-    """Counts exchanges; `run_dir` is where the relay's control socket is, which is asked at each scrape."""
+    """Counts exchanges; `run_dir` has the control socket of the relay, which is asked at each scrape."""
 
     name = "metrics"
 
@@ -92,7 +93,7 @@ class Metrics(Observer):
         self._server: Any = None
 
     def serve(self, host: str, port: int) -> str:
-        """Answers scrapes from a thread; the URL. Every IPv4 address is "*". Raises OSError."""
+        """Answers scrapes from a thread and returns the URL; host "*" is every IPv4 address. Raises OSError."""
         address = "0.0.0.0" if host == "*" else host.strip("[]")  # noqa: S104 (asked for)
         self._server, _ = start_http_server(port, addr=address, registry=self.registry)
         return f"http://{shown(address, self._server.server_port)}/metrics"
@@ -131,7 +132,7 @@ class Metrics(Observer):
             self._server.server_close()
 
     def _client_of(self, observed: Observed) -> str:
-        """The client id, else the software that the connection's ApiVersions named, else nothing."""
+        """The client id, else the software named in the connection's ApiVersions request, else ""."""
         exchange = observed.exchange
         number = exchange.connection.number
         if observed.api == API_VERSIONS and (asked := observed.request) and asked.get("clientSoftwareName"):
@@ -149,7 +150,7 @@ class Metrics(Observer):
         return known(str(version))
 
     def _child(self, metric: Any, *labels: str) -> Any:
-        """A metric's series; finding it costs prometheus_client more than counting does."""
+        """A metric's series, cached because prometheus_client takes longer to find it than to count."""
         found = self._children.get((metric, labels))
         if found is None:
             found = self._children[metric, labels] = metric.labels(*map(escape, labels))
@@ -157,7 +158,7 @@ class Metrics(Observer):
 
 
 def _error(observed: Observed) -> str:
-    """The first error's name, "NONE" where there is none, the status where no answer could be read."""
+    """The error label: the first error's name, "NONE" without one, the status if there is no readable response."""
     if observed.status not in _ANSWERED:
         return observed.status.value
     if not observed.errors:
@@ -167,7 +168,7 @@ def _error(observed: Observed) -> str:
 
 
 class _HealthCollector:
-    """What of the recording could not be read."""
+    """Metrics of the reading's health."""
 
     NAMES = (
         ("gaps", "kproxy_gaps", "Places where the recording misses bytes of a connection."),
@@ -188,13 +189,13 @@ class _HealthCollector:
 
 
 class _RelayCollector:
-    """What the relay says at this moment through its control socket; kproxy_up is 0 where it says nothing."""
+    """Metrics of the relay's status, read from its control socket; kproxy_up is 0 if it does not answer."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is asked of the relay before somebody scrapes."""
+        """Empty, so that registering does not ask the relay."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

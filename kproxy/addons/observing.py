@@ -1,4 +1,4 @@
-"""The door for observers: hands them what the indexer has completed, and shuts out the one that fails."""
+"""Runs observers: passes them the exchanges that the indexer has completed, and disables one that fails."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kproxy.decoders.exchange import Exchange
 
 Warn = Callable[[str, str], None]
-"""Tells the user a line, and the log the details."""
+"""(line, details): shows the user the line and logs the details."""
 
 
 @dataclass(slots=True)
 class _Place:
-    """An observer, with what chooses the exchanges that it sees."""
+    """An observer with its filter; `unknown` counts exchanges that the filter could not decide."""
 
     observer: Observer
     matcher: Matcher | None = None
@@ -37,7 +37,7 @@ class _Place:
 
 
 class Observers:
-    """Several observers as the one that `captures.index.indexer` knows."""
+    """Several observers as the single callable that `captures.index.indexer` takes."""
 
     def __init__(self, observers: Iterable[Observer], warn: Warn) -> None:
         self._places = [_Place(one) for one in observers]
@@ -45,7 +45,7 @@ class Observers:
         self._begun = False
 
     def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
-        """What became complete since the last call, and how far the reading is."""
+        """Passes on the exchanges that became complete since the last call, and the reader's progress."""
         if not self._begun:
             self._begin(reader)
         for exchange, summary in done:
@@ -61,7 +61,7 @@ class Observers:
             self._guard(place, place.observer.close)
 
     def _begin(self, reader: Reader) -> None:
-        """Reads the filters, once the reader knows all names that may stand in them."""
+        """Reads the filters; called once the reader has the definitions whose names they may use."""
         self._begun = True
         for place in tuple(self._places):
             try:
@@ -92,7 +92,7 @@ class Observers:
 
 
 def filter_of(observer: Observer | type[Observer]) -> Expression | None:
-    """Which exchanges it wants to see; None is all. Raises ValueError, which names the observer."""
+    """An observer's filter, None if it sees all exchanges. Raises ValueError, whose text names the observer."""
     text = observer.filter
     if not isinstance(text, str) or not text:
         return None
@@ -104,7 +104,7 @@ def filter_of(observer: Observer | type[Observer]) -> Expression | None:
 
 
 def made(classes: Iterable[type[Observer]], warn: Warn) -> list[Observer]:
-    """One of each class; one that cannot be made is named and left out."""
+    """One observer of each class; one that cannot be created is reported and left out."""
     found = []
     for one in classes:
         try:

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces: a span an exchange, sent as OTLP over HTTP. Needs the extra `otel`."""
+"""OpenTelemetry traces: one span for each exchange, sent as OTLP over HTTP. Needs the extra `otel`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from kproxy.decoders.records.places import PLACES, places
 from kproxy.decoders.schema import definitions
 
 QUEUE = 50_000
-"""Spans that wait for the collector; beyond it the SDK drops them."""
+"""Most spans that wait for the collector; the SDK drops further ones."""
 DELAY_MILLISECONDS = 1000
 MOST_LINKS = 128
-"""What the SDK keeps of a span's links, unless it is told otherwise."""
+"""Most links of a span: the SDK's default limit."""
 EXPORT_SECONDS = 2.0
-"""How long one delivery may take: the indexer is not waited for much longer when a run ends."""
+"""Deadline of one export: the end of a run does not wait much longer for the indexer."""
 
 
 class Traces(Observer):
-    """`endpoint` is an URL such as "http://collector:4318/v1/traces", `sample` the share of exchanges that is sent."""
+    """Sends a share `sample` of all exchanges to `endpoint`, a URL such as "http://collector:4318/v1/traces"."""
 
     name = "traces"
 
@@ -69,12 +69,12 @@ class Traces(Observer):
         span.end(last.time)
 
     def close(self) -> None:
-        """Delivers what is left."""
+        """Sends the spans that still wait."""
         self._provider.shutdown()
 
 
 def _senders(observed: Observed) -> Iterable[SpanContext]:
-    """The spans that the records say they were sent in (header `traceparent` of W3C Trace Context), each once."""
+    """The spans in which the records were sent, each once: from their headers `traceparent` (W3C Trace Context)."""
     exchange = observed.exchange
     if exchange.protocol is not None or exchange.api_key not in PLACES:
         return ()
@@ -133,7 +133,7 @@ def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:
 
 
 class _Warning(SpanExporter):
-    """Hands spans on and says once that a collector does not take them."""
+    """Passes spans on and warns once if the collector does not accept them."""
 
     def __init__(self, exporter: SpanExporter, endpoint: str, warn: Callable[[str], None]) -> None:
         self._exporter = exporter

@@ -1,9 +1,9 @@
 """The demo's cluster and clients, in a process of their own: librdkafka's mock cluster and real librdkafka clients.
 
-    python -m kproxy.demo
+    python -m kproxy.runs.demo
 
-prints one line of JSON, {"bootstrap": "host:port,…"}, once the cluster listens; waits for a line with the bootstrap
-servers that the clients are to use; then they produce and consume until standard input ends.
+prints one line of JSON, {"bootstrap": "host:port,…"}, once the cluster listens. It reads a line with the bootstrap
+servers for the clients, which then produce and consume until standard input ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GOODBYE_SECONDS = 2.0
 
 
 class DemoError(Exception):
-    """The demo cannot start; the message says why. `missing` where a package is."""
+    """The demo cannot start; the message says why. `missing` says that a package is not installed."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
@@ -43,13 +43,13 @@ class DemoError(Exception):
 
 
 class Traffic:
-    """The demo's process, ended with the `with` block; `bootstrap` is the mock cluster's."""
+    """The demo's process, which ends with the `with` block; `bootstrap` is the mock cluster's address."""
 
     def __init__(self) -> None:
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
-        """Start the cluster. Raises DemoError where it does not come up."""
+        """Starts the cluster. Raises DemoError if it does not start."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kproxy.runs.demo"],
             stdin=subprocess.PIPE,
@@ -68,13 +68,13 @@ class Traffic:
         return self
 
     def start_clients(self, bootstrap: str) -> None:
-        """Let the clients loose on these bootstrap servers."""
+        """Starts the clients, with these bootstrap servers."""
         assert self._process.stdin is not None  # noqa: S101 (a pipe was asked for)
         self._process.stdin.write(f"{bootstrap}\n")
         self._process.stdin.flush()
 
     def stop_clients(self) -> None:
-        """Let the clients leave their groups and end; the cluster ends with them."""
+        """Ends the clients, which leave their groups first, and the cluster with them."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -99,7 +99,7 @@ class Traffic:
 
 
 def main() -> None:
-    """Run the cluster and, once told where, the clients, until standard input ends."""
+    """Runs the cluster and, once it has read their bootstrap servers, the clients, until standard input ends."""
     try:
         cluster, bootstrap = start_cluster()
     except (ImportError, DemoError) as error:
@@ -122,11 +122,11 @@ def main() -> None:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
     del cluster
-    os._exit(0)  # not every client can say goodbye where the proxy has gone before it
+    os._exit(0)  # clients may hang in close() if the proxy has ended before them
 
 
 def start_cluster() -> tuple[Producer, str]:
-    """The mock cluster, which lives as long as the returned client, and its bootstrap servers."""
+    """(a client that keeps the mock cluster running while it exists, bootstrap servers). Raises DemoError."""
     from confluent_kafka import KafkaException, Producer
 
     cluster = Producer({"test.mock.num.brokers": BROKERS, "client.id": "mock-cluster", "log_level": 0})
@@ -138,7 +138,7 @@ def start_cluster() -> tuple[Producer, str]:
 
 
 def _kept_going(client: Client, servers: str, stop: threading.Event) -> None:
-    """Run a client again where librdkafka gives up: the proxy may come and go."""
+    """Runs a client, and again each time librdkafka gives up, as the proxy may be restarted."""
     from confluent_kafka import KafkaException
 
     while not stop.is_set():
@@ -209,7 +209,7 @@ def _transacting(name: str, topics: tuple[str, str]) -> Client:
 
 
 def _consuming(name: str, group: str, topics: list[str], strategy: str, stay: float | None = None) -> Client:
-    """A member of a group; with `stay` it leaves after so many seconds and comes back, so that the group rebalances."""
+    """A member of a group; with `stay` it leaves after so many seconds and rejoins, so that the group rebalances."""
 
     def consume(consumer: Consumer, seconds: float | None, stop: threading.Event) -> None:
         until = None if seconds is None else time.monotonic() + seconds

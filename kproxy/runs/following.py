@@ -1,4 +1,4 @@
-"""Prints what a relay records while it records it: the headless form of `kproxy run` and `kproxy demo`."""
+"""Prints the exchanges of a recording while it grows: `kproxy run` and `kproxy demo` without the interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN_SECONDS = 3.0
 
 
 class Followed(Protocol):
-    """A relay whose recording is followed; `stop` is called when that ends."""
+    """A relay whose recording is followed; `stop` is called when following ends."""
 
     @property
     def recording(self) -> Path | None: ...
@@ -37,7 +37,7 @@ class Followed(Protocol):
 
 
 class Flag:
-    """Like threading.Event, but a signal handler may set it: it may have interrupted `wait`, and that held a lock."""
+    """Like threading.Event, but a signal handler may set it: Event's lock could be held by the `wait` it interrupts."""
 
     def __init__(self) -> None:
         self._set = False
@@ -49,16 +49,16 @@ class Flag:
         return self._set
 
     def wait(self, seconds: float) -> bool:
-        """Sleeps, however soon it is set meanwhile; whether it is set then."""
+        """Returns whether the flag is set; if not, sleeps the full time first, even if it is set meanwhile."""
         if not self._set:
             time.sleep(seconds)
         return self._set
 
 
 class Stopping:
-    """A flag that SIGINT and SIGTERM set; a context manager that puts the old handlers back.
+    """A context manager in which SIGINT and SIGTERM set `event`; it restores the old handlers.
 
-    With `twice` the first SIGINT only says this, and another within AGAIN_SECONDS sets the flag.
+    With `twice`, the first SIGINT only prints this text, and another one within AGAIN_SECONDS sets the event.
     """
 
     def __init__(self, twice: str | None = None) -> None:
@@ -72,7 +72,7 @@ class Stopping:
         now = time.monotonic()
         if number == signal.SIGINT and self._twice is not None and now - self._asked > AGAIN_SECONDS:
             self._asked = now
-            with contextlib.suppress(OSError):  # not through sys.stderr, which may be in the middle of writing
+            with contextlib.suppress(OSError):  # bypasses sys.stderr, whose write the signal may have interrupted
                 os.write(2, self._twice.encode() + b"\n")
             return
         self.event.set()
@@ -89,7 +89,7 @@ class Stopping:
 
 @contextlib.contextmanager
 def leaving_on(*signals: signal.Signals) -> Iterator[None]:
-    """Within it these signals end the program as if the user had left: what is open is put away and cleaned up."""
+    """A context in which these signals exit the program with code 0, so that open resources are cleaned up."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in signals}
     try:
         yield
@@ -99,7 +99,7 @@ def leaving_on(*signals: signal.Signals) -> Iterator[None]:
 
 
 class Follower:
-    """Follows a recording until told to stop, handing every selected line to `write`."""
+    """Follows a recording until it is stopped and prints every selected item to `out`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Follower:
         ports: Ports | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
     ) -> None:
-        """`ports` narrows to connections with one of them; `observe` sees every exchange that the filter lets pass."""
+        """`ports` selects connections with one of these ports; `observe` is called with every selected exchange."""
         from kproxy.captures.reader import read
         from kproxy.decoders.filters import Matcher
 
@@ -140,9 +140,9 @@ class Follower:
         return lambda item: one.line(item) + "\n"
 
     def run(self, stopping: Flag) -> None:
-        """Until `stopping` is set or the relay ends; then drains a relay of our own and prints what is left.
+        """Prints until `stopping` is set or the relay ends; then stops the relay and prints the rest.
 
-        Raises BrokenPipeError where nobody reads the output any more.
+        Raises BrokenPipeError if nobody reads the output any more, CaptureError if the recording cannot be read.
         """
         from kproxy.captures.errors import CaptureError
 
@@ -171,7 +171,7 @@ class Follower:
 
     @property
     def left_out(self) -> str | None:
-        """A sentence about the exchanges that the filter could not tell; None where there are none."""
+        """A sentence about the exchanges that the filter could not decide; None if there are none."""
         from kproxy.decoders.filters import left_out
 
         return None if self._matcher is None else left_out(self._matcher.unknown)

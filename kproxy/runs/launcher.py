@@ -1,4 +1,4 @@
-"""Starts a relay as a process of its own, in a session of its own, and tells what it says."""
+"""Starts a relay in a process and session of its own, and passes on its events."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ STOP_SECONDS = 8.0
 FINISH_SECONDS = 8.0
 KEPT_EVENTS = 1000
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(32 << 20)}
-"""For glibc: memory that bytes were read into is used again. As it is set up by itself, every buffer that waits to be
-recorded goes back to the system, and costs a page fault for each of its pages when it is taken anew."""
+"""Environment for glibc, so that it reuses the memory of read buffers. By default it returns each buffer that has been
+recorded to the system, which costs a page fault for each page when it is allocated again."""
 RESTARTS = 3
-"""How often a dead indexer is started again."""
+"""How often an indexer that has died is started again."""
 
 Event = dict[str, Any]
 
 
 class StartError(Exception):
-    """The relay did not start; `exit_code` is what the command should end with."""
+    """The relay did not start; `exit_code` is the exit code for the command."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -50,9 +50,9 @@ class StartError(Exception):
 class RelayProcess:
     """A running relay. Use it as a context manager, or call `stop`.
 
-    `bootstrap` is what clients connect to, `clusters` the same for each cluster by its name ("" where it is the only
-    one), `recording` the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
-    control.sock, `index_dir` is an empty directory for the index. `events` gets every later event of the relay
+    `bootstrap` are the bootstrap servers for clients; `clusters` has them by cluster name ("" if it is the only one).
+    `recording` is the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
+    control.sock, `index_dir` is an empty directory for the index. `events` gets every event of the relay but the first
     ("broker", "warning", "stopped"; see `kproxy.relay.process`).
     """
 
@@ -62,7 +62,7 @@ class RelayProcess:
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
         """Starts the relay and waits until it listens. Raises StartError, OSError.
 
-        `spool` is where recording and index go when shared memory has no room.
+        `spool` is the directory for the index, and for the recording if shared memory has no room.
         """
         spool = None if spool is None else spool.absolute()
         self._own: list[Path] = []
@@ -148,7 +148,7 @@ class RelayProcess:
         return event
 
     def _taken_by(self, code: int) -> str:
-        """Which other run has the port, where one has."""
+        """The end of an error message that names the run that has the port; "" if none has."""
         where = shown(self.settings.listen_host, self.settings.listen_port)
         for run in runs() if code == EXIT_CONNECT else ():
             if run.state["listen"] == where:
@@ -174,7 +174,7 @@ class RelayProcess:
                             listener(event)
 
     def on_event(self, listener: Callable[[Event], None]) -> None:
-        """Calls `listener` with every event there has been, and from a thread with every later one."""
+        """Calls `listener` with the events so far (at most KEPT_EVENTS), and from a thread with every later one."""
         with self._hearing:
             for event in self._heard:
                 listener(event)
@@ -185,16 +185,16 @@ class RelayProcess:
         return self._process.poll() is None
 
     def command(self, command: str) -> Event:
-        """Asks the relay ("status", "stop"). Raises OSError where it does not answer."""
+        """Sends a command ("status", "stop") and returns the answer. Raises OSError if the relay does not answer."""
         return ask(self.run_dir, command)
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it has ended because somebody told it to."""
+        """Whether it has ended on request (exit code 0)."""
         return self._process.poll() == 0
 
     def leave(self) -> None:
-        """Lets the relay run on after this process, which is to end now; it will clean up after itself."""
+        """Detaches from the relay before this process ends; the relay goes on and cleans up after itself."""
         assert self._process.stdin is not None  # noqa: S101 (asked for when it was started)
         self._process.stdin.close()
         scratch.remove(self.index_dir.parent)
@@ -221,7 +221,7 @@ class RelayProcess:
                     stream.close()
 
     def clean_up(self) -> None:
-        """Removes the run's scratch recording, index and state; a file given with -w stays."""
+        """Removes the run's scratch recording, index and state; a recording of -w stays."""
         self._clean_up()
 
     def _clean_up(self) -> None:
@@ -245,18 +245,18 @@ class RelayProcess:
 
 
 class SnifferProcess(RelayProcess):
-    """A running sniffer; its `bootstrap` is the device."""
+    """A running sniffer; `bootstrap` is the name of its device."""
 
     module = "kproxy.recording.sniffer"
     called = "sniffer"
 
 
 INDEXER, OBSERVING = "kproxy.captures.index.indexer", "kproxy.addons.indexing"
-"""Modules of the process that writes an index: alone, and with observers."""
+"""Modules of the process that writes an index: without and with observers."""
 
 
 class Indexer:
-    """The process that writes the index of a recording; started again when it dies, RESTARTS times at most."""
+    """The process that writes the index of a recording; if it dies it is started again, at most RESTARTS times."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class Indexer:
         module: str = INDEXER,
         tell: Callable[[Event], None] | None = None,
     ) -> None:
-        """`tell` is called from a thread with what the process says (see `kproxy.addons.indexing`)."""
+        """`tell` is called from a thread with the events of the process (see `kproxy.addons.indexing`)."""
         self._command = [sys.executable, "-P", "-m", module, *arguments, str(recording), str(index_dir)]
         self._tell = tell
         self._stopping = threading.Event()
@@ -283,7 +283,7 @@ class Indexer:
 
     @property
     def ended(self) -> int | None:
-        """Exit code of a process that is not started again, minus its signal's number; None while there is one."""
+        """Exit code of a process that is not started again, negative for a signal; None before that."""
         process = self._process
         return process.returncode if self.starts > RESTARTS and process is not None else None
 
@@ -308,7 +308,7 @@ class Indexer:
             self._start()
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
-        """Tells what the process says, until it ends."""
+        """Passes on the events of the process until it ends."""
         if self._tell is None or process.stdout is None:
             return
         with process.stdout as lines:
@@ -317,7 +317,7 @@ class Indexer:
                     self._tell(json.loads(line))
 
     def finish(self) -> None:
-        """Waits until it has read what a relay that has ended has left, FINISH_SECONDS at most."""
+        """Waits until the process has read the rest of an ended relay's recording, at most FINISH_SECONDS; ends it."""
         self._stopping.set()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -339,14 +339,14 @@ class Indexer:
 
 
 def arguments(release: str | None, given: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
-    """What an indexer that follows a recording is told."""
+    """The arguments of an indexer that follows a recording."""
     read_with = ("--release", release) if release else ()
     only = ("--port", str(ports)) if ports else ()
     return ("--follow", *read_with, *only, *(f"--definitions={one}" for one in given))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Polls a condition; whether it came true in time."""
+    """Polls a condition; returns whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The runs of this user, relays and sniffers: what they say of themselves, who there are, how they are told to end."""
+"""The runs of this user (relays and sniffers): their state files, how they are found, asked and ended."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LONGEST_COMMAND = 1 << 16
 
 Answer = dict[str, Any]
 Commands = Mapping[str, Callable[[Answer], Answer]]
-"""By name; each is given the whole request."""
+"""Handlers by command name; each is called with the whole request."""
 
 
-# --- what a run says of itself ---------------------------------------------------------------------------------------
+# --- a run's side ----------------------------------------------------------------------------------------------------
 
 
 def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None:
-    """Writes the run.json of this process; `more` is what a relay or a sniffer knows of itself."""
+    """Writes the run.json of this process; `more` are further fields of a relay or sniffer. Ignores OSError."""
     state = {
         "format": 1,
         "pid": os.getpid(),
@@ -51,7 +51,7 @@ def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None
 
 
 def control_socket(run_dir: Path) -> socket.socket:
-    """A listener for `ask`, which this user alone can reach. Raises OSError."""
+    """A Unix socket that listens for `ask`; only this user can connect. Raises OSError."""
     path = run_dir / CONTROL
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -68,7 +68,7 @@ def control_socket(run_dir: Path) -> socket.socket:
 
 
 def answer(line: bytes, commands: Commands) -> bytes:
-    """The line that answers a line with a command."""
+    """The response line to a line with a command."""
     try:
         told = json.loads(line)
         asked = told.get("command")
@@ -81,7 +81,7 @@ def answer(line: bytes, commands: Commands) -> bytes:
 
 
 def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
-    """Answers whoever asks, as long as the process lives: for one without an event loop."""
+    """Answers commands from a thread, until the process ends; for processes without an event loop."""
 
     def serve() -> None:
         while True:
@@ -94,18 +94,18 @@ def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
     threading.Thread(target=serve, name="control", daemon=True).start()
 
 
-# --- who there are, for others ---------------------------------------------------------------------------------------
+# --- other processes' side -------------------------------------------------------------------------------------------
 
 
 class NoRunError(Exception):
-    """No run is meant, or not exactly one."""
+    """No run was found, or more than one; the text says which there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A relay or a sniffer that was started by somebody; `state` is its run.json.
+    """A relay or a sniffer that another process started; `state` is its run.json.
 
-    It can be followed like a relay of our own (`kproxy.runs.following`), only that this does not end it.
+    It can be followed like this process's own relay (`kproxy.runs.following`), but goes on when following ends.
     """
 
     run_dir: Path
@@ -126,7 +126,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether it is there; one that has ended properly has taken its run.json away."""
+        """Whether it runs: its process exists, and its run.json, which a run removes when it ends."""
         if not (self.run_dir / RUN_FILE).exists():
             return False
         try:
@@ -138,14 +138,14 @@ class Run:
         return True
 
     def status(self) -> Answer | None:
-        """Its counters; None where it does not answer."""
+        """Its counters; None if it does not answer."""
         try:
             return ask(self.run_dir, "status")
         except (OSError, ValueError):
             return None
 
     def end(self, seconds: float) -> bool:
-        """Has it drain and end; whether it did so in time. Raises OSError where it does not answer."""
+        """Makes it drain and end; returns whether it ended in time. Raises OSError if it does not answer."""
         ask(self.run_dir, "stop")
         deadline = time.monotonic() + seconds
         while self.alive:
@@ -155,11 +155,11 @@ class Run:
         return True
 
     def stop(self) -> None:
-        """Following has ended; the run goes on."""
+        """Called when following ends; does nothing, as the run goes on."""
 
 
 def runs() -> Iterator[Run]:
-    """Living runs of this user, oldest first."""
+    """The running relays and sniffers of this user, oldest first."""
     found = []
     for parent in (scratch.runs_dir(), scratch.temporary()):
         for state in parent.glob(f"{scratch.PREFIX}*/{RUN_FILE}") if parent.is_dir() else ():
@@ -172,7 +172,7 @@ def runs() -> Iterator[Run]:
 
 
 def find(wanted: str | None) -> Run:
-    """The run with this name or process id; without one the only run. Raises NoRunError."""
+    """The run with this name or process id; for None the only run. Raises NoRunError."""
     there = list(runs())
     named = "; ".join(f"{run.pid} {run.name}".rstrip() for run in there)
     if wanted is None:
@@ -186,7 +186,7 @@ def find(wanted: str | None) -> Run:
 
 
 def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS, **more: Any) -> Answer:
-    """One command to the control socket of a run, `more` goes with it. Raises OSError where nobody answers."""
+    """Sends a command with further fields `more` to a run's control socket; returns the answer. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         control.settimeout(seconds)
         control.connect(str(run_dir / CONTROL))

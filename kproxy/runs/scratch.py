@@ -1,6 +1,6 @@
-"""Where a run keeps its files: the recording's ring, the index, the run's state. All 0600 in 0700 directories.
+"""The directories of a run: recording ring, index and state. Files have mode 0600, directories 0700.
 
-A directory belongs to a living run as long as its `lock` is held; others are removed by the next run.
+While a process holds a directory's `lock`, the directory is in use. The next run removes directories that are not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cache_dir() -> Path:
 
 
 def runs_dir() -> Path:
-    """Where the states of this user's runs are: the runtime directory where there is one, else the state directory."""
+    """The directory of this user's run states: in the runtime directory if there is one, else the state directory."""
     import platformdirs
 
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -39,7 +39,7 @@ def runs_dir() -> Path:
 
 
 def temporary() -> Path:
-    """Everybody's directory for temporary files. Raises PermissionError where none can be written to."""
+    """The system's directory for temporary files. Raises PermissionError if none is writable."""
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def _room(directory: Path) -> int:
 
 
 def new(parent: Path, label: str) -> Path:
-    """A fresh 0700 directory; what dead runs left beside it is removed."""
+    """A new 0700 directory in `parent`; stale directories there are removed."""
     if parent in {cache_dir(), runs_dir()}:
         private.folder(parent)
     else:
@@ -65,26 +65,26 @@ def new(parent: Path, label: str) -> Path:
 
 
 def ring(size: int, spool: Path | None) -> Path:
-    """A fresh directory for a ring of `size` bytes: in shared memory where it has room, else spool or cache."""
+    """A new directory for a ring of `size` bytes: in shared memory if it has room, else in spool or cache."""
     if _room(SHARED_MEMORY) >= size + MARGIN:
         return new(SHARED_MEMORY, "ring")
     return new(spool or cache_dir(), "ring")
 
 
 def hold(directory: Path) -> int:
-    """Marks a directory as a living process's; the descriptor is the claim and closes with the process."""
+    """Locks a directory as in use; the returned descriptor holds the lock and closes with the process."""
     lock = directory / LOCK
     made = None if lock.exists() else directory / f"{LOCK}.{os.getpid()}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(made or lock, flags, private.FILE_MODE)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    if made is not None:  # under its name it is locked from the first moment, or another run would take it for stale
+    if made is not None:  # renamed only once it is locked, or another run would take the directory for stale
         made.rename(lock)
     return descriptor
 
 
 def is_live(directory: Path) -> bool:
-    """Whether some process holds the directory."""
+    """Whether a process holds the directory's lock."""
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def is_live(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def place(label: str) -> Iterator[Path]:
-    """A fresh directory in the cache that goes with the block."""
+    """A new directory in the cache, removed at the end of the block."""
     made = new(cache_dir(), label)
     claim = hold(made)
     try:
@@ -113,7 +113,7 @@ def place(label: str) -> Iterator[Path]:
 
 
 def remove_stale(parent: Path) -> None:
-    """Removes this user's directories that nobody holds any more."""
+    """Removes this user's directories in `parent` that no process holds any more."""
     with contextlib.suppress(OSError):
         for directory in parent.glob(f"{PREFIX}*-*"):
             with contextlib.suppress(OSError):

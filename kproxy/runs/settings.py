@@ -1,4 +1,4 @@
-"""What a relay is told: one value that travels as JSON from the launcher to the relay's process."""
+"""The settings of a relay or sniffer: one value, sent as JSON from the launcher to its process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """How to authenticate to brokers on behalf of clients: not at all where there is no `mechanism`.
+    """How kproxy authenticates to brokers on behalf of clients; "" as `mechanism` disables it.
 
-    `credentials` is a file's absolute path, None where the environment has them (`kproxy.relay.credentials`).
+    `credentials` is the absolute path of a file; None takes them from the environment (`kproxy.relay.credentials`).
     """
 
     mechanism: str = ""
@@ -34,7 +34,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What one of several clusters has of its own; the fields are those of `Settings`."""
+    """The settings that each of several clusters has of its own; fields as in `Settings`."""
 
     name: str
     upstream: tuple[tuple[str, int], ...]
@@ -48,10 +48,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """`in_…` is the clients' side, `out…` the brokers'; a certificate is "CERT[,KEY]", files are absolute PEM paths.
+    """TLS settings: `in_…` for clients, `out…` for brokers. A certificate is "CERT[,KEY]", absolute paths of PEM files.
 
-    `in_certificate` "auto" takes certificates from kproxy's own CA, "" speaks no TLS; with `in_ca` clients must show
-    one. `out_name` is asked for and verified in place of a broker's host. `password_env` is a variable's name.
+    `in_certificate` "auto" makes certificates with kproxy's own CA, "" is plaintext. With `in_ca`, clients must have a
+    certificate. `out_name` replaces the broker's host as server name and in verification. `password_env` names the
+    environment variable with the keys' password.
     """
 
     AUTO: ClassVar[str] = "auto"
@@ -69,30 +70,30 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`upstream` are (host, port) tried in order; sizes are bytes; paths are absolute or None.
+    """The settings of a relay or sniffer. Sizes are in bytes; paths are absolute or None.
 
-    `port_base` + node id is a broker's port, listen port + 1 where it is None. `record_to` is `-w FILE`; `run_dir`
-    holds the run's state and control socket, `scratch_dir` the ring where there is no `record_to`, `index_dir` the
-    index. An `attached` relay ends with its launcher. With `ring_files`, `record_to` is the directory of a ring
-    (`kproxy.recording.sinks.Ring`). `snap` are bytes of each frame, `record_filter` says which exchanges are recorded
-    (`kproxy.core.selection`).
+    `upstream` are (host, port) pairs that are tried in order. A broker's port is `port_base` + node id; None is the
+    listen port + 1. `record_to` is `-w FILE`; `run_dir` holds the run's state and control socket, `scratch_dir` the
+    ring if there is no `record_to`, `index_dir` the index. An `attached` relay ends with its launcher. With
+    `ring_files`, `record_to` is the directory of a ring (`kproxy.recording.sinks.Ring`). `snap` is the number of bytes
+    recorded of each frame, `record_filter` selects the exchanges that are recorded (`kproxy.core.selection`).
 
-    `transparent` is a mode of `kproxy.transparent.rules`, whose `ports` and `clients` these are; there is no `upstream`
-    then, and with `setup` the relay has the rules installed.
+    `transparent` is a mode of `kproxy.transparent.rules`, for which `ports` and `clients` are; `upstream` is empty
+    then. With `setup` the relay installs the rules.
 
-    `controllers` + node id is a controller's port; they are served like brokers where it is None, but not in
-    descriptions of the quorum. With `strict_ports` a node whose port is taken gets no other. `upstream_proxy` is
-    "socks5://host:port" or "http://host:port". The `name` is a cluster's among `more`, which one process serves too;
-    of these only `upstream`, where to listen, what clients are told and how we authenticate is their own.
+    A controller's port is `controllers` + node id. With None, controllers get ports like brokers, but DescribeQuorum
+    responses are not rewritten. With `strict_ports`, a node whose port is taken gets no other port. `upstream_proxy` is
+    "socks5://host:port" or "http://host:port". `more` are further clusters that the process serves; `name` is then this
+    cluster's name. They differ only in the fields of `Cluster`.
 
-    `given` are definitions beside Kafka's (`captures.definitions`), which `record_filter` and actors may name.
+    `given` are definitions besides Kafka's (`captures.definitions`), which `record_filter` and actors may name.
 
-    `addons` are what `kproxy.addons.loading` finds; in the relay the actors in them.
+    `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 
-    `max_connections` None is what file descriptors allow; `max_listeners` nodes of each cluster are listened
-    for; `memory_max` is divided among the clusters. `run_name` is what `kproxy ps` and others know the run by.
+    `max_connections` None allows what file descriptors permit; `max_listeners` limits the nodes of each cluster that
+    get a listener; `memory_max` is divided among the clusters. `run_name` is the run's name in `kproxy ps` and others.
 
-    A sniffer (`kproxy.recording.sniffer`) records the packets of a `device` that match `bpf`.
+    A sniffer (`kproxy.recording.sniffer`) records the packets of `device` that match `bpf`.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -143,7 +144,7 @@ class Settings:
 
     @property
     def shown_upstream(self) -> str:
-        """Where connections of clients go, in words."""
+        """The destination of clients' connections, in words."""
         if self.transparent is not None:
             return "their brokers"
         return "; ".join(",".join(shown(*address) for address in one.upstream) for one in self.clusters())
@@ -168,7 +169,7 @@ class Settings:
 
 
 def with_cluster(settings: Settings, cluster: Cluster) -> Settings:
-    """The settings for one of several clusters."""
+    """The settings with the fields of one of several clusters."""
     return replace(settings, **{field.name: getattr(cluster, field.name) for field in fields(cluster)})
 
 
@@ -177,7 +178,7 @@ def _addresses(pairs: Iterable[Sequence[Any]]) -> tuple[tuple[str, int], ...]:
 
 
 def upstream(text: str) -> tuple[tuple[str, int], ...]:
-    """Reads "HOST[:9092][,…]" as (host, port) pairs. Raises ValueError."""
+    """Parses "HOST[:9092][,…]" as (host, port) pairs. Raises ValueError."""
     found = []
     for part in text.split(","):
         host, port = split_address(part.strip())
@@ -189,7 +190,7 @@ def upstream(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def listen(text: str) -> tuple[str, int]:
-    """Reads "[HOST:]PORT" as (host, port); "*" listens on every address. Raises ValueError."""
+    """Parses "[HOST:]PORT" as (host, port); "*" listens on every address. Raises ValueError."""
     if text.isdecimal():
         host, port = split_address(f"{LISTEN_HOST}:{text}")
     else:
@@ -208,7 +209,7 @@ def _check_host(host: str) -> None:
 
 
 def advertise(text: str) -> str:
-    """Checks a template of what clients are told (`kproxy.core.brokers.Advertise`). Raises ValueError."""
+    """Checks a template for advertised addresses (`kproxy.core.brokers.Advertise`). Raises ValueError."""
     if text:
         host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1").replace("{host}", "h"))
         if not host or re.search(r"[\s{}]", host):
@@ -225,7 +226,7 @@ def proxy(text: str) -> str:
 
 
 def size(text: str) -> int:
-    """Reads "1048576", "256M", "256MiB" or "1g" as bytes (powers of 1024). Raises ValueError."""
+    """Parses "1048576", "256M", "256MiB" or "1g" as bytes (powers of 1024). Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", text, re.IGNORECASE)
     if match is None:
         raise ValueError(f"no size: {text!r}")
@@ -233,7 +234,7 @@ def size(text: str) -> int:
 
 
 def ring(text: str) -> tuple[int, int, int | None]:
-    """Reads "10x100MB[,10m]" as (files, bytes of each, seconds of each). Raises ValueError."""
+    """Parses "10x100MB[,10m]" as (files, bytes of each, seconds of each or None). Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+)\s*x([^,]+)(?:,\s*(\d+)\s*([smhd])\s*)?", text, re.IGNORECASE)
     if match is None:
         raise ValueError(f"no ring: {text!r}; 10x100MB is ten files of 100 MB, 10x100MB,10m of ten minutes at most")
@@ -249,7 +250,7 @@ def ring(text: str) -> tuple[int, int, int | None]:
 
 
 def record_filter(text: str) -> str:
-    """Checks a filter on what is known when a request begins. Raises ValueError."""
+    """Checks a filter for recording, which may use only what a request header has. Raises ValueError."""
     from kproxy.decoders.filters import parse
     from kproxy.decoders.filters.fields import REQUEST, REQUEST_ATTRIBUTES
 
@@ -269,5 +270,5 @@ def record_filter(text: str) -> str:
 
 
 def shown(host: str, port: int) -> str:
-    """Writes "host:port", with brackets round an IPv6 address."""
+    """The text "host:port", with brackets round an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

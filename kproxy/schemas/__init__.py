@@ -1,1 +1,1 @@
-"""Where schemas of payloads come from: a folder, or a registry."""
+"""Sources of payload schemas: a folder, or a schema registry."""

@@ -1,4 +1,4 @@
-"""What registries are asked, and what their answers mean: Confluent's API, and Apicurio's own."""
+"""Requests to schema registries and their answers: Confluent's API, and Apicurio's native one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 from kproxy.schemas.http import RefusedError
 
 MOST_PARTS: Final = 1000
-"""Files that a schema refers to, directly or not."""
+"""Most files that a schema may refer to, directly or indirectly."""
 
 Get = Callable[[str], bytes]
-"""Gives the body of a URL's answer; raises UnreachableError, RefusedError."""
+"""Returns the body of the answer from a URL; raises UnreachableError, RefusedError."""
 
 NATIVE: Final = "/apis/registry/v"
 _ENDPOINTS: Final = {IdKind.GLOBAL_ID: "globalIds", IdKind.CONTENT_ID: "contentIds", IdKind.ID: "contentIds"}
@@ -24,10 +24,10 @@ _AVRO: Final = {"record", "enum", "fixed", "error"}
 
 
 def fetch(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
-    """A schema with all that it refers to. Raises UnreachableError, RefusedError.
+    """A schema with all schemas that it refers to. Raises UnreachableError, RefusedError.
 
-    A URL that contains /apis/registry/v is Apicurio's own API, where four-byte ids are content ids; any other is
-    Confluent's, Apicurio's compatible one included. Apicurio's numbers are asked for at its own API in either case.
+    A URL that contains /apis/registry/v is Apicurio's native API, where four-byte ids are content ids. Any other URL is
+    Confluent's API, or Apicurio's compatible one. Global and content ids are always looked up in the native API.
     """
     if NATIVE in url:
         return _of_apicurio(get, url, kind, value)
@@ -63,7 +63,7 @@ def _of_confluent(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
 def _add_references(
     get: Get, url: str, type_: SchemaType, answer: dict[str, Any], parts: dict[str, Part], asked: set[str]
 ) -> None:
-    """Add what a schema refers to, behind what that refers to."""
+    """Adds the schemas that a schema refers to, each after those that it refers to itself."""
     references = answer.get("references") or []
     if not isinstance(references, list):
         raise RefusedError("its references are no list")
@@ -120,7 +120,7 @@ def _of_apicurio(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
 
 
 def _guess(body: bytes) -> SchemaType:
-    """The type of a schema that comes alone."""
+    """The type of a schema, from its text alone. Raises RefusedError for Protobuf."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

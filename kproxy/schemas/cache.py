@@ -1,4 +1,4 @@
-"""Schemas of a registry on disk, so that the next run need not ask for them."""
+"""A disk cache of a registry's schemas, for later runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.captures import private
 from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 
 FRESH_SECONDS: Final = 24 * 3600.0
-"""A number never gets another schema, but a registry may be set up anew at the same address."""
+"""Lifetime of an entry. A registry never changes the schema of an id, but it may be set up anew at its address."""
 
 
 class DiskCache:
-    """The schemas of one registry. Never raises: without a usable disk nothing is kept."""
+    """The cached schemas of one registry. Never raises: on errors of the disk nothing is cached."""
 
     def __init__(self, parent: Path, url: str) -> None:
         self._directory = parent / hashlib.sha256(url.encode()).hexdigest()[:16]
@@ -46,7 +46,7 @@ class DiskCache:
 
 
 def directory() -> Path:
-    """Where the schemas of all registries are kept."""
+    """The cache directory for the schemas of all registries."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("kproxy", appauthor=False)) / "schemas"

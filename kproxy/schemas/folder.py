@@ -1,9 +1,9 @@
-"""Schemas out of the files of a folder, without any network.
+"""Schemas from the files of a folder, without a network.
 
-A file's name says what it is for: `orders-value.avsc` and `orders-key.avsc` for the payloads of a topic, `42.avsc` or
-`GUID.avsc` for those that name a schema. `.avsc` is Avro, `.json` JSON Schema, `.desc` and `.pb` a FileDescriptorSet
-(`protoc --include_imports --descriptor_set_out`), whose file may name the message: `orders-value.shop.Order.desc`.
-Other `.avsc` and `.json` files are what these refer to: a named type, or a `$ref` to the file's name.
+The file's name selects payloads: `orders-value.avsc` and `orders-key.avsc` those of a topic, `42.avsc` or `GUID.avsc`
+those that carry this schema id. `.avsc` is Avro, `.json` JSON Schema, `.desc` and `.pb` a FileDescriptorSet
+(`protoc --include_imports --descriptor_set_out`), whose file name may name the message: `orders-value.shop.Order.desc`.
+Other `.avsc` and `.json` files hold what these refer to: a named type, or the target of a `$ref` to the file's name.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TYPES: Final[Mapping[str, SchemaType]] = {
     ".pb": SchemaType.PROTOBUF,
 }
 LARGEST: Final = 8 << 20
-"""Bytes of a file that is read."""
+"""Largest size in bytes of a file that is read."""
 MOST: Final = 10_000
-"""Files that are read."""
+"""Most files that are read."""
 
 _VIEWERS: Final[Mapping[SchemaType, SchemaViewer]] = {
     viewer.type: viewer for viewer in (AvroViewer(), JsonSchemaViewer(), ProtobufViewer())
@@ -43,7 +43,7 @@ _NAME: Final = re.compile(
 
 @dataclass(slots=True)
 class Folder:
-    """The schemas of a folder; `warnings` name the files that cannot be used, and why."""
+    """The schemas of a folder; `warnings` names the files that cannot be used, with reasons."""
 
     path: Path
     warnings: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Folder:
     _subjects: dict[str, Schema] = field(default_factory=dict)
 
     def by_id(self, kind: IdKind, value: int | str) -> Schema | Missing:
-        """A file's number stands for an id, a global id and a content id alike."""
+        """The schema with this id; a number in a file name counts as id, global id and content id alike."""
         return self._ids.get(str(value)) or Missing(f"{named(kind, value)} not found: no {value}.avsc in {self.path}")
 
     def by_name(self, topic: str, part: str) -> Schema | Missing:
@@ -59,7 +59,7 @@ class Folder:
         return self._subjects.get(subject) or Missing(f"no schema: no {subject}.avsc in {self.path}")
 
     def add(self, name: str, content: bytes, others: Mapping[SchemaType, tuple[Part, ...]]) -> None:
-        """A file that is a schema of its own. What is wrong with it is added to the warnings."""
+        """Adds a file that is a schema itself, or a warning if it is invalid. `others` are parts it may refer to."""
         kind = TYPES[Path(name).suffix]
         match = _NAME.fullmatch(Path(name).stem)
         assert match is not None  # noqa: S101 (the caller asked)
@@ -80,7 +80,7 @@ class Folder:
 
 
 def load(path: Path) -> Folder:
-    """Raises OSError where the folder itself cannot be read."""
+    """The schemas of a folder. Raises OSError if the folder itself cannot be read."""
     folder = Folder(path)
     contents = dict(_contents(folder))
     apart = {
@@ -125,7 +125,7 @@ def _contents(folder: Folder) -> list[tuple[str, bytes]]:
 
 
 def _files(content: bytes) -> tuple[Part, ...]:
-    """The files of a descriptor set, imports first as protoc writes them. Raises ValueError."""
+    """The files of a descriptor set, in protoc's order: imports first. Raises ValueError."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 

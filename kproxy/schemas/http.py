@@ -1,4 +1,4 @@
-"""Questions to a schema registry: bounded in time and size, with the credentials that the environment gives."""
+"""HTTP requests to a schema registry, bounded in time and size, with credentials from the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 3.0
 TOTAL_SECONDS: Final = 5.0
 LARGEST: Final = 8 << 20
-"""Bytes of an answer."""
+"""Largest answer in bytes."""
 
 
 class UnreachableError(Exception):
@@ -22,7 +22,7 @@ class UnreachableError(Exception):
 
 
 class RefusedError(Exception):
-    """The registry answers, but not with what was asked for; `status` is HTTP's, 0 where the answer itself is odd."""
+    """The registry answers without the schema; `status` is the HTTP status, 0 if the answer's content is invalid."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -31,14 +31,14 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Headers that say who asks, and the file with the authorities that a registry's certificate is checked against."""
+    """Headers with credentials, and the CA file for verifying the registry's certificate (None: default CAs)."""
 
     headers: Mapping[str, str]
     ca_file: str | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Access:
-        """From KPROXY_REGISTRY_USER and KPROXY_REGISTRY_PASSWORD, or KPROXY_REGISTRY_TOKEN; KPROXY_REGISTRY_CA."""
+        """Reads KPROXY_REGISTRY_TOKEN, or KPROXY_REGISTRY_USER and KPROXY_REGISTRY_PASSWORD; KPROXY_REGISTRY_CA."""
         headers: dict[str, str] = {}
         user, token = environment.get("KPROXY_REGISTRY_USER"), environment.get("KPROXY_REGISTRY_TOKEN")
         if token:
@@ -50,7 +50,7 @@ class Access:
 
 
 class Http:
-    """Asks one registry. Not for several threads."""
+    """An HTTP client for one registry. Not thread-safe."""
 
     def __init__(self, access: Access) -> None:
         self._pool = urllib3.PoolManager(
@@ -61,7 +61,10 @@ class Http:
         )
 
     def get(self, url: str) -> bytes:
-        """Raises UnreachableError, RefusedError. Redirects are not followed: the credentials are for this address."""
+        """The body of the answer. Raises UnreachableError, RefusedError.
+
+        Redirects are refused, because the credentials are for this address only.
+        """
         deadline = time.monotonic() + TOTAL_SECONDS
         try:
             answer = self._pool.request("GET", url, preload_content=False, redirect=False)
@@ -87,7 +90,7 @@ class Http:
 
 
 def address(text: str) -> str:
-    """A registry's address without a slash at its end. Raises ValueError, whose message does not repeat it."""
+    """A registry's address without trailing slash. Raises ValueError, whose message does not contain the address."""
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("a registry's address begins with http:// or https:// and a host")

@@ -1,4 +1,4 @@
-"""Payload viewers as the command line asks for them."""
+"""Payload viewers according to the options of the command line."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def chooser(
 ) -> Chooser:
     """All installed viewers, with schemas from a folder first and then from a registry.
 
-    `wait` is how many seconds an unknown schema of the registry is waited for; one that comes later calls `arrived`.
-    `warn` takes what is wrong with viewers, files and the registry. Raises ValueError where a rule names no viewer,
-    OSError where the folder cannot be read.
+    `wait` is the deadline in seconds for an unknown schema of the registry; `arrived` is called when one comes later.
+    `warn` is called with problems of viewers, files and the registry. Raises ValueError if a rule names an unknown
+    viewer, OSError if the folder cannot be read.
     """
     found = viewers.find()
     members: list[Schemas] = []

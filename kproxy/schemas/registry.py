@@ -1,4 +1,4 @@
-"""Schemas from a registry, asked for by a thread so that decoding never waits longer than it is willing to."""
+"""Schemas from a registry, fetched by a thread so that decoding waits only for a bounded time."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from kproxy.schemas.cache import DiskCache
 from kproxy.schemas.http import Access, Http, RefusedError, UnreachableError
 
 NOT_FOUND_SECONDS: Final = 300.0
-"""How long a schema that the registry does not have is not asked for again."""
+"""Time until a schema that the registry does not have is requested again."""
 REFUSED_SECONDS: Final = 30.0
-"""The same for one that it does not give for another reason."""
+"""Time until a schema that the registry refused for another reason is requested again."""
 PAUSE_SECONDS: Final = 30.0
-"""How long a registry that is not reachable is left alone; twice as long each further time, up to LONGEST_PAUSE."""
+"""Time until an unreachable registry is tried again; doubles with each failure, up to LONGEST_PAUSE."""
 LONGEST_PAUSE: Final = 600.0
 MOST_REFUSED: Final = 1000
-"""Schemas that are asked for in vain: bytes that look like ids could be of any number."""
+"""Most schemas that are requested without success: random bytes may look like any number of ids."""
 
 Key = tuple[IdKind, int | str]
 
 
 class Registry:
-    """A schema registry. `by_id` waits `wait` seconds for each new schema in all, 0 for not at all.
+    """A schema registry. `by_id` waits up to `wait` seconds in total for each new schema; 0 is not at all.
 
-    What comes later is there when it is asked for again; `arrived` is then called, from the thread. `warn` is told once
-    that the registry is not reachable. Schemas are kept in memory, and in `cache` for later runs.
+    A schema that comes later is returned by the next call of `by_id`; `arrived` is called, from the thread, when it
+    comes. `warn` is called once if the registry is unreachable. Schemas are cached in memory, and in `cache` for later
+    runs.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Registry:
         self._schemas: dict[Key, Schema] = {}
         self._refused: dict[Key, tuple[Missing, float]] = {}
         self._asked: dict[Key, float] = {}
-        """What the thread has to ask for, and until when it is waited for."""
+        """The schemas that the thread has to fetch, each with the deadline for waiting."""
         self._queue: queue.SimpleQueue[Key] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._down: Missing | None = None
@@ -62,7 +63,7 @@ class Registry:
         self._warned = False
 
     def by_name(self, topic: str, part: str) -> Missing:
-        """A registry is not asked by name: what it has for a topic need not be what a payload was written with."""
+        """Always Missing: a topic's schema in the registry need not be the one that a payload was written with."""
         del topic, part
         return Missing("no schema id in it")
 
@@ -118,7 +119,7 @@ class Registry:
             self._arrived()
 
     def _answer(self, key: Key) -> Schema | tuple[Missing, float] | None:
-        """None where the registry cannot be reached."""
+        """The schema, or why it is missing and until when; None if the registry cannot be reached."""
         kept = self._cache.get(*key) if self._cache is not None else None
         if kept is not None:
             return kept

@@ -1,4 +1,4 @@
-"""Finds viewers of payloads by their entry points; those that come with kproxy use the same door."""
+"""Finds viewers of payloads by their entry points, kproxy's own as well as those of other packages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OWN = "kproxy.decoders.payloads."
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`warnings` name each viewer that is left out, and why."""
+    """The installed viewers; `warnings` names each viewer that is left out, with the reason."""
 
     viewers: tuple[Viewer, ...]
     warnings: tuple[str, ...]
 
 
 def find() -> Found:
-    """All viewers that are installed. kproxy's own come first, so that nobody else's takes their names."""
+    """All installed viewers. kproxy's own come first, so that no other package can take their names."""
     viewers: dict[str, Viewer] = {}
     warnings = []
     points = sorted(entry_points(group=GROUP), key=lambda point: (not point.value.startswith(OWN), point.name))
@@ -41,7 +41,7 @@ def find() -> Found:
 
 
 def _load(point: EntryPoint) -> Viewer:
-    """Raises whatever the viewer raises, TypeError where it is none."""
+    """The viewer of an entry point. Raises TypeError if it is not a viewer, and whatever importing it raises."""
     thing: Any = point.load()
     viewer: Any = thing() if isinstance(thing, type) else thing
     for attribute, kind in ATTRIBUTES.items():

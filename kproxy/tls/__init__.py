@@ -1,5 +1,5 @@
 """TLS on both sides of the relay.
 
-`authority` is kproxy's own CA, `contexts` says with which certificates and rules each side speaks, `layer` speaks it
-over a connection, `reasons` puts failures into words, `ends` is what the relay uses of all that.
+`authority` is kproxy's own CA, `contexts` makes `ssl` contexts from the settings, `layer` runs TLS over a connection,
+`reasons` explains failures, and `ends` is the interface for the relay.
 """

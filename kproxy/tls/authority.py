@@ -1,7 +1,7 @@
-"""kproxy's own certificate authority: made on first use, kept for its owner alone, one certificate for each host.
+"""kproxy's own certificate authority: made on first use, readable by its owner only, one certificate for each host.
 
-Its key and certificate are in `ca-key.pem`, which is all that counts; `ca.pem` is a copy of the certificate, for
-clients to trust. Sources: RFC 5280 (certificates), RFC 7292 (PKCS#12).
+`ca-key.pem` has the authority's key and certificate; `ca.pem` is a copy of the certificate for clients to trust.
+Sources: RFC 5280 (certificates), RFC 7292 (PKCS#12).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
 LIFE = timedelta(days=5 * 365)
 LEAF_LIFE = timedelta(days=7)
 SKEW = timedelta(hours=1)
-"""How far a client's clock may be behind ours."""
+"""How far a client's clock may be behind kproxy's."""
 ALIAS = b"kproxy"
 """The entry's name in a truststore."""
 
 _LONGEST_NAME = 64
-"""Of a common name."""
+"""Largest length of a common name."""
 
 
 def default_directory() -> Path:
@@ -48,11 +48,11 @@ class Authority:
         self.certificate = certificate
         self._key = key
         self._leaf_key = ec.generate_private_key(ec.SECP256R1())
-        """One for all leaves: made anew with each process, never written down."""
+        """The key of all minted certificates: made for each process and never stored."""
 
     @classmethod
     def open(cls, directory: Path) -> Authority:
-        """The authority in a directory; makes one where there is none. Raises AuthorityError."""
+        """The authority in a directory; makes one if there is none. Raises AuthorityError."""
         with _explained(directory):
             path = private.folder(directory) / KEY_FILE
             if not path.exists():
@@ -61,7 +61,7 @@ class Authority:
 
     @classmethod
     def renew(cls, directory: Path) -> Authority:
-        """A new authority in place of the one that there may be. Raises AuthorityError."""
+        """Makes a new authority, which replaces an existing one. Raises AuthorityError."""
         with _explained(directory):
             private.replace(private.folder(directory) / KEY_FILE, _new())
             return cls._read(directory)
@@ -82,12 +82,12 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """The certificate as PEM, which Kafka clients since 2.7 and everything on OpenSSL take as a truststore."""
+        """The certificate as PEM, which OpenSSL and Kafka clients since 2.7 accept as a truststore."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, as openssl and keytool print it."""
+        """SHA-256 of the certificate, in the format of openssl and keytool."""
         return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
     @property
@@ -95,15 +95,15 @@ class Authority:
         return self.certificate.not_valid_after_utc
 
     def truststore(self, password: bytes) -> bytes:
-        """A PKCS#12 file whose entry Java takes as a trusted certificate."""
+        """A PKCS#12 truststore with the certificate, for Java."""
         return pkcs12.serialize_java_truststore(
             [pkcs12.PKCS12Certificate(self.certificate, ALIAS)], serialization.BestAvailableEncryption(password)
         )
 
     def mint(self, hosts: Iterable[str]) -> bytes:
-        """Key and certificate as PEM for names and IP addresses (what is neither is left out); for LEAF_LIFE.
+        """Key and certificate as PEM for these host names and IP addresses, valid for LEAF_LIFE.
 
-        Raises AuthorityError where the authority has expired.
+        Invalid names are left out. Raises AuthorityError if the authority has expired.
         """
         now = datetime.now(UTC)
         if now >= self.expires:
@@ -187,7 +187,7 @@ def _name(host: str) -> x509.GeneralName | None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Writes a file that is there whole or not at all; one that another thread or process has made meanwhile stays."""
+    """Creates a file atomically; a file that another thread or process has created meanwhile stays."""
     beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     private.replace(beside, data)
     try:

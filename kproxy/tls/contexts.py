@@ -1,4 +1,4 @@
-"""With which certificates and by which rules each side speaks TLS: settings in, `ssl` contexts and sessions out."""
+"""Certificates and verification of both sides: TLS settings in, `ssl` contexts and sessions out."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST_HOSTS = 256
-"""Hosts for which contexts are kept; clients choose the names."""
+"""Most hosts for which contexts are kept: clients choose the names, so the number must be bounded."""
 _KEYLOG_LINE = 1024
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,}")
-"""How a line of a key log begins: a label and a random."""
+"""The start of a key log line: a label and the client random."""
 
 
 class TlsError(Exception):
-    """A file or setting that TLS cannot work with; says which and why."""
+    """A file or setting that TLS cannot use; the text says which and why."""
 
 
 class AuthorityError(Exception):
-    """kproxy's CA cannot be read, made or used; says why and where."""
+    """kproxy's CA cannot be read, made or used; the text says why and where."""
 
 
 class Session(ssl.SSLObject):
-    """One connection's TLS; `asked` is the server name that a client has sent."""
+    """The TLS session of one connection; `asked` is the server name (SNI) that a client has sent."""
 
     asked: str | None = None
 
@@ -56,15 +56,15 @@ class Session(ssl.SSLObject):
 
 
 def subject(certificate: dict[str, Any]) -> str:
-    """The subject of a certificate in `ssl`'s form as "commonName=a, organizationName=b"."""
+    """The subject of a certificate (as from `getpeercert`) as "commonName=a, organizationName=b"."""
     parts = [f"{name}={value}" for group in certificate.get("subject", ()) for name, value in group]
     return ", ".join(parts) or "without a subject"
 
 
 class ClientSide:
-    """What clients are shown: a certificate from files, or one for each host from kproxy's own CA.
+    """TLS towards clients: with a certificate from files, or one for each host from kproxy's own CA.
 
-    `hosts` are the names by which clients may know the relay besides those that they ask for.
+    `hosts` are names of the relay that each minted certificate has besides the one that the client asks for.
     """
 
     def __init__(self, settings: TlsSettings, hosts: Sequence[str], authority: Authority | None) -> None:
@@ -77,14 +77,14 @@ class ClientSide:
         if authority is None:
             self._fixed = self._context(*certificate_files(settings.in_certificate))
         else:
-            self._for_host("")  # what cannot work is said at the start
+            self._for_host("")  # so that errors are reported at the start
 
     @property
     def minted(self) -> bool:
         return self._fixed is None
 
     def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
-        """A connection of a client that knows us by this host. Raises AuthorityError where the CA has expired."""
+        """A session for a client that has connected to this host. Raises AuthorityError if the CA has expired."""
         context = self._fixed or self._for_host(host)
         session = context.wrap_bio(incoming, outgoing, server_side=True)
         assert isinstance(session, Session)  # noqa: S101 (asked for in `_context`)
@@ -115,16 +115,16 @@ class ClientSide:
         return _finished(context, self._settings)
 
     def _asked(self, session: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-        """Takes the certificate of the name that the client asks for."""
+        """Switches to the certificate for the server name that the client asks for (SNI callback)."""
         if isinstance(session, Session) and name:
             session.asked = name
             if self._authority is not None:
-                with suppress(Exception):  # the certificate that was chosen before will do
+                with suppress(Exception):  # the session then keeps the certificate for the host it was made with
                     session.context = self._for_host(name)
 
 
 class BrokerSide:
-    """How brokers are spoken to: verified against the system's CAs or given ones, unless told otherwise."""
+    """TLS towards brokers, which are verified against the system's or given CAs, unless the settings disable it."""
 
     def __init__(self, settings: TlsSettings) -> None:
         """Raises TlsError."""
@@ -146,7 +146,7 @@ class BrokerSide:
             raise TlsError(f"cannot ask for {settings.out_name!r}: {error}") from None
 
     def server_name(self, host: str) -> str:
-        """The name that a broker is asked for, and that its certificate must have."""
+        """The server name sent to a broker, which its certificate must have."""
         return self._name or host.partition("%")[0]
 
     def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
@@ -156,7 +156,7 @@ class BrokerSide:
 
 
 def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | None:
-    """The clients' side as the settings say. Raises TlsError, AuthorityError."""
+    """TLS towards clients, None where the settings have none. Raises TlsError, AuthorityError."""
     if not settings.in_certificate:
         return None
     if settings.in_certificate != TlsSettings.AUTO:
@@ -167,12 +167,12 @@ def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | Non
 
 
 def broker_side(settings: TlsSettings) -> BrokerSide | None:
-    """The brokers' side as the settings say. Raises TlsError."""
+    """TLS towards brokers, None where the settings have none. Raises TlsError."""
     return BrokerSide(settings) if settings.out else None
 
 
 def certificate_files(text: str) -> tuple[str, str | None]:
-    """Parts of "CERT[,KEY]"; without KEY the key is in the same file."""
+    """(certificate, key) of "CERT[,KEY]"; the key is None if it is in the same file."""
     certificate, comma, key = text.rpartition(",")
     return (certificate, key) if comma else (text, None)
 
@@ -193,14 +193,14 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _may_append(path: str) -> bool:
-    """Whether lines of a key log may be appended: there is no such file, or it begins with such a line."""
+    """Whether a key log may be appended to this file: it is missing or empty, or begins like a key log."""
     try:
         if not Path(path).is_file():
             return True
         with Path(path).open("rb") as file:
             line = file.readline(_KEYLOG_LINE)
     except OSError:
-        return True  # whoever opens it for writing says what is wrong
+        return True  # opening it for writing will report the error
     return not line.strip() or line.startswith(b"#") or _SECRET.match(line) is not None
 
 
@@ -252,7 +252,7 @@ def _readable(*paths: str) -> None:
 
 @contextmanager
 def _temporary(data: bytes) -> Iterator[str]:
-    """A file (0600) for what `ssl` takes from files only."""
+    """Path of a temporary file (0600) with this data, for functions of `ssl` that take only files. Raises TlsError."""
     try:
         file = tempfile.NamedTemporaryFile(prefix="kproxy-")  # noqa: SIM115 (closed below)
         file.write(data)

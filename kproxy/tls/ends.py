@@ -1,4 +1,4 @@
-"""What the relay uses of TLS: a layer for each client that comes and each broker that is dialled."""
+"""The relay's interface to TLS: a layer for each client that connects and each broker that is dialled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.tls.layer import Address, HandshakeError, Layer
 
 
 class RefusedError(Exception):
-    """A broker with which TLS cannot be spoken; `peer` is its address."""
+    """The TLS handshake with a broker failed; `peer` is its address."""
 
     def __init__(self, why: str, peer: Address | None) -> None:
         super().__init__(why)
@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class Counters:
-    """Failures of TLS, over all connections."""
+    """Number of TLS failures over all connections."""
 
     clients_failed: int = 0
     brokers_failed: int = 0
@@ -33,17 +33,17 @@ class Counters:
 
 @dataclass(slots=True)
 class Ends:
-    """Both sides' TLS; a side that is None speaks none."""
+    """TLS of both sides; None is a side without TLS."""
 
     clients: contexts.ClientSide | None = None
     brokers: contexts.BrokerSide | None = None
     counters: Counters = field(default_factory=Counters)
     greeting: set[Layer] = field(default_factory=set)
-    """Clients whose handshake is not done."""
+    """Layers of clients whose handshake is under way."""
 
     @classmethod
     def of(cls, settings: Settings) -> Ends:
-        """As the settings say. Raises TlsError, AuthorityError."""
+        """TLS according to the settings. Raises TlsError, AuthorityError."""
         return cls(contexts.client_side(settings.tls, own_hosts(settings)), contexts.broker_side(settings.tls))
 
     def towards_client(
@@ -54,7 +54,8 @@ class Ends:
     ) -> asyncio.Protocol:
         """The protocol for a client's transport.
 
-        `failed` hears of a handshake that fails, and why; `known_as` says which host the client has connected to.
+        `failed(layer, reason)` is called if the handshake fails; `known_as(transport)` returns the host that the client
+        has connected to.
         """
         side = self.clients
         if side is None:
@@ -73,7 +74,7 @@ class Ends:
         return layer
 
     def _client_reason(self, error: BaseException | None) -> str | None:
-        """Why a handshake failed; None where it did not, or where somebody only tried whether the port is open."""
+        """Why a handshake failed; None if it did not, or if the peer closed without a byte, as port checks do."""
         if isinstance(error, HandshakeError):
             nothing = error.error is None and not error.first and not error.late
             return (
@@ -82,14 +83,14 @@ class Ends:
         return None if error is None else f"could not be shown a certificate: {error}"
 
     def towards_broker(self, inner: asyncio.Protocol, host: str) -> asyncio.Protocol:
-        """The protocol for the transport to a broker; `spoken` says when it is ready."""
+        """The protocol for the transport to a broker; wait for `spoken` before use."""
         side = self.brokers
         if side is None:
             return inner
         return Layer(inner, lambda incoming, outgoing, _: side.session(incoming, outgoing, host))
 
     async def spoken(self, protocol: asyncio.Protocol) -> None:
-        """Waits until a broker's protocol is ready. Raises RefusedError, after which its connection is gone."""
+        """Waits for the handshake with a broker. If it fails, closes the connection and raises RefusedError."""
         if not isinstance(protocol, Layer):
             return
         try:
@@ -105,9 +106,9 @@ class Ends:
             raise RefusedError(f"has no name that TLS can ask for: {error}", protocol.peer) from None
 
     def broken(self, side: int, error: ssl.SSLError) -> str:
-        """What a side (0 the client, 1 the broker) meant that broke off after the handshake.
+        """The reason why a side (0 the client, 1 the broker) ended TLS after the handshake, in words.
 
-        With TLS 1.3 that is how a broker says that it wants a certificate, or another one.
+        With TLS 1.3, a broker that requires a certificate, or refuses kproxy's, fails only then.
         """
         failure = HandshakeError(error, b"")
         if side == 0:
@@ -117,7 +118,7 @@ class Ends:
         return reasons.of_broker(failure)
 
     def close(self) -> None:
-        """Ends the connections whose handshake is not done."""
+        """Ends the clients' connections whose handshake is under way."""
         for layer in list(self.greeting):
             layer.abort()
 
@@ -126,7 +127,7 @@ class Ends:
 
 
 def own_hosts(settings: Settings) -> list[str]:
-    """The names by which clients know the relay, as far as the settings tell."""
+    """The host names of the relay that the settings contain."""
     hosts = [] if settings.listen_host in ANYWHERE else [settings.listen_host]
     if Advertise(settings.advertise).same_host:
         hosts.insert(0, split_address(settings.advertise.replace("{port}", "1"))[0])

@@ -1,8 +1,7 @@
-"""TLS over one connection: between a transport with encrypted bytes and a protocol that sees plain ones.
+"""TLS over one connection: between a transport with encrypted bytes and a protocol with plaintext bytes.
 
-asyncio has TLS of its own, but there neither side can end its direction and go on reading, and nobody sees with which
-bytes a peer began that speaks something else. Here close_notify and FIN together are the end of a direction, whichever
-comes first is believed, and the other direction goes on.
+asyncio's own TLS supports no half-closed connections, and hides the first bytes of a peer that speaks another protocol.
+Here a direction ends with close_notify and FIN; the first of them to arrive counts, and the other direction goes on.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from kproxy.tls.contexts import Session
 HANDSHAKE_SECONDS = 30.0
 FIRST_BYTES = 8
 _CONTENT_TYPES = {b"\x14", b"\x15", b"\x16", b"\x17"}
-"""With what a TLS record begins (RFC 8446 section 5.1)."""
+"""Possible first bytes of a TLS record (RFC 8446 section 5.1)."""
 _PIECE = 1 << 16
-"""What is encrypted at once: OpenSSL's buffers stay small, and their memory is used again."""
+"""Bytes that are encrypted at once, so that OpenSSL's buffers stay small and are reused."""
 _RECORD = 16384
-"""The longest plaintext of a TLS record: more is never read at once."""
+"""Largest plaintext of a TLS record in bytes, so the most that one read returns."""
 
 Address = tuple[str, int]
 MakeSession = Callable[[ssl.MemoryBIO, ssl.MemoryBIO, asyncio.Transport], Session]
-"""Takes what comes in, what goes out, and the outer transport."""
+"""(incoming bytes, outgoing bytes, outer transport) -> session"""
 
 
 def _address(transport: asyncio.BaseTransport, which: str) -> Address | None:
@@ -35,7 +34,7 @@ def _address(transport: asyncio.BaseTransport, which: str) -> Address | None:
 
 
 class HandshakeError(Exception):
-    """`error` says what is wrong, None where the peer closed or was too `late`; `first` are the peer's first bytes."""
+    """A failed handshake. `error` is None if the peer closed or was too `late`; `first` are the peer's first bytes."""
 
     def __init__(self, error: ssl.SSLError | None, first: bytes, *, late: bool = False) -> None:
         super().__init__("TLS handshake")
@@ -47,13 +46,13 @@ class HandshakeError(Exception):
 class Layer(asyncio.Protocol):
     """The protocol of the outer transport, and the transport of the inner protocol.
 
-    As a transport it has what kproxy.relay.server and asyncio's streams use. The inner protocol hears of the connection
-    when the handshake is done, and nothing where it fails: `ready` then raises HandshakeError. A failure after that
-    reaches it as the ssl.SSLError of `connection_lost`.
+    As a transport it has the methods that kproxy.relay.server and asyncio's streams use. The inner protocol's
+    `connection_made` is called after the handshake. If the handshake fails, the inner protocol is never called and
+    `ready` raises HandshakeError. Later failures reach it as the ssl.SSLError of `connection_lost`.
     """
 
     def __init__(self, inner: asyncio.Protocol, make: MakeSession) -> None:
-        """Called with a running event loop; `make` may raise, which ends the connection and is raised by `ready`."""
+        """Needs a running event loop. If `make` raises, the connection ends and `ready` raises the same exception."""
         loop = asyncio.get_running_loop()
         self._inner = inner
         self._make = make
@@ -78,19 +77,19 @@ class Layer(asyncio.Protocol):
         self.peer, self.own = _address(transport, "peername"), _address(transport, "sockname")
         try:
             self._session = self._make(self._incoming, self._outgoing, transport)
-        except Exception as error:  # noqa: BLE001 (whoever awaits `ready` judges it)
+        except Exception as error:  # noqa: BLE001 (`ready` raises it)
             self._fail(error)
             return
         self._shake_hands()
 
     def data_received(self, data: bytes) -> None:
         if self._session is None or self._error is not None or self._peer_ended or self.ready.cancelled():
-            return  # what nobody will read any more is not kept
+            return  # these bytes would never be read
         if len(self._first) < FIRST_BYTES:
             self._first += data[: FIRST_BYTES - len(self._first)]
         self._incoming.write(data)
         if len(self._first) < FIRST_BYTES and self._first[:1] not in _CONTENT_TYPES:
-            return  # so much is needed to name what it is instead
+            return  # FIRST_BYTES are needed to recognise another protocol
         if self._open or self._shake_hands():
             self._read(self._session)
 
@@ -120,7 +119,7 @@ class Layer(asyncio.Protocol):
     # --- the handshake -----------------------------------------------------------------------------------------------
 
     def _shake_hands(self) -> bool:
-        """Goes on with the handshake; whether it is done."""
+        """Goes on with the handshake; returns whether it has just finished."""
         assert self._session is not None  # noqa: S101 (callers have one)
         if self.ready.done():
             return False
@@ -147,7 +146,7 @@ class Layer(asyncio.Protocol):
         self._fail(HandshakeError(None, self._first, late=True))
 
     def _fail(self, error: Exception) -> None:
-        """Ends the connection before it was one; the peer gets the alert where there is one."""
+        """Ends the connection after a failed handshake, and sends the peer the TLS alert if there is one."""
         self._stop_timer()
         if not self.ready.done():
             self.ready.set_exception(error)
@@ -202,7 +201,7 @@ class Layer(asyncio.Protocol):
             self.abort()
 
     def write_eof(self) -> None:
-        """Ends our direction; the peer's goes on."""
+        """Ends the outgoing direction; the peer's direction goes on."""
         self._notify()
         if self.outer is not None and not self.outer.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
@@ -212,7 +211,7 @@ class Layer(asyncio.Protocol):
         """Sends close_notify, once."""
         if self._open and not self._ended and self._session is not None:
             self._ended = True
-            with contextlib.suppress(ssl.SSLError):  # it would like to see the peer's at once
+            with contextlib.suppress(ssl.SSLError):  # unwrap() raises, as the peer's close_notify is not there yet
                 self._session.unwrap()
             self._flush()
 
@@ -243,7 +242,7 @@ class Layer(asyncio.Protocol):
             self.outer.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As of the outer transport; "tls" are the session's facts in words, "server_name" is the one asked for."""
+        """As the outer transport's; also "tls", the session described in words, and "server_name", the client's SNI."""
         if name == "tls":
             return default if self._session is None else self._session.described
         if name == "server_name":

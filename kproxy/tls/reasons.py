@@ -1,4 +1,4 @@
-"""Why TLS failed, in words that say what to do; each continues "client 10.0.0.7 …" or "upstream kafka:9093 …".
+"""Explains TLS failures and what to do; each text completes "client 10.0.0.7 …" or "upstream kafka:9093 …".
 
 Sources: RFC 8446 section 6.2 (alerts); the names of reasons are OpenSSL's.
 """
@@ -26,7 +26,7 @@ _EXPIRED = 10
 
 
 def of_client(failure: HandshakeError, *, minted: bool) -> str:
-    """A client's failed handshake; `minted` says that it was shown a certificate of kproxy's own CA."""
+    """Explains a client's failed handshake; `minted` says that kproxy's own CA made the certificate it was shown."""
     error, first = failure.error, failure.first
     protocol = other_protocol(first)
     if protocol == "HTTP":
@@ -51,7 +51,7 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
 
 
 def of_broker(failure: HandshakeError) -> str:
-    """A broker's failed handshake, or what it said after it."""
+    """Explains a broker's failed handshake, or a TLS alert after it."""
     error, first = failure.error, failure.first
     protocol = other_protocol(first)
     if protocol == "HTTP":
@@ -87,6 +87,6 @@ def _silent(failure: HandshakeError) -> str | None:
 
 
 def _alert(reason: str) -> str:
-    """OpenSSL's name of a reason in words: "TLSV1_ALERT_UNKNOWN_CA" is "alert unknown ca"."""
+    """OpenSSL's name of a reason in words: "TLSV1_ALERT_UNKNOWN_CA" becomes "alert unknown ca"."""
     at = reason.find("ALERT_")
     return (reason if at < 0 else reason[at:]).replace("_", " ").lower()

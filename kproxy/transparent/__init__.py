@@ -1,5 +1,6 @@
-"""Transparent mode: the kernel hands us connections that clients open to brokers, and says where each was going.
+"""Transparent mode: the kernel redirects clients' connections to brokers to the relay.
 
-rules.py says what the kernel must be told, netfilter.py tells it, guardian.py takes it back however the relay ends,
-guard.py is the relay's side of that; original.py reads a connection's destination, intercept.py opens the other half.
+rules.py writes the netfilter rules, netfilter.py installs them, guardian.py removes them however the relay ends,
+guard.py is the relay's side of the guardian; original.py reads a connection's original destination, intercept.py dials
+it.
 """

@@ -1,4 +1,4 @@
-"""The relay's side of the guardian: starts it, tells it, and starts another where somebody killed it."""
+"""The relay's side of the guardian: starts it, sends it commands, and starts another one if it was killed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kproxy.transparent.netfilter import RulesError
 from kproxy.transparent.rules import Rules
 
 CLAIM_SECONDS = 10.0
-"""How long the guardian of an earlier relay on this port may take to finish."""
+"""Longest wait for the guardian of an earlier relay on this port to end."""
 CLAIM_PAUSE = 0.1
 ANSWER_SECONDS = 60.0
 RESTARTS = 3
 
 
 class Guard:
-    """Rules that are in force from `install` to `remove`, or until this process is gone."""
+    """Netfilter rules that are in force from `install` to `remove`, or until this process is gone."""
 
     def __init__(self, rules: Rules, warn: Callable[[str, str], None]) -> None:
-        """`warn(topic, text)` tells the user."""
+        """`warn(topic, text)` shows the user a warning."""
         self._rules = rules
         self._warn = warn
         self._claim: socket.socket | None = None
@@ -36,7 +36,7 @@ class Guard:
         self._listening = asyncio.Lock()
 
     async def install(self) -> list[int]:
-        """Returns the ports of dead relays whose rules were removed. Raises RulesError."""
+        """Installs the rules; returns the ports of dead relays whose rules were removed. Raises RulesError."""
         waited = 0.0
         while (claimed := netfilter.claim(self._rules.listen_port)) is None:
             if waited >= CLAIM_SECONDS:
@@ -49,7 +49,7 @@ class Guard:
         return list(answer["installed"])
 
     async def release(self) -> None:
-        """Takes no more connections; those that were taken go on."""
+        """Stops redirecting new connections; redirected ones go on."""
         guardian = self._guardian
         if guardian is not None and guardian.stdin is not None:
             guardian.stdin.write(b"release\n")
@@ -57,7 +57,7 @@ class Guard:
                 await self._answer(guardian)
 
     async def remove(self) -> None:
-        """Raises RulesError where rules stay."""
+        """Removes the rules. Raises RulesError if some remain."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -103,7 +103,7 @@ class Guard:
         return answer
 
     async def _restart(self, claimed: socket.socket) -> None:
-        """The rules need somebody who outlives this process."""
+        """Starts another guardian when one is killed, as the rules need a process that outlives this one."""
         for _ in range(RESTARTS):
             assert self._guardian is not None  # noqa: S101 (started before)
             await self._guardian.wait()

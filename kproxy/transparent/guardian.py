@@ -1,10 +1,10 @@
-"""The guardian: python -m kproxy.transparent.guardian. It installs a relay's rules and removes them when that is gone.
+"""The guardian: python -m kproxy.transparent.guardian. Installs a relay's rules and removes them when the relay ends.
 
-Its standard input is the relay's hand on its shoulder: one line of JSON, {"rules": {fields of Rules}, "install": true},
-then perhaps the line "release" (take no more connections); when it ends, however the relay did, the rules go and then
-the guardian. It answers each with a line of JSON: {"installed": [ports of leftovers that it removed]}, {"released":
-true}, {"removed": true}, or {"failed": why}. It has a session of its own and heeds no signal but SIGKILL; after one the
-claim that it inherited ends with the relay's, and the next `--setup` finds what is left.
+Its standard input is a pipe from the relay. The first line is JSON, {"rules": {fields of Rules}, "install": true}; a
+line "release" may follow (redirect no more connections). When the pipe ends, however the relay ended, the guardian
+removes the rules and exits. It answers with lines of JSON: {"installed": [ports of leftover rules that it removed]},
+{"released": true}, {"removed": true}, or {"failed": reason}. It has a session of its own and ignores all signals but
+SIGKILL. If it is killed, the claim that it inherited ends with the relay, and the next `--setup` removes leftovers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kproxy.transparent.rules import Rules
 
 
 def _say(answer: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # not through sys.stdout, which would try once more at exit
+    with contextlib.suppress(OSError):  # bypasses sys.stdout, which would flush once more at exit
         os.write(1, json.dumps(answer).encode() + b"\n")
 
 

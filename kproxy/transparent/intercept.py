@@ -1,4 +1,4 @@
-"""What the relay does otherwise in transparent mode: whom it dials for a client, and from what socket."""
+"""Transparent mode in the relay: which broker it dials for a client, and from which socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Address = tuple[str, int]
 
 
 class RefusedError(Exception):
-    """A connection that must not be forwarded; `topic` is the same for reasons that need no repeating."""
+    """A connection that must not be forwarded; warnings of one `topic` are shown once."""
 
     def __init__(self, topic: str, text: str) -> None:
         super().__init__(text)
@@ -25,10 +25,10 @@ class RefusedError(Exception):
 
 
 class Interception:
-    """Finds the broker that a client meant, and dials it with the mark that keeps our own connections out."""
+    """Finds a client's original destination and dials it, with the mark that exempts the connection from the rules."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises PermissionError where marks are needed and not allowed."""
+        """Raises PermissionError if marks are needed and not permitted."""
         assert settings.transparent is not None  # noqa: S101 (the caller asked)
         self._mode = settings.transparent
         self._port = 0
@@ -40,19 +40,23 @@ class Interception:
         )
 
     def prepare(self, listeners: list[socket.socket]) -> None:
-        """Raises PermissionError where the listeners cannot take what is not for this machine."""
+        """Prepares the listeners. Raises PermissionError if they may not accept connections to other machines."""
         self._port = listeners[0].getsockname()[1]
         if self._mode == "tproxy":
             for listener in listeners:
                 original.accept_any_destination(listener)
 
     def target(self, transport: Any) -> Address:
-        """Where a client wanted to go. Raises RefusedError where that is the relay itself, OSError where it is gone."""
+        """A client's original destination.
+
+        Raises RefusedError if that is the relay itself or the connection is the relay's own, OSError if the client is
+        gone.
+        """
         with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as client:
             own, peer = _plain(client.getsockname()), _plain(client.getpeername())
             try:
                 wanted = original.destination(client, self._mode)
-            except OSError:  # no rule led it here
+            except OSError:  # no rule redirected it
                 wanted = own
         if _plain(wanted) == own and own[1] == self._port:
             raise RefusedError(
@@ -73,7 +77,7 @@ class Interception:
         return dialled is not None and dialled.fileno() >= 0
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A connected socket to a broker. Raises OSError."""
+        """A socket connected to a broker. Raises OSError."""
         ((family, kind, protocol, _, address),) = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
@@ -89,7 +93,7 @@ class Interception:
         return broker
 
     async def _connect(self, broker: socket.socket, address: Any) -> None:
-        """Begins the connection at once, so that its own address is known before it could come back to us."""
+        """Connects, and notes the local address before the connection could be redirected to the relay itself."""
         code = broker.connect_ex(address)
         if code not in {0, errno.EINPROGRESS}:
             raise OSError(code, os.strerror(code))
@@ -109,5 +113,5 @@ class Interception:
 
 
 def _plain(address: Any) -> Address:
-    """(host, port) of a socket's address, without a zone."""
+    """(host, port) of a socket's address, without an IPv6 zone."""
     return address[0].partition("%")[0], address[1]

@@ -1,4 +1,4 @@
-"""Tells the kernel: runs the commands of `rules`, finds what dead relays left, says what this machine lacks."""
+"""Runs the commands of `rules`, finds leftover rules of dead relays, and checks the machine's prerequisites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from kproxy.transparent.rules import FAMILIES, LISTINGS, Command, Rules, present, text
 
 SECONDS = 30.0
-"""Longest run of one command; iptables waits for its lock."""
+"""Deadline of one command; iptables waits for its lock."""
 REMOVALS = 5
 CAP_NET_ADMIN = 12
 
@@ -28,7 +28,7 @@ Run = Callable[[Command], tuple[int, str, str]]
 
 
 def run(command: Command) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error); code 127 where the command is not there."""
+    """(exit code, standard output, standard error); the code is 127 without the program, 126 if it cannot be run."""
     program = shutil.which(command[0], path=_PATH)
     if program is None:
         return 127, "", f"{command[0]} is not installed"
@@ -51,12 +51,12 @@ def run(command: Command) -> tuple[int, str, str]:
 
 
 def families() -> tuple[int, ...]:
-    """The IP versions that this machine speaks."""
+    """The IP versions that this machine supports."""
     return (4, 6) if Path("/proc/net/if_inet6").exists() else (4,)
 
 
 def net_admin() -> bool:
-    """Whether this process may administer its network."""
+    """Whether this process has CAP_NET_ADMIN."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "CapEff":
@@ -65,7 +65,7 @@ def net_admin() -> bool:
 
 
 def lacking(mode: str) -> str | None:
-    """What keeps rules from being installed here, with what to do about it; None where nothing does."""
+    """What prevents installing rules on this machine, with advice; None if nothing does."""
     if not Path("/proc/self/status").exists():
         return "transparent mode needs Linux"
     needed = [FAMILIES[family][0] for family in families()] + (["ip"] if mode == "tproxy" else [])
@@ -88,10 +88,10 @@ def lacking(mode: str) -> str | None:
 
 
 def claim(port: int) -> socket.socket | None:
-    """Makes this process, and each that inherits the socket, responsible for the rules of a port; None where one is.
+    """Claims responsibility for the rules of a port, for this process and all that inherit the returned socket.
 
-    The claim is an abstract socket: it lives in the network namespace that the rules live in, and ends with the last
-    process that holds it.
+    Returns None if another process has the claim. The claim is an abstract Unix socket: it belongs to the same network
+    namespace as the rules and ends with the last process that holds it.
     """
     claimed = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
@@ -106,7 +106,7 @@ def claim(port: int) -> socket.socket | None:
 
 
 def installed(run: Run = run) -> dict[int, list[Command]]:
-    """By the port of each relay whose rules are there: what removes them."""
+    """The commands that remove installed rules, by the port of their relay."""
     outputs = {}
     for listing in LISTINGS:
         code, output, _ = run(listing)
@@ -116,7 +116,7 @@ def installed(run: Run = run) -> dict[int, list[Command]]:
 
 
 def install(rules: Rules, run: Run = run) -> None:
-    """Raises RulesError; nothing is left then."""
+    """Installs rules. Raises RulesError after removing those that were installed."""
     for command in rules.install():
         code, _, complaint = run(command)
         if code:
@@ -126,13 +126,13 @@ def install(rules: Rules, run: Run = run) -> None:
 
 
 def release(rules: Rules, run: Run = run) -> None:
-    """Takes no more connections."""
+    """Stops redirecting new connections."""
     for command in rules.release():
         run(command)
 
 
 def remove(port: int, run: Run = run, pause: float = 0.5) -> None:
-    """Removes the rules of a relay's port, in whatever state they are. Raises RulesError where some stay."""
+    """Removes all rules of a relay's port, also partly installed ones. Raises RulesError if some remain."""
     for attempt in range(REMOVALS):
         left = installed(run).get(port)
         if not left:
@@ -146,7 +146,7 @@ def remove(port: int, run: Run = run, pause: float = 0.5) -> None:
 
 
 def remove_leftovers(run: Run = run) -> list[int]:
-    """Removes the rules for which nobody is responsible any more; returns their ports."""
+    """Removes the rules that no process has a claim on; returns their ports."""
     removed = []
     for port in installed(run):
         claimed = claim(port)

@@ -1,4 +1,4 @@
-"""Where a connection that the kernel handed us was going, and the socket options that this takes (Linux)."""
+"""The original destination of a redirected connection, and the socket options of transparent mode (Linux)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from kproxy.transparent.rules import OWN_MARK
 
 SO_ORIGINAL_DST = 80
-"""Of linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST of linux/netfilter_ipv6/ip6_tables.h is the same number."""
+"""From linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number."""
 IP_TRANSPARENT = 19
 IPV6_TRANSPARENT = 75
 SO_MARK = 36
@@ -21,9 +21,9 @@ _ENDS_BEFORE_SCOPE = _SOCKADDR_IN6.size
 
 
 def destination(client: socket.socket, mode: str) -> tuple[str, int]:
-    """The (host, port) that the client dialled; a link-local host carries its zone ("fe80::1%2").
+    """The (host, port) that the client dialled; a link-local host has its zone ("fe80::1%2").
 
-    Raises OSError where the kernel does not know, as for a connection that no rule redirected.
+    Raises OSError if the kernel does not know it, for example because no rule redirected the connection.
     """
     if mode == "tproxy":
         own = client.getsockname()
@@ -50,7 +50,7 @@ def _zoned(host: str, zone: int) -> str:
 
 
 def accept_any_destination(listener: socket.socket) -> None:
-    """Lets a listener take connections to addresses that are not this machine's. Raises PermissionError."""
+    """Lets a listener accept connections to addresses of other machines. Raises PermissionError."""
     if listener.family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, IPV6_TRANSPARENT, 1)
     else:
@@ -58,7 +58,7 @@ def accept_any_destination(listener: socket.socket) -> None:
 
 
 def mark(own: socket.socket) -> None:
-    """Marks a connection of ours, so that the rules let it pass. Raises PermissionError."""
+    """Marks a connection of the relay, so that the rules do not redirect it. Raises PermissionError."""
     own.setsockopt(socket.SOL_SOCKET, SO_MARK, OWN_MARK)
 
 

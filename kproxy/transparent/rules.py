@@ -1,11 +1,11 @@
-"""The rules that hand connections to the relay, as commands of iptables, ip6tables and ip; pure.
+"""The rules that redirect connections to the relay, as commands of iptables, ip6tables and ip; runs nothing.
 
-*redirect* rewrites the destination (nat table); the connection tracker remembers the original one. It takes clients on
-this machine (OUTPUT) and others (PREROUTING). *tproxy* leaves packets as they are and has them delivered here (mangle
-table, a mark, and a routing table in which every address is ours); packets of this machine's own clients never come by
-there. Both take new connections only: those that were open before go on as they were.
+*redirect* rewrites the destination (nat table); connection tracking remembers the original one. It covers clients on
+this machine (OUTPUT) and on others (PREROUTING). *tproxy* leaves packets unchanged and delivers them to this machine
+(mangle table, a mark, and a routing table that treats every address as local); packets of this machine's own clients do
+not pass there. Both redirect new connections only; connections that are open already go on unchanged.
 
-Everything is named after the relay's port, so what a dead relay left is found in the kernel's own tables: a chain
+All names contain the relay's port, so leftovers of a dead relay are found in the kernel's tables: a chain
 KPROXY_<port>, jumps to it, and a routing rule for the mark ROUTE_BASE + port.
 """
 
@@ -22,11 +22,11 @@ MODES = ("redirect", "tproxy")
 CLIENTS = ("all", "local", "remote")
 CHAIN = "KPROXY_"
 OWN_MARK = 0x6B70
-"""On packets of relays' own connections to brokers, which no relay takes."""
+"""Mark on packets of relays' own connections to brokers, which are not redirected."""
 ROUTE_BASE = 0x6B70_0000
-"""Plus the relay's port: mark and routing table of tproxy."""
+"""The mark and routing table of tproxy have this number plus the relay's port."""
 MOST_PORTS = 15
-"""What one multiport match holds."""
+"""Most ports in one multiport match."""
 
 FAMILIES = {4: ("iptables", ("ip", "-4")), 6: ("ip6tables", ("ip", "-6"))}
 TABLES = {"redirect": "nat", "tproxy": "mangle"}
@@ -34,9 +34,10 @@ TABLES = {"redirect": "nat", "tproxy": "mangle"}
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one relay takes: connections to `ports`, of clients on this machine ("local"), of others, or "all".
+    """The rules of one relay: connections to `ports` of "local" clients (on this machine), "remote" ones, or "all".
 
-    `listen_port` is the relay's, `families` are 4 and 6. Raises ValueError on what cannot be.
+    `listen_port` is the relay's port, `families` are the IP versions 4 and 6. Raises ValueError if fields contradict
+    each other or there are too many ports.
     """
 
     mode: str
@@ -59,7 +60,7 @@ class Rules:
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The built-in chains that jump to ours."""
+        """The built-in chains that jump to the relay's chain."""
         hooks = []
         if self.clients != "local":
             hooks.append("PREROUTING")
@@ -68,15 +69,15 @@ class Rules:
         return tuple(hooks)
 
     def install(self) -> list[Command]:
-        """In an order in which no packet meets half of them."""
+        """The commands that install the rules, in an order in which no packet meets only a part of them."""
         return [command for family in self.families for command in self._install(family)]
 
     def release(self) -> list[Command]:
-        """Takes no more connections; those that were taken go on."""
+        """The commands that stop redirecting new connections; redirected ones go on."""
         return [undone for family in self.families for undone in _undone(self._taking(family))]
 
     def remove(self) -> list[Command]:
-        """Undoes `install`, last first."""
+        """The commands that undo `install`, in reverse order."""
         return [undone for command in reversed(self.install()) for undone in _undone(command)]
 
     def _install(self, family: int) -> Iterator[Command]:
@@ -102,7 +103,10 @@ class Rules:
         return ("-m", "multiport", "--dports", ",".join(map(str, self.ports)))
 
     def _taking(self, family: int) -> Command:
-        """The rule that takes a new connection: the nat table, too, may see one late, when tracking has just begun."""
+        """The rule that redirects a new connection.
+
+        It matches SYN packets only: when connection tracking has just begun, the nat table also sees later packets.
+        """
         port = str(self.listen_port)
         if self.mode == "redirect":
             target: Command = ("REDIRECT", "--to-ports", port)
@@ -116,7 +120,7 @@ def _route(listen_port: int) -> int:
 
 
 def _undone(command: Command) -> Iterator[Command]:
-    """What takes back a command of `Rules.install`, or what a line of a listing stands for."""
+    """The commands that undo a command of `Rules.install`, or one reconstructed from a listing."""
     if command[0] == "ip":
         ip, kind, rest = command[:2], command[2], command[4:]
         yield (*ip, "route", "flush", "table", command[-1]) if kind == "route" else (*ip, "rule", "del", *rest)
@@ -142,14 +146,14 @@ LISTINGS: tuple[Command, ...] = tuple(
     for tables, ip in FAMILIES.values()
     for command in (*((tables, "-w", "-t", table, "-S") for table in TABLES.values()), (*ip, "rule", "show"))
 )
-"""Commands whose output shows every rule of ours."""
+"""Commands whose output shows every rule of kproxy."""
 
 _CHAIN_LINE = re.compile(rf"-(?:N|A \S+ .*-j) {CHAIN}(\d{{1,5}})")
 _ROUTE_LINE = re.compile(r"\d+:\s.*fwmark 0x([0-9a-f]+) lookup (\d+)")
 
 
 def present(listings: Mapping[Command, str]) -> dict[int, list[Command]]:
-    """What relays have installed, from the output of `LISTINGS`: by the relay's port, the commands that remove it."""
+    """The commands that remove installed rules, by their relay's port, from the output of `LISTINGS`."""
     found: dict[int, list[Command]] = {}
     for listing, output in listings.items():
         for line in reversed(output.splitlines()):
@@ -159,13 +163,13 @@ def present(listings: Mapping[Command, str]) -> dict[int, list[Command]]:
 
 
 def _installed(listing: Command, line: str) -> Iterator[tuple[int, list[Command]]]:
-    """(port, commands that install what a line of a listing shows), where that is ours."""
+    """(port, commands that install the rule in a line of a listing); nothing for rules of other programs."""
     if listing[0] == "ip":
         match = _ROUTE_LINE.fullmatch(line.strip())
         if match and int(match[1], 16) == int(match[2]) and 0 < int(match[2]) - ROUTE_BASE < 1 << 16:
             ip, route = listing[:2], int(match[2])
             add = (*ip, "rule", "add", "fwmark", hex(route), "lookup", str(route))
-            # The rule goes last: it is what shows that there is something to remove.
+            # Removed last: it is the rule that shows that there is something to remove.
             yield route - ROUTE_BASE, [(*ip, "route", "add", "local", "default", "dev", "lo", "table", str(route)), add]
         return
     match = _CHAIN_LINE.fullmatch(line.strip())

@@ -1,7 +1,7 @@
-"""The terminal interface in browsers: textual-serve starts a command for each, a token guards every path of it.
+"""The terminal interface in browsers: textual-serve starts a command for each browser; a token protects every path.
 
-Whoever has the token sees the traffic and works the interface as who started it, so that nothing is answered without:
-neither pages nor the websocket over which a browser sends keys.
+With the token, a browser sees the traffic and uses the interface as the user who started it. So pages and the websocket
+that carries keys require it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOKEN_BYTES: Final = 32
 _TOKEN: Final = "token"  # noqa: S105 (its name in a URL)
 _FONT_SIZE: Final = 16
 SHUTDOWN_SECONDS: Final = 3.0
-"""For who looks to be told that it is over."""
+"""Time for connected browsers to be told of the end."""
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
@@ -43,14 +43,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class GuardedServer(Server):
-    """Serves what `command` paints to who has `token`: in the URL once, in a cookie from then on.
+    """Serves the interface of `command` to browsers that have `token`: in the first URL, later in a cookie.
 
-    The cookie bears the port in its name, because browsers give cookies to every port of a host. The page finds its
-    own address in the browser, so that tunnels work and nothing of a request's Host header is answered.
+    The cookie's name contains the port, because browsers send cookies to every port of a host. The page takes its
+    address from the browser, so that tunnels work and no response contains the request's Host header.
     """
 
     def __init__(self, command: Sequence[str], title: str, token: str, port: int) -> None:
-        # without `exec` a shell would stay between us and the command, and be what is ended
+        # Without `exec`, a shell would be the child process, and signals to end the command would reach only the shell.
         super().__init__(f"exec {shlex.join(command)}", port=port, title=title, templates_path=_PAGES)
         self._token = token.encode()
         self._cookie = f"kproxy-{port}"
@@ -62,7 +62,7 @@ class GuardedServer(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing: the command has told the URL."""
+        """Prints nothing: `kproxy web` has printed the URL already."""
 
     @aiohttp_jinja2.template("app_index.html")
     async def handle_index(self, request: web.Request) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class GuardedServer(Server):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._is_token(request.query.get(_TOKEN)):
             rest = {name: value for name, value in request.query.items() if name != _TOKEN}
-            # the token leaves the address bar, the history and what is shared of them
+            # The redirect removes the token from the address bar and the history.
             to_page = web.HTTPSeeOther(request.rel_url.with_query(rest))
             to_page.set_cookie(self._cookie, self._token.decode(), httponly=True, samesite="Lax", path="/")
             raise to_page
@@ -91,21 +91,21 @@ class GuardedServer(Server):
 
 
 def _same_origin(request: web.Request) -> bool:
-    """Whether a page of ours asks: browsers let any page open a websocket, and send the origin with it."""
+    """Whether the request is from this server's page: any page may open a websocket; browsers send its origin."""
     return urlsplit(request.headers.get("Origin", "")).netloc.lower() == request.host.lower()
 
 
 async def _confine(_request: web.Request, response: web.StreamResponse) -> None:
-    """Nothing is loaded from elsewhere, kept, framed, or told to others."""
+    """Adds headers that forbid foreign content, caching, framing and referrers."""
     response.headers.update(_HEADERS)
 
 
 def serve(command: Sequence[str], title: str, token: str, sockets: Sequence[socket.socket]) -> None:
-    """Serve until SIGINT or SIGTERM; what was started for browsers ends with it."""
-    os.environ.pop("TMUX", None)  # what is copied is for the browser's side
-    os.environ["PYTHONUTF8"] = "1"  # a browser shows all of Unicode, whatever our own terminal does
+    """Serves until SIGINT or SIGTERM; the commands that were started for browsers end with it."""
+    os.environ.pop("TMUX", None)  # copied text goes to the browser's clipboard, not to tmux
+    os.environ["PYTHONUTF8"] = "1"  # browsers show all of Unicode, whatever this terminal can
     server = GuardedServer(command, title, token, sockets[0].getsockname()[1])
-    with contextlib.redirect_stdout(sys.stderr):  # what a command said when it ended
+    with contextlib.redirect_stdout(sys.stderr):  # textual-serve prints the last output of commands that end
         web.run_app(
             server.make_app(),
             sock=list(sockets),
