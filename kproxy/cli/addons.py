@@ -1,4 +1,4 @@
-"""`kproxy addons`: what can be done with the addons of a proxy that is running."""
+"""`kproxy addons`: commands on the addons of a running proxy."""
 
 from __future__ import annotations
 

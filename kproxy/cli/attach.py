@@ -1,4 +1,4 @@
-"""`kproxy attach`: watches a proxy or a sniffer that is running."""
+"""`kproxy attach`: shows the traffic of a running proxy or sniffer."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _show(
     *,
     show_secrets: bool,
 ) -> None:
-    """The terminal UI on an index of its own, which another process writes and which goes when the UI is left."""
+    """Runs the terminal UI on a temporary index, which another process writes."""
     from kproxy import tui
     from kproxy.cli.sniff import listening
     from kproxy.runs import scratch

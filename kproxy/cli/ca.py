@@ -1,4 +1,4 @@
-"""`kproxy ca`: the CA whose certificates `kproxy run --tls-in auto` shows to clients."""
+"""`kproxy ca`: the CA that issues the certificates of `kproxy run --tls-in auto`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.cli.terminal import forcing, output, refuse_existing
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _LEAST_PASSWORD = 6
-"""Java's keytool reads no truststore with a shorter one."""
+"""Java's keytool refuses truststores with a shorter password."""
 
 
 @click.command()

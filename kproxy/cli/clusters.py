@@ -1,4 +1,4 @@
-"""The clusters that a configuration names: tables [clusters.NAME], in a profile or at the top level."""
+"""The clusters in the configuration: tables [clusters.NAME], in a profile or at the top level."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ REQUIRED = ("upstream", "listen")
 
 
 def configured() -> Mapping[str, Any]:
-    """The tables by name; {} where there are none."""
+    """The tables by cluster name; {} if there are none."""
     cli.read_sources()
     return cli.table("clusters")
 
 
 def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | None = None) -> tuple[Cluster, ...]:
-    """These clusters of the configuration, or all; `advertise` and `sasl` are for those that say nothing.
+    """These clusters of the configuration, or all if none is named. Raises Failure.
 
-    Raises Failure.
+    `advertise` and `sasl` are the defaults for clusters without own values.
     """
     tables = configured()
     for name in names:
@@ -40,7 +40,7 @@ def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | N
 
 
 def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings | None = None) -> Cluster:
-    """One table as what the relay is told. Raises TypeError and ValueError, which name table and key."""
+    """The cluster of one table. Raises TypeError and ValueError, whose texts name table and key."""
     from kproxy.runs import settings
 
     readers: Mapping[str, Callable[[str], Any]] = {
@@ -81,7 +81,7 @@ def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings |
 
 
 def unfit() -> Iterator[str]:
-    """What is wrong with the tables, one line each."""
+    """The errors in the tables, one line each."""
     for name, values in configured().items():
         try:
             cluster(name, values)

@@ -13,7 +13,7 @@ from kproxy.cli.exits import Exit
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option's value and what says so."""
+    """The value of an option and the source that sets it."""
 
     option: str
     value: Any
@@ -50,7 +50,7 @@ def show() -> None:
 
 
 def without_credentials(value: Any) -> Any:
-    """A value without the user and password of an address in it."""
+    """A value with user and password removed from URLs in it."""
     return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
 
 
@@ -84,7 +84,7 @@ def _own_options(command: click.Command) -> Iterator[click.Option]:
 
 
 def effective() -> Iterator[Setting]:
-    """Every command's options that something but their default sets; those of a group's commands once."""
+    """All options that are set by anything but their default; an option of a group's commands comes once."""
     told: set[tuple[str, str]] = set()
     for name, found in _commands():
         for option in _own_options(found):
@@ -99,7 +99,7 @@ def effective() -> Iterator[Setting]:
 
 
 def unknown() -> list[str]:
-    """Keys that no command has."""
+    """Errors for configuration keys that no command has."""
     from kproxy.cli.main import COMMANDS, load
 
     current = settings.current()
@@ -112,7 +112,7 @@ def unknown() -> list[str]:
 
 
 def unfit() -> Iterator[str]:
-    """Values that their option does not take."""
+    """Errors for configuration values that are invalid for their option."""
     for name, found in _commands():
         for option in _own_options(found):
             key = settings.spelled(option)

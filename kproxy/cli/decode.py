@@ -26,9 +26,9 @@ FORMATS = ("tree", "json", "hex")
 NO_TEXT = re.compile(rb"[^\t\r\n -~]")
 NOT_IN_DUMPS = str.maketrans("", "", string.hexdigits + " \t\r\n")
 MOST_TEXT = 1 << 20
-"""Characters that may be the bytes of a message: of so many one at least would be no text."""
+"""Longest text in characters that may be a binary message: a longer one would have a byte that is not text."""
 READINGS = 10
-"""Other readings that are named unless --all is given."""
+"""Most other readings that are listed without --all."""
 
 
 @click.command()
@@ -125,7 +125,7 @@ def command(
 def _asked(
     api: Named | None, version: int | None, side: str | None, known: Definitions, *, body: bool, records: bool
 ) -> Asked:
-    """What the options say. Raises Failure where they contradict each other or name what there is not."""
+    """What the options ask for. Raises Failure if they contradict each other or name a version that does not exist."""
     from kproxy.decoders.byhand import Asked
     from kproxy.decoders.conversation.stream import Side
 
@@ -151,7 +151,7 @@ def _asked(
 
 
 def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
-    """The bytes that the arguments stand for. Raises Failure where they stand for none."""
+    """The messages in the arguments, as bytes. Raises Failure if they cannot be read."""
     from kproxy.captures.dumps import DumpError, bytes_of, of_base64
     from kproxy.captures.formats.magic import is_capture
 
@@ -195,7 +195,7 @@ def _read(word: str) -> bytes:
 
 
 def _as_text(content: bytes) -> str | None:
-    """A file's content as text; None where it holds what no text does."""
+    """A file's content as text; None if it has bytes that are not text."""
     try:
         text = content.decode("ascii")
     except UnicodeDecodeError:
@@ -204,7 +204,7 @@ def _as_text(content: bytes) -> str | None:
 
 
 def _looks_like_a_dump(text: str) -> bool:
-    """Whether text is rather hex with a fault than bytes that happen to be text."""
+    """Whether text is more likely a faulty hex dump than a binary message without non-text bytes."""
     return len(text) - len(text.translate(NOT_IN_DUMPS)) > len(text) * 3 // 4
 
 
@@ -262,7 +262,7 @@ def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everyt
 
 
 def _headline(opened: Opened, known: Definitions, style: Style) -> str:
-    """What it is, in one line."""
+    """One line that says what was decoded."""
     api = None if opened.api_key is None else known.api(opened.api_key)
     if api is not None:
         what = f"{api.name} {opened.kind}" if opened.kind != "message" else f"{opened.message and opened.message.name}"
@@ -281,7 +281,7 @@ def _headline(opened: Opened, known: Definitions, style: Style) -> str:
 
 
 def _readings(opened: Opened, most: int | None) -> Iterator[str]:
-    """The other readings, the versions of a message in one line."""
+    """Lines with the other possible readings, one for each message with its versions."""
     from kproxy.decoders.schema.described import ranges
 
     groups: dict[str, list[Reading]] = {}

@@ -67,7 +67,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
 
 
 def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
-    """The proxy, on the usual port, or where that is taken on any."""
+    """Starts the proxy on the default port, or on any free port if that is taken."""
     from kproxy.runs.launcher import RelayProcess, StartError
     from kproxy.runs.settings import LISTEN_PORT, Settings, upstream
 
@@ -93,7 +93,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
 
 
 def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
-    """Print exchanges as they pass, then what they come to per API."""
+    """Prints exchanges as they pass, then statistics per API."""
     from kproxy.captures.analysis.stats import Stats
     from kproxy.cli.stats import text
     from kproxy.decoders.schema import definitions
@@ -140,7 +140,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     upstream=traffic.bootstrap,
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
-                    ours=False,  # all that is shown ends with the demo: there is nothing to ask
+                    ours=False,  # cluster and clients end with the demo, so leaving needs no question
                     indexer_ended=lambda: indexer.ended,
                 ),
                 viewers=Viewing().chooser(),

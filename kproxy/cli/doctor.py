@@ -1,4 +1,4 @@
-"""What this machine, this installation and this terminal offer, one fact a line."""
+"""`kproxy doctor`: checks of machine, installation and terminal, one line each."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ RING_BYTES = 256 << 20
 FEW_FILES = 4096
 CAP_NET_RAW = 13
 PATIENCE = 60
-"""Seconds that a program gets to say its version."""
+"""Deadline in seconds for a program to print its version."""
 NARROW, LOW = 60, 15
 LEFT_OUT = {"scapy": "kproxy sniff and rare link layers of captures need it"}
-"""Packages that a distribution of kproxy may leave out, and what is missing then."""
+"""Packages that a distribution of kproxy may leave out, and the features that need them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """`state` is "ok", "note" (works, with less) or "bad" (something does not work)."""
+    """The result of a check. `state` is "ok", "note" (something optional is missing) or "bad" (something fails)."""
 
     name: str
     state: str
@@ -254,7 +254,7 @@ def places() -> Iterator[Fact]:
 
 
 def _bytes_in(directory: Path) -> int:
-    """Bytes of the files below a directory; links and what goes meanwhile count for nothing."""
+    """Size in bytes of all files below a directory; links and files deleted meanwhile count as 0."""
     total = 0
     for folder, _, names in os.walk(directory):
         for name in names:

@@ -1,4 +1,4 @@
-"""Exit codes, the same for every command, and the one exception that carries them."""
+"""Exit codes, the same for every command, and the exception that carries them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 class Exit(IntEnum):
     OK = 0
     CONDITION = 1
-    """The asked condition holds (a finding at or above `--fail-on`, a difference, a failed check)."""
+    """The condition that the command checks holds (a difference, a failed check)."""
     USAGE = 2
-    """Command line or configuration."""
+    """The command line or the configuration is wrong."""
     INPUT = 3
-    """Input unreadable or cut; what could be read was written before."""
+    """The input is unreadable or truncated; the readable part was written."""
     CONNECT = 4
     """Cannot connect or listen."""
     PERMISSION = 5
@@ -24,7 +24,7 @@ class Exit(IntEnum):
     BUG = 70
     INTERRUPTED = 130
     PIPE = 141
-    """The reader of our output went away."""
+    """The reader of the output has closed it."""
 
 
 MEANINGS: dict[Exit, str] = {

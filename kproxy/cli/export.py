@@ -1,4 +1,4 @@
-"""`kproxy export`: the exchanges of captures, in every form that others read."""
+"""`kproxy export`: writes the exchanges of captures in various formats."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     from kproxy.decoders.view import View
 
 TEXTS = ("jsonl", "json", "csv", "records", "html")
-"""Forms that are made item by item (captures.export.Lines)."""
+"""Formats that are written item by item (captures.export.Lines)."""
 FORMATS = (*TEXTS, "parquet", "pcapng")
 RESUMABLE = ("jsonl", "json", "csv", "records")
-"""Forms of any number of exchanges, which grow as these are read."""
+"""Formats that grow item by item for any number of exchanges, so that --resume can go on with them."""
 WITH_HEALTH = ("jsonl", "json")
-"""Forms that end with what the reading could not give; of the others it is said on standard error."""
+"""Formats that end with the health of the reading; for the others it is printed on standard error."""
 AT_ONCE = 32
-"""Exchanges turned to text at a time, so that a reading does not become one string."""
+"""Exchanges that are turned into text together, to bound the length of one string."""
 ALONE = 256 << 10
-"""Bytes of an exchange whose text is not joined with others': that would copy it."""
+"""Size in bytes from which an exchange's text is not joined with others', because joining copies it."""
 SMALL = 16 << 20
-"""Bytes of captures below which further processes would cost more than they save."""
+"""Size of captures in bytes below which further processes would cost more than they save."""
 
 
 @click.command()
@@ -175,7 +175,7 @@ def command(
     kproxy export encrypted.pcap --keylog keys.log
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
-    # numpy's linear algebra would start a thread a core, and we use none of it.
+    # numpy's linear algebra, which is not used, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
@@ -241,7 +241,7 @@ def command(
 
 
 def _check_resumable(target: Path | None, form: str, redact: tuple[str, ...], viewing: Viewing) -> None:
-    """Raise Failure (exit 2) where --resume has no meaning."""
+    """Raises Failure (exit 2) if --resume does not fit the other options."""
     if target is None or str(target) == "-":
         raise Failure("--resume needs a file to go on with: -o FILE", Exit.USAGE)
     if form not in RESUMABLE:
@@ -261,7 +261,7 @@ def _redaction(
     *,
     show_secrets: bool,
 ) -> Redaction | None:
-    """What is to be taken out of the bytes; secrets of text are withheld where it is made."""
+    """The redaction of the bytes, None for none; formats of text withhold secrets themselves."""
     from kproxy.captures.redaction import HOSTS, SECRETS
     from kproxy.captures.redaction.exchanges import Redaction
 
@@ -295,7 +295,7 @@ def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool)
 
 
 def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
-    """The tables that are named, or all usual ones; without `bodies` those that headers fill."""
+    """The named tables, or the default ones; without `bodies` only those that need no bodies. Raises Failure."""
     from kproxy.captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
 
     if bodies:
@@ -319,7 +319,7 @@ def write_tables(
     *,
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
-    """Write the tables of a reading, without `bodies` what headers tell; how many rows each has."""
+    """Writes the tables of a capture, without `bodies` only from headers; returns (reader, rows by table)."""
     from kproxy.captures.reader import Reader
     from kproxy.captures.tables.export import TableExport
 
@@ -389,7 +389,7 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
 
 
 def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Names of a list, "A,B,C"; raises Failure (exit 2) on one that there is not."""
+    """The names in a list "A,B,C". Raises Failure (exit 2) if one is not in `names`."""
     chosen = tuple(name.strip() for name in text.split(","))
     for name in chosen:
         if name not in names:
@@ -418,7 +418,7 @@ def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View, *, f
 
 @dataclass(slots=True)
 class _Export:
-    """What is made of a reading (captures.export.parallel.Work)."""
+    """The export of one reading as text (captures.export.parallel.Work)."""
 
     reader: Reader
     lines: Lines
@@ -450,7 +450,7 @@ class _Export:
             self.knowledge.facts = stage.facts  # type: ignore[assignment]  # the names of facts are text
 
     def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
-        """All but the first `done` items, which are read, as what is after them depends on it, but not decoded."""
+        """All but the first `done` items: these are read, because later items depend on them, but not decoded."""
         for batch in batches:
             if done:
                 self.selection.pass_over(batch[:done], self.reader.source, self.reader.definitions)
@@ -458,7 +458,7 @@ class _Export:
             done -= min(done, len(batch))
 
     def _write(self, batches: Iterable[Sequence[Item]], out: BinaryIO) -> None:
-        """Batch by batch, so that a reader of a live stream sees it at once."""
+        """Writes batch by batch and flushes, so that the output of a live stream appears at once."""
         from kproxy.captures.export import parallel
 
         items = written = 0
@@ -479,7 +479,7 @@ class _Export:
             self.partial.reached(stage)
 
     def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
-        """The text of those that are selected."""
+        """The text of the selected items."""
         from kproxy.captures.export import Pieces
 
         reader = self.reader
@@ -515,7 +515,7 @@ class _Export:
         items, (self.reader.precision, size, position) = unpack(packed)
         self.reader.source.release(position - RELEASE_BYTES)
         if self.reader.source.size < size:
-            with contextlib.suppress(CaptureError):  # told by the process that reads
+            with contextlib.suppress(CaptureError):  # reported by the process that reads
                 self.reader.source.catch_up()
         return items
 
@@ -536,7 +536,7 @@ class _Export:
 
 
 def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:
-    """The parts of some items that are turned to text at a time."""
+    """Splits items into parts that are turned into text together (AT_ONCE, ALONE)."""
     from kproxy.decoders.exchange import Exchange
 
     start = 0
@@ -560,15 +560,15 @@ def _jobs(
     viewing: Viewing,
     redaction: Redaction | None = None,
 ) -> int:
-    """How many processes make the text; one where several would not help, or could not do the same."""
+    """The number of processes that make the text; 1 if more would not help or would change the output."""
     from kproxy.captures.export import parallel
 
     alone = (
-        source.streams  # what comes is written at once
+        source.streams  # a live stream is written as it arrives
         or selection.in_order
         or selection.number is not None
-        or viewing.registry is not None  # a thread asks the registry
-        or redaction is not None  # what it has learnt and taken out is in one place
+        or viewing.registry is not None  # one thread asks the registry
+        or redaction is not None  # its state is in one process
         or not _has_descriptor(out)
     )
     if alone:

@@ -1,4 +1,4 @@
-"""How the terminal interface calls `kproxy export` for what it shows."""
+"""The call of `kproxy export` by which the terminal interface exports exchanges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def exporter(
     spooling: Spooling | None = None,
     viewing: Viewing | None = None,
 ) -> Exporter:
-    """The call for captures that are read as these options say; the sources of the index for none, or for "-"."""
+    """The call for these captures and options; without captures, or with "-", it exports the index's sources."""
     from kproxy.captures.spool import MOST
     from kproxy.tui.output.commands import Exporter
 

@@ -1,4 +1,4 @@
-"""Captures with an index for the terminal interface, made by a process of its own or kept from another time."""
+"""The index of captures for the terminal interface: written by a process of its own, or from the cache."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from kproxy.captures.spool import Spooling
 
 FIRST_ROWS_SECONDS = 0.5
-"""How long the screen waits for the first rows, so that an unreadable capture is told in a line and not on a screen."""
+"""Longest wait for the first rows before the UI opens, so that an unreadable capture is reported in a line instead."""
 
 
 def refuse_segments(path: Path) -> None:
-    """Raise Failure (exit 2) where a log segment is given, which has no exchanges."""
+    """Raises Failure (exit 2) for a log segment, as it has no exchanges."""
     from kproxy.captures.formats.magic import begins_as_capture
 
     if not path.is_file() or begins_as_capture(path):
@@ -39,7 +39,7 @@ def refuse_segments(path: Path) -> None:
 
 
 class Index:
-    """An index that another process writes, or that is complete."""
+    """An index that another process writes, or a complete one."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Index:
         return meta
 
     def wait_for_rows(self, seconds: float) -> None:
-        """Wait a moment for what decides whether there is anything to show. Raises Failure where there is not."""
+        """Waits until the index has rows or has ended, at most `seconds`. Raises Failure if indexing has failed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             meta = self.meta
@@ -76,7 +76,7 @@ class Index:
             time.sleep(0.01)
 
     def raise_failure(self) -> None:
-        """Raise Failure (exit code 3) where the capture could not be read to its end, or who indexed it has failed."""
+        """Raises Failure (exit 3) if the capture could not be read to its end, or the indexer has failed."""
         error = self.meta.get("error")
         if error:
             raise Failure(str(error["text"]), Exit.INPUT)
@@ -103,7 +103,7 @@ class Index:
         return lines[-1].removeprefix("kproxy: ") if lines else ""
 
     def _lines(self) -> list[str]:
-        """What the process, which has ended, wrote to standard error since this was asked."""
+        """The lines on standard error of the ended process that were not read yet."""
         said = b"" if self._process is None or self._process.stderr is None else self._process.stderr.read()
         return said.decode("utf-8", "replace").strip().splitlines()
 
@@ -121,10 +121,10 @@ def indexed(
     patience: float = FIRST_ROWS_SECONDS,
     warn: Callable[[str], None] = settings.warn,
 ) -> Iterator[Index]:
-    """Captures while a process of its own indexes them, or their index of another time; it goes with the block.
+    """The index of captures, from the cache or written by a process of its own; removed at the end of the block.
 
-    It begins once there are rows, or after `patience` seconds. `warn` is given what that process warns of. Raises
-    CaptureError and Failure where there is nothing to show.
+    The block begins once there are rows, or after `patience` seconds. `warn` gets the warnings of the process. Raises
+    CaptureError and Failure if there is nothing to show.
     """
     from kproxy.captures.index import cached
     from kproxy.captures.source import check
@@ -132,7 +132,7 @@ def indexed(
     from kproxy.runs import scratch
 
     if not any(str(path) == "-" for path in captures):
-        check(captures)  # what cannot be opened is told before the screen is taken
+        check(captures)  # so that errors are printed before the UI opens
     try:
         parent = scratch.new(scratch.cache_dir(), "replay")
     except OSError:

@@ -1,4 +1,4 @@
-"""What options and the configuration say of the terminal interface."""
+"""The options and configuration of the terminal interface."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 THEMES = ("terminal", "dark", "light", "high-contrast", "mono")
-"""Names of tui.themes.THEMES, which help must not load."""
+"""Names of tui.themes.THEMES, repeated so that --help does not load it."""
 _CHOSEN = "kproxy.interface"
 
 
 def painting(command: Command) -> Command:
-    """Add --theme, --ascii, --plain and --no-mouse, which `preferences` reads."""
+    """Adds --theme, --ascii, --plain and --no-mouse, which `preferences` reads."""
 
     @functools.wraps(command)
     def painted(*args: Any, theme: str, ascii_only: bool, plain: bool, no_mouse: bool, **rest: Any) -> Any:
@@ -57,14 +57,14 @@ def painting(command: Command) -> Command:
 
 
 def _state() -> Path:
-    """Where the interface keeps its own."""
+    """The directory of the interface's own files."""
     import platformdirs
 
     return platformdirs.user_state_path("kproxy", appauthor=False)
 
 
 def saved_filters() -> Mapping[str, str]:
-    """Filters by name: of the configuration, and those that were saved in the interface. Raises Failure (exit 2)."""
+    """Filters by name, from the configuration and those saved in the interface. Raises Failure (exit 2)."""
     from kproxy.tui.settings.keeping import SavedFilters
     from kproxy.tui.settings.preferences import SAVED_FILTERS
 
@@ -73,7 +73,7 @@ def saved_filters() -> Mapping[str, str]:
 
 
 def preferences() -> Preferences:
-    """What the user has set up, for the command that runs."""
+    """The user's preferences, from the configuration and the options of the running command."""
     from kproxy.tui.settings.preferences import Preferences
 
     for line in _no_texts():
@@ -87,7 +87,7 @@ def preferences() -> Preferences:
 
 
 def unfit() -> Iterator[str]:
-    """What is wrong with the tables of filters and keys, one line each."""
+    """The errors in the tables [filters] and [keymap], one line each."""
     from kproxy.decoders.filters import parse
     from kproxy.tui.actions.keymap import Keymap
 

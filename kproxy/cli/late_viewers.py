@@ -1,4 +1,4 @@
-"""Viewers of payloads that are looked for when the first payload is shown: a screen is painted before."""
+"""Viewers of payloads that are loaded when the first payload is shown, so that the UI opens sooner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LateViewers:
-    """The viewers (tui.viewing.Viewers) that `find` finds."""
+    """Payload viewers (tui.viewing.Viewers) that `find` loads on first use."""
 
     def __init__(self, find: Callable[[], Chooser]) -> None:
         self._find = find

@@ -20,11 +20,11 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What a full disk says to whoever writes to it."""
+"""Errors of writing to a full disk."""
 
 
 LONGEST_LINE = 500
-"""Characters of an error that are shown as they are."""
+"""Most characters of an error that are shown without shortening."""
 
 
 class Entry(NamedTuple):
@@ -69,7 +69,7 @@ def load(target: str) -> click.Command:
 
 
 class LazyGroup(click.Group, settings.LazyMarker):
-    """A group whose commands live in a table; listing them imports none."""
+    """A group whose commands are in a table; listing them imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(COMMANDS)
@@ -99,7 +99,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line; in standalone mode every end is an exit code of `Exit`."""
+        """Runs a command line; in standalone mode every outcome is an exit code of `Exit`."""
         name = prog_name or "kproxy"
         settings.reset()
         if not standalone_mode:
@@ -107,7 +107,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         sys.exit(self._run(args, name, complete_var, extra))
 
     def _run(self, args: Sequence[str] | None, name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
-        if sys.stdout is None:  # where it was closed before we began
+        if sys.stdout is None:  # it was closed before this process started
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         try:
             self._main_shell_completion(extra, name, complete_var)
@@ -131,7 +131,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         except (KeyboardInterrupt, EOFError, click.Abort):
             return Exit.INTERRUPTED
         except BrokenPipeError as error:
-            # where a terminal is gone, it is for errors as well
+            # EIO: the terminal is gone, so errors cannot be printed either
             _drop(sys.stdout, *([sys.stderr] if error.errno == errno.EIO else []))
             return Exit.PIPE
         except PermissionError as error:
@@ -141,10 +141,10 @@ class LazyGroup(click.Group, settings.LazyMarker):
             if error.errno not in OUTPUT_ERRORS:
                 return _unexpected(error)
             _drop(sys.stdout)
-            # not its own words, which of a library may be any
+            # the system's text, as a library's may be anything
             _show(Failure(f"{error.filename or 'the output'}: {os.strerror(error.errno)}"), Exit.USAGE)
             return Exit.USAGE
-        except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is our bug)
+        except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is a bug of kproxy)
             return _unexpected(error)
         return Exit.OK
 
@@ -155,7 +155,7 @@ def _show(error: click.ClickException, code: int) -> None:
 
         click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
         return
-    # a filter's mistake is shown on lines of its own, with a mark under the place
+    # an error in a filter has several lines, with a mark under the position
     lines = error.format_message().split("\n") if isinstance(error, click.UsageError) else [error.format_message()]
     text, hint = "\n".join(map(_harmless, lines)), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -164,7 +164,7 @@ def _show(error: click.ClickException, code: int) -> None:
 
 
 def _harmless(line: str) -> str:
-    """A line for the terminal. Only a line that needs escaping imports what escapes it."""
+    """A line that is safe for the terminal. The escaping module is imported only if the line needs it."""
     if line.isprintable() and len(line) <= LONGEST_LINE:
         return line
     from kproxy.decoders.escaping import message
@@ -177,7 +177,7 @@ def _os_error(error: OSError) -> str:
 
 
 def _drop(*streams: TextIO) -> None:
-    """Give what is still buffered nowhere to fail when Python closes its standard streams."""
+    """Redirects streams to /dev/null, so that flushing their buffers at exit cannot fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         for stream in streams:
@@ -188,7 +188,7 @@ def _drop(*streams: TextIO) -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """Input that a command could not read is exit 3; anything else is a bug, reported in one line."""
+    """Prints an error in one line: exit 3 for input that a command could not read, else the code for a bug."""
     if type(error).__module__ == "kproxy.captures.errors":
         _show(Failure(str(error)), Exit.INPUT)
         return Exit.INPUT
@@ -206,7 +206,7 @@ def _unexpected(error: Exception) -> int:
 
 
 def _where_to_report() -> str:
-    """The words " at URL" with the address of the project's issues; none where kproxy runs without being installed."""
+    """The words " at URL" with the address of the project's issues; "" if kproxy runs without being installed."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:

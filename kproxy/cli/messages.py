@@ -1,4 +1,4 @@
-"""What another process of ours says while a command runs, on standard error."""
+"""Prints the events of another kproxy process on standard error while a command runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Messages:
-    """What the relay or sniffer says, for standard error; held back while the terminal UI has the screen.
+    """Prints the events of a relay or sniffer on standard error; holds them back while the terminal UI is open.
 
     `take` is called from a thread.
     """
@@ -26,7 +26,7 @@ class Messages:
         self._held: list[str] | None = None
         self.warnings: list[str] = []
         self.stopped = ""
-        """Why the recording has stopped, where it has."""
+        """Why the recording has stopped; "" while it goes on."""
 
     def take(self, event: Event) -> None:
         if event["event"] == "warning":
@@ -44,7 +44,7 @@ class Messages:
         self._say(f"kproxy: warning: {text}")
 
     def _say(self, line: str) -> None:
-        line = message(line)  # hosts and names of brokers and clients are in it
+        line = message(line)  # escaped, as it has hosts and names from the network
         with self._lock:
             if self._held is not None:
                 self._held.append(line)
@@ -63,5 +63,5 @@ class Messages:
 
 
 def _cluster(event: Event) -> str:
-    """Of several clusters the one that an event is about."""
+    """The prefix "NAME: " with an event's cluster; "" if there is only one cluster."""
     return f"{event['cluster']}: " if "cluster" in event else ""

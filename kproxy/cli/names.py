@@ -1,4 +1,4 @@
-"""Names of APIs and messages as arguments: every spelling Kafka ever used, completed, and with a hint on a typo."""
+"""Names of APIs and messages as arguments: accepts every name Kafka has ever used, completes, and hints at typos."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name stands for: an API, with `kind` "request" or "response" where the name says so, or a message."""
+    """The API or message that a name denotes; `kind` is "request" or "response" if the name includes it."""
 
     api_key: int | None
     kind: str | None
     message: str | None = None
 
     def messages(self, definitions: Definitions, kind: str | None = None) -> list[list[Message]]:
-        """All definitions of each message that is meant; `kind` leaves one of request and response."""
+        """For each message meant, all its definitions; `kind` selects request or response."""
         if self.message is not None:
             return [[one for one in definitions.messages() if one.name == self.message]]
         kinds = [self.kind or kind] if self.kind or kind else ["request", "response"]
@@ -34,14 +34,14 @@ class Named:
 
 
 def definitions_of(ctx: click.Context | None) -> Definitions:
-    """What names are looked up in: Kafka's definitions, and what --definitions beside them gives."""
+    """The definitions in which names are looked up: Kafka's and those of --definitions."""
     from kproxy.captures.definitions import definitions
 
     return definitions(None, (ctx.params.get("given") or ()) if ctx is not None else ())
 
 
 def message_names(known: Definitions) -> list[str]:
-    """Names of all messages that belong to no API."""
+    """Names of all messages that are not a request or response."""
     return sorted({one.name for one in known.messages() if one.kind not in {"request", "response"}})
 
 
@@ -50,7 +50,7 @@ def api_names(known: Definitions) -> list[str]:
 
 
 class NameType(click.ParamType["Named"]):
-    """An API by name of today or before, by number, or a message by its name."""
+    """An API by its present or a former name or by its key, or a message by its name."""
 
     name = "name"
 
@@ -88,7 +88,7 @@ class NameType(click.ParamType["Named"]):
 
 
 def by_version(messages: list[Message], known: Definitions) -> dict[int, Message]:
-    """The definition of a message that rules in each version, of all that there are."""
+    """The definition that applies to each version of a message."""
     ruling: dict[int, Message] = {}
     for one in messages:
         for version in numbers(one.versions):
@@ -101,7 +101,7 @@ def by_version(messages: list[Message], known: Definitions) -> dict[int, Message
 
 
 class VersionType(click.ParamType[int]):
-    """A version; completes those of the message that was named before it."""
+    """A version; completes the versions of the message named before it."""
 
     name = "version"
 

@@ -1,4 +1,4 @@
-"""How the terminal interface opens other captures beside what it shows."""
+"""Opens further captures for the terminal interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE_SECONDS = 5.0
-"""How long rows are waited for, while what is shown already stays on the screen."""
+"""Longest wait for the first rows of another capture; the screen stays as it is meanwhile."""
 
 
 def opener(
@@ -28,7 +28,7 @@ def opener(
     viewing: Viewing | None = None,
     warn: Callable[[str], None],
 ) -> Opener:
-    """What opens captures as these options say; `warn`, from any thread, is given what it warns of."""
+    """A function that opens captures with these options; `warn` gets warnings, from any thread."""
     return partial(_opened, release=release, given=given, keylog=keylog, spooling=spooling, viewing=viewing, warn=warn)
 
 

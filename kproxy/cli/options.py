@@ -56,7 +56,7 @@ class FilterType(click.ParamType["Expression"]):
 
     @staticmethod
     def _saved(text: str) -> Mapping[str, str]:
-        """The saved filters, where the text names some."""
+        """The saved filters, if the text refers to one."""
         from kproxy.cli.interface import saved_filters
 
         return saved_filters() if "$" in text else {}
@@ -82,7 +82,7 @@ class TimeType(click.ParamType[int]):
 
 
 class DurationType(click.ParamType[int]):
-    """A duration ("50ms", "1.5s", "2m"; a bare number is milliseconds) as nanoseconds, more than none."""
+    """A positive duration ("50ms", "1.5s", "2m"; a bare number is milliseconds) as nanoseconds."""
 
     name = "duration"
 
@@ -117,7 +117,7 @@ class PortsType(click.ParamType["Ports"]):
 
 
 class ReleaseType(click.ParamType[str]):
-    """A Kafka release whose definitions we hold, such as "3.9"."""
+    """A Kafka release whose definitions kproxy has, such as "3.9"."""
 
     name = "release"
 
@@ -131,7 +131,7 @@ class ReleaseType(click.ParamType[str]):
 
 
 class DefinitionsType(click.ParamType[str]):
-    """Definitions beside Kafka's: a file, a folder, or the name of a dialect that comes with kproxy."""
+    """Definitions besides Kafka's: a file, a folder, or the name of a dialect that comes with kproxy."""
 
     name = "definitions"
 
@@ -142,7 +142,7 @@ class DefinitionsType(click.ParamType[str]):
 
         del param, ctx
         given = str(value)
-        # Other processes read it as well, whatever their working directory.
+        # Absolute, because processes with other working directories read it too.
         return given if given in shipped() and not Path(given).exists() else str(Path(given).absolute())
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -184,7 +184,7 @@ class RegistryType(click.ParamType[str]):
 
 
 class ViewType(click.ParamType["Rule"]):
-    """Which viewer shows a topic's payloads: "orders=json", "orders.key=integer"."""
+    """The viewer for a topic's payloads: "orders=json", "orders.key=integer"."""
 
     name = "rule"
 
@@ -217,10 +217,10 @@ captured = click.argument(
     nargs=-1,
     required=True,
     metavar="CAPTURE...",
-    # who opens it says why it cannot be
+    # click does not check readability: opening the file reports a better error
     type=click.Path(path_type=pathlib.Path, allow_dash=True, readable=False),
 )
-"""The captures that a command reads, as `captures`: paths, "-" for standard input."""
+"""The captures that a command reads, as `captures`: paths, or "-" for standard input."""
 porting = click.option(
     "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
 )
@@ -234,7 +234,7 @@ revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, t
 
 
 def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Read everything that is given, so that filters know its names and what clashes is told."""
+    """Reads all given definitions, so that filters know their names and conflicts are reported."""
     if given:
         from kproxy.captures.definitions import definitions
         from kproxy.decoders.schema.jsontext import DefinitionError
@@ -247,7 +247,7 @@ def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
 
 
 def defining(command: Command) -> Command:
-    """Add --definitions; the command gets `given`. Filters know the names that it defines."""
+    """Adds --definitions; the command gets `given`. Filters know the names that these define."""
     option = click.option(
         "--definitions",
         "--dialect",
@@ -264,7 +264,7 @@ def defining(command: Command) -> Command:
 
 
 def decrypting(command: Command) -> Command:
-    """Add --keylog; the command gets `keylog`."""
+    """Adds --keylog; the command gets `keylog`."""
     option = click.option(
         "--keylog",
         type=click.Path(path_type=pathlib.Path, exists=True, dir_okay=False),
@@ -275,7 +275,7 @@ def decrypting(command: Command) -> Command:
 
 
 def spooling(command: Command) -> Command:
-    """Add --spool-dir and --spool-max; the command gets a `captures.spool.Spooling` as `spooling`."""
+    """Adds --spool-dir and --spool-max; the command gets a `captures.spool.Spooling` as `spooling`."""
 
     @functools.wraps(command)
     def spooled(*args: Any, spool_dir: Path | None, spool_max: int | None, **rest: Any) -> Any:
@@ -308,13 +308,13 @@ def _fail_on(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
 
 
 def fails_on_empty() -> bool:
-    """Whether the command that runs was given --fail-on empty."""
+    """Whether the running command was given --fail-on empty."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and ctx.meta.get(_FAIL_ON) == "empty"
 
 
 def selecting(command: Command) -> Command:
-    """Add -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
+    """Adds -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
 
     Adds --fail-on as well (`fails_on_empty`).
     """
@@ -338,7 +338,7 @@ def selecting(command: Command) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class Viewing:
-    """What --schemas, --registry, --registry-wait and --view say of payloads."""
+    """The options for payloads: --schemas, --registry, --registry-wait and --view."""
 
     schemas: Path | None = None
     registry: str | None = None
@@ -346,13 +346,13 @@ class Viewing:
     rules: tuple[Rule, ...] = ()
 
     def payloads(self) -> Chooser | None:
-        """Viewers for what is printed; None where no option asks for them. Raises Failure (exit 2)."""
+        """Viewers for printed output; None if no option asks for them. Raises Failure (exit 2)."""
         if self.schemas is None and self.registry is None and not self.rules:
             return None
         return self.chooser(wait=self.registry_wait)
 
     def for_screen(self, *, warn: Callable[[str], None], arrived: Callable[[], None] = lambda: None) -> Viewers:
-        """As `chooser`; where no option asks for viewers, they are looked for when a payload is first shown."""
+        """As `chooser`; if no option asks for viewers, they are loaded when the first payload is shown."""
         if self.schemas is None and self.registry is None and not self.rules:
             from kproxy.cli.late_viewers import LateViewers
 
@@ -366,10 +366,10 @@ class Viewing:
         warn: Callable[[str], None] | None = None,
         arrived: Callable[[], None] = lambda: None,
     ) -> Chooser:
-        """Viewers all the same.
+        """Viewers, whether or not an option asks for them. Raises Failure (exit 2).
 
-        `arrived` is called from a thread when a schema that was asked for is there, `warn` also from one (standard
-        error where it is None). Raises Failure (exit 2).
+        `arrived` is called from a thread when a requested schema has come; `warn` may be called from a thread too, and
+        prints on standard error by default.
         """
         from kproxy.cli import settings
         from kproxy.cli.exits import Exit, Failure
@@ -391,9 +391,9 @@ class Viewing:
 
 
 def viewing(command: Command) -> Command:
-    """Add --view, --schemas, --registry and --registry-wait; the command gets a `Viewing` as `viewing`.
+    """Adds --view, --schemas, --registry and --registry-wait; the command gets a `Viewing` as `viewing`.
 
-    It stands next to the function, below all other options.
+    It must be the innermost decorator, next to the function.
     """
 
     @functools.wraps(command)
@@ -445,9 +445,9 @@ def viewing(command: Command) -> Command:
 
 @dataclass(slots=True)
 class Selection:
-    """The exchanges that -Y, -c, --since and --until leave, of one reading.
+    """Selects the exchanges of one reading by -Y, -c, --since and --until.
 
-    Raises Failure (exit 2) for a filter that counts back from the end, which is not known before all is read.
+    Raises Failure (exit 2) for a filter relative to the end of the capture, which is unknown until all is read.
     """
 
     expression: Expression | None = None
@@ -455,11 +455,11 @@ class Selection:
     since: int | None = None
     until: int | None = None
     number: int | None = None
-    """The one exchange that is wanted."""
+    """Number of the only exchange to select, None for all."""
     unknown: Counter[Why] = field(default_factory=Counter)
-    """Exchanges that the filter could not tell, by reason."""
+    """Number of exchanges that the filter could not decide, by reason."""
     taken: int = 0
-    """Exchanges that were selected so far."""
+    """Number of exchanges selected so far."""
     _matcher: Matcher | None = None
 
     def __post_init__(self) -> None:
@@ -474,9 +474,9 @@ class Selection:
     def of(
         self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
     ) -> Iterator[T]:
-        """The selected exchanges of a reading or its next part, what is no exchange passed on; ends after `count`.
+        """The selected exchanges of a reading or its next part, and all other items; ends after `count` exchanges.
 
-        What is left out still teaches `knowledge`.
+        `knowledge` learns from excluded exchanges too.
         """
         from kproxy.decoders.exchange import Exchange
         from kproxy.decoders.learning import learn
@@ -506,7 +506,7 @@ class Selection:
             yield item
 
     def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
-        """Learn what the filter needs of items that another run selected from."""
+        """Learns what the filter needs from items that an earlier run has handled."""
         from kproxy.decoders.exchange import Exchange
 
         matcher = self._asked(source, definitions)
@@ -516,7 +516,7 @@ class Selection:
                     matcher.learn(item)
 
     def _asked(self, source: Source, definitions: Definitions) -> Matcher | None:
-        """What the filter is asked by, None where there is none."""
+        """The filter's matcher, None without a filter."""
         if self.expression is not None and self._matcher is None:
             from kproxy.decoders.filters import Matcher
 
@@ -532,7 +532,7 @@ class Selection:
 
     @property
     def done(self) -> bool:
-        """Whether `count` exchanges were selected, or the one that is wanted."""
+        """Whether no further exchange will be selected: `count` is reached, or exchange `number` was found."""
         return (self.count is not None and self.taken >= self.count) or (self.number is not None and self.taken > 0)
 
     @property
@@ -541,19 +541,19 @@ class Selection:
 
     @property
     def everything_else(self) -> bool:
-        """Whether nothing but the number of one exchange selects."""
+        """Whether all exchanges match but for `number`."""
         return self.expression is None and self.count is self.since is self.until is None
 
     @property
     def in_order(self) -> bool:
-        """Whether what is selected depends on all before it."""
+        """Whether the selection of an exchange depends on earlier ones."""
         from kproxy.decoders.filters import learns
 
         return self.count is not None or (self.expression is not None and learns(self.expression))
 
     @property
     def note(self) -> str | None:
-        """What to say on standard error about exchanges that the filter could not tell."""
+        """The message about exchanges that the filter could not decide; None if there are none."""
         from kproxy.decoders.filters import left_out
 
         return left_out(self.unknown)

@@ -1,4 +1,4 @@
-"""Options of `kproxy run` for what watches traffic or changes it: addons, metrics and traces."""
+"""Options of `kproxy run` for addons, metrics and traces."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 METRICS_HOST = "127.0.0.1"
 TRACING = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
-"""Modules of the extra `otel`; other packages bring the rest of `opentelemetry` along."""
+"""Modules that only the extra `otel` installs; other packages may install the rest of `opentelemetry`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addons:
-    """What the options ask for; `metrics` is (host, port)."""
+    """The values of the options; `metrics` is (host, port)."""
 
     specs: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
@@ -33,7 +33,7 @@ class Addons:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """For `kproxy.addons.indexing`; empty where nobody observes. Raises Failure where an addon cannot be loaded."""
+        """Arguments for `kproxy.addons.indexing`, () without observers. Raises Failure if an addon fails to load."""
         found: list[str] = []
         if self.metrics is not None:
             found += ["--metrics", f"{self.metrics[0]}:{self.metrics[1]}"]
@@ -44,7 +44,7 @@ class Addons:
         return tuple(found)
 
     def check(self, *, record: bool) -> None:
-        """Raises Failure where what is asked for cannot be."""
+        """Raises Failure if the options contradict each other or cannot be fulfilled."""
         arguments = self.arguments
         if arguments and not record:
             raise Failure("metrics, traces and observers read the recording: --no-record excludes them", Exit.USAGE)
@@ -68,7 +68,7 @@ class Addons:
                     raise Failure(text, Exit.USAGE)
 
     def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
-        """The indexer's process for a recording, with the observers in it where there are some."""
+        """Starts the indexer for a recording, with the observers in its process if there are any."""
         from kproxy.runs.launcher import OBSERVING, Indexer
 
         assert relay.recording is not None  # noqa: S101 (callers record)
@@ -81,16 +81,16 @@ class Addons:
     def observers(
         self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]
     ) -> Indexer | None:
-        """The process of the observers, if there are any, for a recording of which nobody needs an index.
+        """Starts the process of the observers, if there are any, for a recording that needs no index.
 
-        It ends with the relay, whoever else is gone by then.
+        It ends with the relay, even if this process ends earlier.
         """
         return self.indexer(relay, ("--no-index", *arguments), tell) if self.arguments else None
 
 
 @cache
 def _observe(specs: tuple[str, ...]) -> bool:
-    """Whether there are observers among the addons. Raises Failure where one, or its filter, cannot be read."""
+    """Whether there are observers among the addons. Raises Failure if one cannot be loaded or its filter is invalid."""
     from kproxy.addons import loading
     from kproxy.addons.observing import filter_of
 
@@ -131,7 +131,7 @@ class _Endpoint(click.ParamType[Any]):
 
 
 def addons(command: Command) -> Command:
-    """Decorates a command with the options; it is called with `addons`, an `Addons`."""
+    """Adds the options; the command gets `addons`, an `Addons`."""
 
     @wraps(command)
     def collected(
@@ -182,7 +182,7 @@ def addons(command: Command) -> Command:
 
 
 def log_details(event: Event) -> None:
-    """Writes what an event knows beyond its message (a traceback) to the log."""
+    """Writes an event's details (a traceback) to the log."""
     if event.get("details"):
         import logging
 
@@ -194,5 +194,5 @@ def _is_there(module: str) -> bool:
 
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a package around it
+    except ModuleNotFoundError:  # a parent package is missing
         return False

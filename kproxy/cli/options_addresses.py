@@ -1,4 +1,4 @@
-"""Options of `kproxy run` about addresses: which clusters, which ports, which way to the brokers."""
+"""Options of `kproxy run` about addresses: clusters, ports, and the proxy towards the brokers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_CLUSTER = "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configura
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What the options say; `applied` gives the settings that they make."""
+    """The values of the options; `applied` puts them into settings."""
 
     clusters: tuple[str, ...] = ()
     controllers: int | None = None
@@ -30,9 +30,9 @@ class Addresses:
     upstream_proxy: str | None = None
 
     def applied(self, settings: Settings) -> Settings:
-        """The settings with these, of the configured clusters where no upstream is given. Raises Failure.
+        """The settings with these values, and with the configured clusters if no upstream is given. Raises Failure.
 
-        In transparent mode there is nothing to apply: clients know their brokers' addresses.
+        In transparent mode the settings stay as they are: clients use their brokers' addresses.
         """
         from kproxy.cli.clusters import clusters
         from kproxy.runs.settings import with_cluster
@@ -74,7 +74,7 @@ class _Proxy(click.ParamType[str]):
 
 
 def addressing(command: Command) -> Command:
-    """Add --cluster, --controllers, --strict-ports and --upstream-proxy; the command gets `addresses`."""
+    """Adds --cluster, --controllers, --strict-ports and --upstream-proxy; the command gets `addresses`."""
 
     @functools.wraps(command)
     def addressed(

@@ -1,4 +1,4 @@
-"""Options that say what of the traffic is recorded, and into how many files."""
+"""Options that select the recorded traffic and the files of the recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEAST_SNAP = 64
-"""Bytes that hold a request's header with a client id of 50 characters."""
+"""Bytes; enough for a request's header with a client id of 50 characters."""
 LEAST_SCRATCH = 16 << 20
 
 
@@ -113,7 +113,7 @@ def _with(command: Any, options: list[Any]) -> Any:
 def _kept(
     record_to: Path | None, ring: tuple[int, int, int | None] | None, scratch: int, *, no_ring_zstd: bool
 ) -> dict[str, Any]:
-    """Raises Failure (exit 2) where they do not fit together."""
+    """The values as fields of `Settings`. Raises Failure (exit 2) if options contradict each other."""
     if ring is not None and record_to is None:
         raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
     if ring is None:
@@ -130,9 +130,9 @@ def _kept(
 
 
 def keeping(command: Command) -> Command:
-    """Add -w, --ring, --no-ring-zstd, --scratch and --spool-dir; the command gets fields of `Settings` as `recording`.
+    """Adds -w, --ring, --no-ring-zstd, --scratch and --spool-dir; the command gets fields of `Settings` as `recording`.
 
-    It gets `spool_dir` as well. Raises Failure (exit 2) where they do not fit together.
+    It gets `spool_dir` as well. Raises Failure (exit 2) if options contradict each other.
     """
 
     @functools.wraps(command)
@@ -150,7 +150,7 @@ def keeping(command: Command) -> Command:
 
 
 def recording(command: Command) -> Command:
-    """As `keeping`, with --no-record, --snap and --record."""
+    """As `keeping`; adds --no-record, --snap and --record as well."""
 
     @functools.wraps(command)
     def recorded(

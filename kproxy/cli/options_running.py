@@ -1,4 +1,4 @@
-"""Options about the life of a run: in the background, under a name, after a hang-up, within limits."""
+"""Options about the process of a run: background, name, hang-up, limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a relay is to live. `settings` are the fields of `kproxy.runs.settings.Settings` that say so."""
+    """How a relay runs; `settings` has the fields of `kproxy.runs.settings.Settings` for it."""
 
     detach: bool
     silent: bool
@@ -39,7 +39,7 @@ def _name(ctx: click.Context, param: click.Parameter, given: str) -> str:
 
 
 def backing(command: Command) -> Command:
-    """Add --detach and --name; the command gets `detach` and `name`. Raises Failure where a name is taken."""
+    """Adds --detach and --name; the command gets `detach` and `name`. Raises Failure if the name is taken."""
     name = click.option(
         "--name", default="", metavar="NAME", callback=_name, help="What kproxy ps, attach and stop know it by."
     )
@@ -50,7 +50,7 @@ def backing(command: Command) -> Command:
 
 
 def running(command: Command) -> Command:
-    """Add the options; the command gets `running`. Raises Failure where they exclude each other or a name is taken."""
+    """Adds the options; the command gets `running`. Raises Failure if they exclude each other or the name is taken."""
 
     @backing
     @click.option(
@@ -111,7 +111,7 @@ def running(command: Command) -> Command:
 
 
 def leave(relay: RelayProcess, chosen: Settings) -> None:
-    """The relay, or the sniffer, goes on without us; says how to come back to it."""
+    """Detaches from the relay or sniffer, which goes on; prints how to attach to it again."""
     relay.leave()
     known = chosen.run_name or relay.pid
     ways = f"kproxy attach {known} shows it, kproxy stop {known} ends it"

@@ -1,4 +1,4 @@
-"""The options by which `kproxy run` authenticates to brokers on behalf of its clients."""
+"""Options of `kproxy run` for authenticating to brokers on behalf of clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MECHANISMS: Mapping[str, str] = {
 
 
 def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --sasl and --sasl-credentials; the command gets `sasl`, a SaslSettings."""
+    """Adds --sasl and --sasl-credentials; the command gets `sasl`, a SaslSettings."""
 
     @click.option(
         "--sasl",
@@ -52,7 +52,7 @@ def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings(mechanism: str | None, credentials: Path | None) -> SaslSettings:
-    """What the relay is told; it runs elsewhere, so that paths are absolute."""
+    """The settings for the relay. Paths are absolute, because the relay's working directory may differ."""
     from kproxy.runs.settings import SaslSettings
 
     path = None if credentials is None else str(credentials.absolute())
@@ -60,7 +60,10 @@ def settings(mechanism: str | None, credentials: Path | None) -> SaslSettings:
 
 
 def checked(chosen: Settings) -> Settings:
-    """The settings, where each cluster's credentials are there. Raises Failure; warns of what others could use."""
+    """The settings, unchanged. Raises Failure if a cluster's credentials cannot be used.
+
+    Warns of secrets sent unencrypted and of listeners that other hosts can reach.
+    """
     from kproxy.core.login import OAUTHBEARER, PLAIN
     from kproxy.relay import credentials
 
@@ -80,13 +83,13 @@ def checked(chosen: Settings) -> Settings:
 
 
 def of_cluster(chosen: SaslSettings, values: Mapping[str, Any]) -> SaslSettings:
-    """A cluster's own, in what it says itself (keys "sasl" and "sasl-credentials")."""
+    """The settings of a cluster: its keys "sasl" and "sasl-credentials", or else those chosen for all."""
     own = {"mechanism": values.get("sasl"), "credentials": values.get("sasl-credentials")}
     return replace(chosen, **{name: value for name, value in own.items() if value is not None})
 
 
 def mechanism(text: str) -> str:
-    """Reads a mechanism of MECHANISMS. Raises ValueError."""
+    """Parses the name of a mechanism in MECHANISMS. Raises ValueError."""
     if text.lower() not in MECHANISMS:
         raise ValueError(f"no mechanism: {text!r}; there are {', '.join(MECHANISMS)}")
     return MECHANISMS[text.lower()]

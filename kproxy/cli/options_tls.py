@@ -1,4 +1,4 @@
-"""The options by which `kproxy run` speaks TLS with clients and with brokers."""
+"""Options of `kproxy run` for TLS with clients and with brokers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ONLY_WITH = {
 
 
 def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of TLS; the command gets `tls`, a TlsSettings."""
+    """Adds the options of TLS; the command gets `tls`, a TlsSettings."""
 
     @functools.wraps(command)
     def gathered(**values: Any) -> Any:
@@ -72,7 +72,7 @@ def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _settings(**values: Any) -> TlsSettings:
-    """Raises Failure where an option stands without the one that it belongs to."""
+    """The settings of the options. Raises Failure if an option lacks the one that it belongs to."""
     from kproxy.runs.settings import TlsSettings
 
     for name, needed in _ONLY_WITH.items():
@@ -97,7 +97,7 @@ def _settings(**values: Any) -> TlsSettings:
 
 
 def _absolute(files: str) -> str:
-    """Makes the paths of "CERT[,KEY]" absolute; the relay runs elsewhere."""
+    """Makes the paths of "CERT[,KEY]" absolute, because the relay's working directory may differ."""
     return ",".join(str(Path(file).absolute()) for file in files.split(",")) if files else ""
 
 
@@ -106,7 +106,7 @@ def _path(path: Path | None) -> str | None:
 
 
 def client_lines(tls: TlsSettings) -> Iterator[str]:
-    """What else to paste into a client, beside bootstrap.servers."""
+    """The client settings needed besides bootstrap.servers."""
     if tls.in_certificate:
         yield "security.protocol=SSL"
     if tls.in_certificate == tls.AUTO:

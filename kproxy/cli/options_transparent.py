@@ -1,4 +1,4 @@
-"""The options of `kproxy run` for transparent mode, and what they mean."""
+"""Options of `kproxy run` for transparent mode, and the settings that they make."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _EXCLUDED = {
     "strict_ports": "--strict-ports",
     "upstream_proxy": "--upstream-proxy",
 }
-"""Options by parameter; those in the configuration are for other runs."""
+"""Options that transparent mode excludes, by parameter; values from the configuration are ignored."""
 
 
 def transparent_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def transparent_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def intercepting(
     chosen: Settings, *, transparent: str | None, ports: tuple[int, ...], clients: str, setup: bool, print_rules: bool
 ) -> Settings:
-    """The settings with these options in them; prints the rules and ends where that was asked. Raises Failure."""
+    """The settings with these options; with --print-rules prints the rules and exits. Raises Failure."""
     import dataclasses
 
     from click.core import ParameterSource
@@ -128,7 +128,7 @@ def _print(rules: Any) -> None:
 
 
 def taken(chosen: Settings, bootstrap: str) -> str:
-    """Which connections of clients are taken, in words; "" where clients connect to the relay."""
+    """Which connections are redirected to the relay, in words; "" without transparent mode."""
     if chosen.transparent is None:
         return ""
     which = f"connections to port{'s' if len(chosen.ports) > 1 else ''} {', '.join(map(str, chosen.ports))}"

@@ -1,4 +1,4 @@
-"""Whether a command shows how far it has come, or tells the process that started it."""
+"""The progress of a command: shown as a bar, or sent to the process that started it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEAST = 16 << 20
-"""Bytes of captures below which nobody waits."""
+"""Size of captures in bytes below which no progress is shown."""
 _TOLD = "kproxy.progress"
 _INTERVAL = 0.2
-"""Seconds between two lines that are told."""
+"""Seconds between two progress lines."""
 
 
 def telling(command: Command) -> Command:
-    """Add --tell DESCRIPTOR: JSON objects, one a line, of how far the reading is and what it came to (`tell`)."""
+    """Adds --tell DESCRIPTOR, which gets the progress and result of a reading as JSON lines (`tell`)."""
 
     def keep(ctx: click.Context, param: click.Parameter, descriptor: int | None) -> None:
         del param
@@ -37,7 +37,7 @@ def telling(command: Command) -> Command:
 
 
 def tell(**facts: Any) -> None:
-    """Tell what is known to whoever asked by --tell; one who has gone is told nothing."""
+    """Writes facts as a JSON line to the descriptor of --tell; does nothing without one or if its reader is gone."""
     context = click.get_current_context(silent=True)
     descriptor = None if context is None else context.meta.get(_TOLD)
     if descriptor is not None:
@@ -48,7 +48,10 @@ def tell(**facts: Any) -> None:
 
 
 def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[Item]]:
-    """The batches of a reading, with a bar where standard error is a terminal and `out` is none."""
+    """The batches of a reading, with a progress bar if standard error is a terminal and `out` is not.
+
+    With --tell, progress lines are sent instead.
+    """
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_TOLD) is not None:
         return _told(reader)

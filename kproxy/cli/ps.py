@@ -1,4 +1,4 @@
-"""`kproxy ps`: the proxies and sniffers that are running."""
+"""`kproxy ps`: lists the running proxies and sniffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HEAD = ("PID", "NAME", "SINCE", "LISTEN", "UPSTREAM", "RECORDING", "SIZE", "DROPPED", "CONNECTIONS")
 LEFT = 6
-"""Columns to the left."""
+"""Number of columns that are aligned left."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""What the commands share that say what a reading's exchanges come to: the exchanges, and the words at the end."""
+"""Shared code of the commands that summarise exchanges: the selected exchanges, and the messages at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Objects = Iterable[dict[str, Any]]
 
 
 def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
-    """The selected exchanges of a reading, a progress bar shown meanwhile."""
+    """The selected exchanges of a reading; shows a progress bar meanwhile."""
     from kproxy.decoders.exchange import Exchange
 
     for batch in progress.batches(reader):
@@ -36,10 +36,10 @@ def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
 def tell(
     reader: Reader, selection: Selection, what: str, objects: Objects, text: Callable[[Objects], Iterable[str]]
 ) -> None:
-    """Print what the exchanges of a reading came to as `text`, or with --json as one object a line, its health last.
+    """Prints a summary of exchanges as `text`, or with --json one object per line, the reading's health last.
 
-    `what` is the name of one object, for who is shown none.
-    Raises CaptureError after that where the capture could not be read to its end.
+    `what` names one object, for the message that there are none. Raises CaptureError after printing if the capture
+    could not be read to its end.
     """
     shown_any = False
 
@@ -63,7 +63,7 @@ def tell(
 
 
 def _say_nothing_found(reader: Reader, selection: Selection) -> None:
-    """Say on standard error that no exchange was found, and what there is instead."""
+    """Prints on standard error that no exchange was found, and what the capture has instead."""
     there = reader.numbering.exchanges
     if selection.number is not None and (selection.number > there or selection.everything_else):
         what = f"there is no exchange {selection.number}"
@@ -73,10 +73,10 @@ def _say_nothing_found(reader: Reader, selection: Selection) -> None:
 
 
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
-    """Say on standard error that nothing was found, what a filter could not tell and, with `health`, what is missing.
+    """Prints on standard error that nothing was found, what a filter could not decide and, with `health`, the health.
 
-    Raises CaptureError after that where the capture could not be read to its end, and Failure (Exit.EMPTY) where
-    nothing was found and --fail-on empty was given.
+    Then raises CaptureError if the capture could not be read to its end, and Failure (Exit.EMPTY) if nothing was found
+    and --fail-on empty was given.
     """
     from kproxy.captures.export.oneline import health_note
 

@@ -1,4 +1,4 @@
-"""`kproxy merge` and `kproxy split`: packets of captures into other files, as they are."""
+"""`kproxy merge` and `kproxy split`: copy packets of captures unchanged into other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kproxy replay`: a capture in the terminal interface, or as one line an exchange where there is no terminal."""
+"""`kproxy replay`: shows a capture in the terminal interface, or without a terminal as one line for each exchange."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def command(
             follow=follow,
         )
         return
-    follow = follow and str(captures[0]) != "-"  # which is followed anyway
+    follow = follow and str(captures[0]) != "-"  # standard input is followed anyway
     text = _filter_text(expression, since, until)
     arrived = Event()
     warnings: list[str] = []
@@ -206,7 +206,7 @@ def _print(
 
 
 def _followed(reader: Reader, stopping: Flag) -> Iterator[list[Item]]:
-    """The batches of a capture that grows, until `stopping` is set."""
+    """The batches of a growing capture, until `stopping` is set."""
     from kproxy.runs.following import IDLE_SECONDS
 
     while not stopping.is_set() and not reader.finished:
@@ -225,7 +225,7 @@ def _write(
     *,
     health: bool,
 ) -> None:
-    """Write the lines of what is selected; after each batch they leave, so that a live stream is seen as it passes."""
+    """Writes the lines of the selected items, flushed after each batch so that a live stream appears at once."""
     out = standard_output()
     held: list[Exchange | StreamProblem | Health] = []
     for item in selection.of(_stepwise(batches), reader.source, reader.definitions, knowledge):
@@ -240,7 +240,7 @@ def _write(
 
 
 def _stepwise(batches: Iterable[list[Item]]) -> Iterator[Any]:
-    """Everything of a reading, None after each batch."""
+    """All items of a reading, with None after each batch."""
     for batch in batches:
         yield from batch
         yield None
@@ -250,7 +250,7 @@ def _stepwise(batches: Iterable[list[Item]]) -> Iterator[Any]:
 
 
 def _filter_text(expression: Expression | None, since: int | None, until: int | None) -> str:
-    """-Y, --since and --until as one filter, which the filter bar then shows."""
+    """-Y, --since and --until as the text of one filter, for the filter bar."""
     parts = [] if expression is None else [str(expression)]
     for operator, moment in ((">=", since), ("<", until)):
         if moment is not None:
@@ -261,7 +261,7 @@ def _filter_text(expression: Expression | None, since: int | None, until: int | 
 
 
 def _keys_from_terminal() -> None:
-    """Standard input is the capture: take keys from the terminal itself."""
+    """Makes /dev/tty standard input, so that keys come from the terminal if the capture came from standard input."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Names out of a distribution's requirement strings."""
+"""Parses the requirement strings of a distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLATFORM = re.compile(r"""sys_platform\s*(==|!=)\s*["'](\w+)["']""")
 
 
 def needed(requirements: Iterable[str]) -> list[tuple[str, str | None]]:
-    """(package, extra that asks for it or None) of the requirements that this platform has."""
+    """(package, the extra that requires it or None) for the requirements that apply to this platform."""
     found = []
     for requirement in requirements:
         match = _REQUIREMENT.match(requirement)

@@ -1,4 +1,4 @@
-"""`kproxy export --resume`: what can be gone on with, and what must be the same for it."""
+"""`kproxy export --resume`: which outputs can be resumed, and what must be unchanged for it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kproxy.captures.export.partial import Partial
 
 _ELSEWHERE = frozenset({"captures", "target", "jobs", "resume"})
-"""Parameters that the output's bytes do not depend on, or the captures, which are looked into."""
+"""Parameters whose values are not compared: they do not affect the output, or are the captures, compared by stamp."""
 
 
 def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Path]) -> Mapping[str, Any]:
-    """All that an output depends on, by words that the user knows; `files` are those that options name.
+    """Everything that an output depends on, by names that the user knows; `files` are those that options name.
 
-    Raises Failure (exit 2) where one of them cannot be read again.
+    Raises Failure (exit 2) if a capture or file cannot be read again.
     """
     from kproxy.captures.stamps import stamp
 
@@ -51,9 +51,9 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
 def destination(
     target: Path | None, read: Sequence[Path], parts: Mapping[str, Any] | None
 ) -> Iterator[tuple[BinaryIO, Partial | None]]:
-    """What bytes go to, as kproxy.cli.terminal.output; with `parts` (`made_of`) a file that can be gone on with.
+    """The output as in kproxy.cli.terminal.output; with `parts` (from `made_of`) a file that can be resumed.
 
-    Raises Failure (exit 2) as `output`, and where it cannot be gone on with what was begun.
+    Raises Failure (exit 2) as `output`, and if an existing partial file cannot be resumed.
     """
     if parts is None or target is None:
         with output(target, read) as out:

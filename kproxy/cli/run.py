@@ -1,4 +1,4 @@
-"""`kproxy run`: clients on one side, a cluster on the other, everything that passes in view."""
+"""`kproxy run`: runs the proxy between clients and a cluster and shows their traffic."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 PROBE_SECONDS = 0.3
-"""How long the UI waits for the first word on upstream; it often says at once what is wrong."""
+"""Longest wait of the UI for a first warning about the upstream, which often comes at once."""
 
 
 class _Parsed(click.ParamType[Any]):
-    """A value that a function of `kproxy.runs.settings` reads."""
+    """A value that a function of `kproxy.runs.settings` parses."""
 
     def __init__(self, name: str, function: str) -> None:
         self.name = name
@@ -207,7 +207,7 @@ def command(
     with leaving_on(signal.SIGTERM), contextlib.ExitStack() as until:
         relay = _start(chosen, spool_dir)
         stopping = Stopping(_twice())
-        if viewers is None:  # before the greeting: whoever reads it may end the run at once
+        if viewers is None:  # before the greeting, as its reader may send a signal at once
             until.enter_context(stopping)
         try:
             for line in _greeting(chosen, relay):
@@ -236,8 +236,8 @@ def command(
                     show_secrets=show_secrets,
                 )
         except Exception as error:
-            gone = isinstance(error, OSError) and error.errno == errno.EIO  # the terminal
-            # what kills the interface must not end the traffic of clients
+            gone = isinstance(error, OSError) and error.errno == errno.EIO  # the terminal is gone
+            # A failure of the interface must not end the clients' traffic.
             goes_on = (gone or viewers is not None) and not chosen.attached
             raise
         finally:
@@ -255,7 +255,7 @@ def command(
 
 
 def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
-    """What a user needs to know first: where clients connect, or whose connections are taken; how they speak TLS."""
+    """The first lines for the user: bootstrap servers or redirected connections, and the clients' TLS settings."""
     if said := taken(chosen, relay.bootstrap):
         yield said
     else:
@@ -265,7 +265,7 @@ def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raises Failure (exit 4) where no upstream of a cluster is a Kafka broker that lets kproxy in."""
+    """Raises Failure (exit 4) if no upstream of a cluster is a Kafka broker that accepts kproxy's credentials."""
     import asyncio
 
     from kproxy.relay import probe
@@ -336,7 +336,7 @@ def _follow(
 
 
 def _twice() -> str | None:
-    """What the first ctrl+c says, where somebody sits at the keyboard who may press it again."""
+    """The message of the first ctrl+c; None if standard input is not a terminal, so that the first one ends the run."""
     if not (sys.stdin is not None and sys.stdin.isatty()):
         return None
     return "traffic goes on; ctrl+c again lets the answers that are due pass and ends it"
@@ -363,7 +363,7 @@ def _show(
     given: tuple[str, ...],
     show_secrets: bool,
 ) -> bool:
-    """The terminal UI in this process; whether the relay is to go on when it is left. The indexer ends with it."""
+    """Runs the terminal UI; returns whether the relay goes on afterwards. The indexer ends with the UI."""
     from kproxy import tui
     from kproxy.runs.launcher import wait_until
 

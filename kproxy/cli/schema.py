@@ -1,4 +1,4 @@
-"""`kproxy schema`: what Kafka's definitions say, for somebody who writes a client."""
+"""`kproxy schema`: shows Kafka's message definitions, for authors of clients."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _spoken(api: Api, release: str) -> str:
 
 
 def _later(api: Api) -> str:
-    """What else there is to say: older names, the last release."""
+    """Remarks on an API: its last release and older names."""
     words = []
     if api.releases[1] is not None:
         words.append(f"until {api.releases[1]}")
@@ -201,7 +201,7 @@ def _messages(named: Named, side: str | None, known: Definitions) -> list[list[M
 
 
 def _at(messages: list[Message], version: int | None, known: Definitions) -> dict[int, Message]:
-    """The definition that rules in each version. Raises Failure where `version` is none of them."""
+    """The definition that applies to each version. Raises Failure if `version` is none of them."""
     every = by_version(messages, known)
     if version is not None and version not in every:
         from kproxy.decoders.schema.described import ranges
@@ -243,7 +243,7 @@ def _message_lines(at: dict[int, Message], version: int | None, known: Definitio
 
 
 def _help(row: FieldRow, at: dict[int, Message], version: int | None) -> Iterator[str]:
-    """What a field is for."""
+    """Lines that explain a field."""
     from kproxy.decoders.meanings.table import field_help
 
     one = max(row.types) if version is None else version
@@ -279,7 +279,7 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
 
 
 def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[str, str, str]:
-    """Type, versions and notes of a field."""
+    """(type, versions, notes) of a field."""
     from kproxy.decoders.schema.described import since
 
     every = sorted(at)
@@ -296,7 +296,7 @@ def _cells(row: FieldRow, version: int | None, at: dict[int, Message]) -> tuple[
 
 
 def _notes(row: FieldRow, version: int | None, every: list[int]) -> Iterator[str]:
-    """What is special about a field; of a field that is so in some of its versions only, in which."""
+    """Notes on a field (tag, nullable, default), with the versions if they hold for some of them only."""
     from kproxy.decoders.schema.described import since
 
     def where(special: frozenset[int]) -> str:
@@ -422,7 +422,7 @@ def coverage() -> None:
 
 
 class ErrorType(click.ParamType["KafkaError"]):
-    """An error by code, or by its name of today or before."""
+    """An error by its code, or by its present or a former name."""
 
     name = "error"
 

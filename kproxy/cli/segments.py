@@ -1,4 +1,4 @@
-"""What `kproxy export` and `kproxy stats` do with Kafka's log segments."""
+"""`kproxy export` and `kproxy stats` for Kafka's log segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = ("topic", "partition", "offsets", "batches", "records", "bytes", "uncompr
 
 
 def check(form: str, *, narrowed: bool) -> None:
-    """Raise Failure (exit 2) where an option has no meaning for log segments."""
+    """Raises Failure (exit 2) for options that do not apply to log segments."""
     if form not in FORMATS:
         raise Failure(f"--format {form} is for captures; of log segments there are jsonl and records", Exit.USAGE)
     if narrowed:
@@ -27,7 +27,7 @@ def check(form: str, *, narrowed: bool) -> None:
 
 
 def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
-    """Write the batches or records of segments. Raises CaptureError where one could not be read to its end."""
+    """Writes the batches or records of segments. Raises CaptureError if one could not be read to its end."""
     from kproxy.captures.export.segments import StoredRecords, batch_lines
 
     records = StoredRecords()
@@ -40,7 +40,7 @@ def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
 
 
 def stats(reader: SegmentReader) -> None:
-    """Print what each segment comes to. Raises CaptureError as `export`."""
+    """Prints a summary of each segment. Raises CaptureError as `export`."""
     from kproxy.captures.export.encoding import encode
     from kproxy.captures.export.segments import segment_json
     from kproxy.captures.segments import Segment

@@ -1,8 +1,8 @@
-"""The options that every command takes, before its name or after it, and where their values come from.
+"""The global options, which every command takes before or after its name, and the sources of all options' values.
 
-A value is looked up in this order: flag, `-X key=value`, environment `KPROXY_*`, the chosen profile, the top level of
-the configuration file, the option's default. A key is an option's long name ("listen", or "port-base"), in a table
-named after a command where it is meant for that one alone.
+The first source that has a value wins: flag, `-X key=value`, environment `KPROXY_*`, the chosen profile, the top level
+of the configuration file, the option's default. A key is an option's long name ("listen", "port-base"); in a table
+named after a command it applies to that command only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kproxy.cli.exits import Exit, Failure
 PREFIX = "KPROXY_"
 CLUSTERS = "clusters"
 OTHER_TABLES = ("profile", "keymap", "filters", CLUSTERS)
-"""Tables of the configuration file that are no command: profiles, the UI's keys, named filters, clusters."""
+"""Tables of the configuration file that are not commands: profiles, the UI's keys, named filters, clusters."""
 
 
 @dataclass(slots=True)
 class Settings:
-    """What the global options say; see `current`."""
+    """The values of the global options; see `current`."""
 
     config: Path | None = None
     profile: str | None = None
@@ -38,7 +38,7 @@ class Settings:
     color: str = "auto"
     json: bool = False
     file: Mapping[str, Any] = field(default_factory=dict)
-    """The configuration file as read; {} where there is none."""
+    """The parsed configuration file; {} if there is none."""
 
 
 _settings = Settings()
@@ -50,7 +50,7 @@ def current() -> Settings:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that somebody who typed `word` probably meant."""
+    """The name that `word` is probably a misspelling of; None if none is similar."""
     import difflib
 
     matches = difflib.get_close_matches(word, list(names), n=1, cutoff=0.6)
@@ -58,7 +58,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def config_path() -> Path:
-    """Where the configuration file is looked for: `--config`, else the user's configuration directory."""
+    """Path of the configuration file: `--config`, else in the user's configuration directory."""
     if _settings.config is not None:
         return _settings.config
     import platformdirs
@@ -129,9 +129,9 @@ GLOBAL_OPTIONS: tuple[str, ...] = tuple(option.opts[-1] for option in _options()
 
 
 def with_globals(command: click.Command) -> click.Command:
-    """Let a command take the global options too, hidden because the top level shows them.
+    """Adds the global options to a command, hidden because the top level shows them.
 
-    An option of the command's own with such a name (`--json`) stays, and speaks for the global one as well.
+    If the command has an option of the same name (`--json`), this option also sets the global one.
     """
     own = {name: parameter for parameter in command.params for name in parameter.opts}
     for option in _options():
@@ -149,20 +149,20 @@ def with_globals(command: click.Command) -> click.Command:
 
 
 class LazyMarker:
-    """The top-level group, which shows the global options and whose commands are added one by one."""
+    """Marks the top-level group: it shows the global options, and its commands are loaded one by one."""
 
 
 # --- the sources of values -------------------------------------------------------------------------------------------
 
 
 def reset() -> None:
-    """Forget the previous command line of this process."""
+    """Forgets the previous command line of this process."""
     global _settings  # noqa: PLW0603 (one command line a process; tests run several)
     _settings = Settings()
 
 
 def prepare(ctx: click.Context) -> None:
-    """Read the configuration, start the log, and give the called command its defaults."""
+    """Gives the called command its defaults; looking one up reads the configuration and starts the log."""
     name = ctx.invoked_subcommand
     if name is None or not isinstance(ctx.command, click.Group):
         return
@@ -172,9 +172,9 @@ def prepare(ctx: click.Context) -> None:
 
 
 class _Defaults(dict[str, Any]):
-    """What click calls the default map of a command: looked up only after the global options are known.
+    """A command's `default_map` for click: looks values up lazily, once the global options are known.
 
-    The commands of a group share its name in the configuration.
+    The commands of a group use the group's table in the configuration.
     """
 
     def __init__(self, name: str, command: click.Command, keys: set[str] | None = None) -> None:
@@ -215,13 +215,13 @@ class _Defaults(dict[str, Any]):
 
 
 def _listed(option: click.Parameter, value: Any) -> Any:
-    """A value as click takes it from a default map: text split where the option takes several."""
+    """A value in the form that click expects in a default map: text is split if the option takes several values."""
     several = isinstance(option, click.Option) and (option.multiple or option.nargs != 1)
     return option.type.split_envvar_value(value) if several and isinstance(value, str) else value
 
 
 def typed(option: click.Option, value: Any) -> Any:
-    """A value of the configuration as the option's own type. Raises click.BadParameter."""
+    """A value of the configuration, checked against the option's type. Raises click.BadParameter."""
     several = _listed(option, value)
     for one in several if isinstance(several, list | tuple) else (several,):
         option.type.convert(one, option, None)
@@ -235,7 +235,7 @@ def spelled(option: click.Parameter) -> str:
 
 
 def sources(command: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Where a command's options are looked up, the strongest first: its name, and keys as typed."""
+    """The sources of a command's options, in order of precedence: (name, values by key)."""
     profile = _table(_settings.file, "profile", _settings.profile) if _settings.profile else {}
     prefix = f"{command}."
     own = {key.removeprefix(prefix): value for key, value in _settings.overrides.items() if key.startswith(prefix)}
@@ -251,7 +251,7 @@ def sources(command: str) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 class _Environment(dict[str, Any]):
-    """KPROXY_RUN_LISTEN before KPROXY_LISTEN."""
+    """Values from environment variables: KPROXY_RUN_LISTEN takes precedence over KPROXY_LISTEN."""
 
     def __init__(self, command: str) -> None:
         super().__init__()
@@ -273,13 +273,13 @@ def _table(values: Mapping[str, Any], *names: str | None) -> Mapping[str, Any]:
 
 
 def table(name: str) -> Mapping[str, Any]:
-    """A table of the chosen profile, else of the configuration's top level; {} where there is none."""
+    """A table of the chosen profile, else of the configuration's top level; {} if there is none."""
     profile = _table(_settings.file, "profile", _settings.profile) if _settings.profile else {}
     return _table(profile, name) or _table(_settings.file, name)
 
 
 def read_sources() -> None:
-    """Read the configuration file, and from it the global options that no flag gave."""
+    """Reads the configuration file, and from it the global options that no flag has set."""
     _settings.file = read_config(config_path())
     if _settings.profile is None:
         _settings.profile = os.environ.get(f"{PREFIX}PROFILE") or _settings.file.get("default-profile")
@@ -300,14 +300,14 @@ def read_sources() -> None:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A global option's value out of text, as click would read it. Raises click.BadParameter."""
+    """The value of a global option, parsed as click does. Raises click.BadParameter."""
     option = next(option for option in _options() if f"--{name}" in option.opts)
     kind: click.ParamType[Any] = click.INT if option.count else click.BOOL if option.is_flag else option.type
     return kind.convert(value, option, None)
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The parsed file, {} where there is none. Raises Failure (exit 2) where it is not TOML."""
+    """The parsed file, {} if there is none. Raises Failure (exit 2) if it is not TOML."""
     try:
         text = path.read_bytes()
     except FileNotFoundError as error:
@@ -325,7 +325,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def option_names(commands: Iterable[click.Command]) -> set[str]:
-    """Every key that a configuration may hold for these commands."""
+    """All keys that a configuration may have for these commands."""
     names = {option.lstrip("-") for option in GLOBAL_OPTIONS} - {"X", "config", "profile"}
     for command in commands:
         names.update(spelled(option) for option in command.params if isinstance(option, click.Option))
@@ -335,7 +335,7 @@ def option_names(commands: Iterable[click.Command]) -> set[str]:
 
 
 def warn_unknown(command: str, names: set[str]) -> None:
-    """Warn on standard error of keys in the configuration that mean nothing; raise Failure (exit 2) for those of -X."""
+    """Warns on standard error of unknown keys in the configuration; raises Failure (exit 2) for unknown keys of -X."""
     from kproxy.cli.main import COMMANDS, load
 
     loaded: dict[str, set[str]] = {command: names}
@@ -355,7 +355,7 @@ def warn_unknown(command: str, names: set[str]) -> None:
 def unknown_keys(
     file: Mapping[str, Any], overrides: Mapping[str, str], commands: list[str], known: Callable[[str], set[str]]
 ) -> list[str]:
-    """One line a key of the configuration file or of `-X` that no command has, with the nearest name."""
+    """One line for each key of the configuration file or of `-X` that no command has, with the nearest name."""
     lines: list[str] = []
 
     def everything() -> set[str]:
@@ -395,7 +395,7 @@ def unknown_keys(
 
 
 def warn(message: str) -> None:
-    """One line on standard error, unless `-q`."""
+    """Prints a warning on standard error, unless `-q` is given."""
     from kproxy.decoders.escaping import message as harmless
 
     if not _settings.quiet:
@@ -403,7 +403,7 @@ def warn(message: str) -> None:
 
 
 def start_log() -> None:
-    """Send the log where the options say: nowhere but to a file, or to standard error with `-v`."""
+    """Starts logging to the file of --log-file, else with `-v` to standard error; without both, nothing is logged."""
     if _settings.log_file is None and not _settings.verbose:
         return
     import logging
@@ -415,7 +415,7 @@ def start_log() -> None:
         if _settings.log_file is None:
             handler: logging.Handler = logging.StreamHandler(sys.stderr)
         else:
-            private.log(Path(_settings.log_file)).close()  # made, or refused, before logging opens it
+            private.log(Path(_settings.log_file)).close()  # creates or refuses the file before logging opens it
             handler = logging.FileHandler(_settings.log_file, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{_settings.log_file}: {error.strerror}", Exit.USAGE) from error

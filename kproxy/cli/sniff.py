@@ -1,4 +1,4 @@
-"""`kproxy sniff`: what passes a network device, without standing in its way."""
+"""`kproxy sniff`: shows the Kafka traffic of a network device passively."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def command(
             sniffer.on_event(messages.take)
             read_with: dict[str, Any] = {"release": release, "given": given}
             if headless or cli.current().json or not can_paint():
-                with Stopping() as stopping:  # before the greeting: whoever reads it may end the run at once
+                with Stopping() as stopping:  # before the greeting, as its reader may send a signal at once
                     click.echo(greeting, err=True)
                     _print(sniffer, stopping, expression, ports, viewing, show_secrets=show_secrets, **read_with)
             else:
@@ -122,12 +122,12 @@ def command(
 
 
 def listening(device: str, bpf: str) -> str:
-    """What is watched, in words."""
+    """What is captured, in words."""
     return f"listening on {device} for {bpf}"
 
 
 def packet_filter(bpf: str, ports: Ports | None) -> str:
-    """The filter for libpcap: what the user wrote, and these ports."""
+    """The filter for libpcap: the user's expression, restricted to these ports."""
     if ports is None:
         return bpf
     of_ports = " or ".join(
@@ -184,7 +184,7 @@ def _show(
     given: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
-    """The terminal UI in this process, the indexer in another."""
+    """Runs the terminal UI in this process and the indexer in another."""
     from kproxy import tui
     from kproxy.runs.launcher import Indexer, arguments
 

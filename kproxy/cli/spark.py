@@ -1,4 +1,4 @@
-"""`kproxy spark`: the tables of captures that outgrow one machine, and what they come to."""
+"""`kproxy spark`: makes tables of captures that are too large for one machine, and reports on them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression
 
 COMMANDS: Final = {"report": "kproxy.cli.spark_report"}
-"""What may stand in the place of captures, and the module of its `command`."""
+"""Subcommands that may take the place of captures, with the modules of their `command`."""
 ENGINES: Final = ("auto", "spark", "local")
 SMALL: Final = 1 << 30
-"""Bytes of captures below which Spark takes longer to start than one process to read them."""
+"""Size of captures in bytes below which one process reads them faster than Spark starts."""
 
 
 class Command(click.Command):
-    """A command whose first argument may be the name of another."""
+    """A command whose first argument may be the name of a subcommand."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -224,7 +224,7 @@ def _options(
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
-    """The folder that is followed."""
+    """The folder to follow. Raises Failure."""
     if engine == "local":
         raise Failure("--follow takes Spark, not --engine local", Exit.USAGE)
     if len(captures) > 1 or not Path(captures[0]).is_dir():
@@ -244,7 +244,10 @@ def _follow(
     most_bytes: int,
     size: int,
 ) -> None:
-    """Until it is interrupted, unless `once`; what was being made then is made again the next time."""
+    """Adds captures to the tables until interrupted, or with `once` those that are there.
+
+    An interrupted batch is made again by the next run.
+    """
 
     def told(number: int, what: str) -> None:
         if what == "carry":
@@ -299,7 +302,7 @@ def _alone(
     *,
     bodies: bool,
 ) -> None:
-    """What `kproxy export --format parquet` does."""
+    """Makes the tables in this process, as `kproxy export --format parquet` does."""
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
     from kproxy.captures.spark.files import opened as opened_capture
@@ -329,7 +332,7 @@ def _tell(
     shuffled: int | None,
     error: CaptureError | None,
 ) -> None:
-    """Say what a run came to; raises CaptureError after that where a capture could not be read to its end."""
+    """Prints the result of a run; then raises CaptureError if a capture could not be read to its end."""
     if settings.current().json:
         told = {
             "schema": "kproxy.spark/1", "engine": engine, "seconds": round(seconds, 3), "rows": rows,

@@ -1,4 +1,4 @@
-"""`kproxy spark report`: what tables come to, in the terminal and as a page."""
+"""`kproxy spark report`: a report on tables, in the terminal and as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "kproxy.report/1"
 SHOWN = 12
-"""Rows of a section in the terminal."""
+"""Most rows of a section in the terminal."""
 NARROWEST = 8
-"""What a column of text keeps of its width."""
+"""Smallest width to which a column of text is cut."""
 GAP = 2
 
 
@@ -90,7 +90,7 @@ def _json(value: Any) -> str:
 
 
 def text(found: Found, width: int) -> Iterator[str]:
-    """A section as lines of a terminal; nothing of one that is a plot alone."""
+    """A section as lines for a terminal; none for a section that is only a plot."""
     from kproxy.captures.spark.report import forms
     from kproxy.decoders.escaping import escape
 
@@ -102,7 +102,7 @@ def text(found: Found, width: int) -> Iterator[str]:
     if not found.rows:
         yield f"{section.empty}\n"
         return
-    # Text first, as tables of ours have it.
+    # Columns of text first, because `table` aligns the first columns left.
     columns.sort(key=lambda column: column.form not in forms.TO_THE_LEFT)
     left = sum(column.form in forms.TO_THE_LEFT for column in columns)
     rows = [[escape(forms.text(column.form, row[column.name])) for column in columns] for row in found.rows[:SHOWN]]
@@ -116,9 +116,9 @@ def text(found: Found, width: int) -> Iterator[str]:
 
 
 def narrowed(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> list[list[str]]:
-    """The rows with their widest cells cut until a line fits, the first column's last of all.
+    """The rows with their widest cells cut until a line fits; the first column is cut last.
 
-    No column gets narrower than its head and `NARROWEST`, so that a line may be too long all the same.
+    A column stays at least as wide as its head and `NARROWEST`, so a line may still be too long.
     """
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
     least = [max(len(name), NARROWEST) for name in head]

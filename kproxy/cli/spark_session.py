@@ -1,4 +1,4 @@
-"""Spark for the commands that use it: what has to be installed, a quiet start, and errors in one line."""
+"""Spark sessions for commands: checks the installation, starts quietly, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
 NO_JAVA = "Spark needs Java 17 or newer: pip install 'kafka-kproxy[spark,java]'"
 LOG = "spark.log"
 _RAISED = re.compile(r"^ *Traceback .*\n(?: .*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
-"""What a worker raised, behind where it did."""
+"""The exception in a worker's traceback: the text after its frames."""
 
 
 def cache_directory() -> Path:
@@ -40,16 +40,16 @@ master_option = click.option(
 
 
 def lacking() -> bool:
-    """Whether a package that Spark takes is not installed."""
+    """Whether a package that Spark needs is not installed."""
     return any(find_spec(package) is None for package in NEEDED)
 
 
 @contextmanager
 def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
-    """A SparkSession, ended afterwards; what Java has to say goes to a file in the cache unless -v is given.
+    """A SparkSession, ended with the block; Java's messages go to a file in the cache unless -v is given.
 
-    `queries` is as in captures.spark.session. Raises Failure: exit 2 where Spark or Java is missing, 4 where the master
-    is not reached, 3 where a query fails.
+    `queries` is as in captures.spark.session. Raises Failure: exit 2 if Spark or Java is missing, 4 if Spark does not
+    start (for example because the master cannot be reached), 3 if a query fails.
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
@@ -76,7 +76,7 @@ def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """Give what processes started within as standard error to a file: a Java started so keeps it while it lives."""
+    """Redirects standard error to a file for processes started in the block; Java keeps it while it runs."""
     private.folder(path.parent)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -91,7 +91,7 @@ def _standard_error_to(path: Path) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    # what Python says of an exception of Java's only names the method that raised it
+    # py4j's text for a Java exception only names the method that raised it
     java: Any = getattr(error, "java_exception", None)
     text = str(error if java is None else java.toString()).strip()
     raised = _RAISED.findall(text)

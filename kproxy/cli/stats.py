@@ -1,4 +1,4 @@
-"""`kproxy stats`: what a capture's exchanges come to, per API, client, broker or topic."""
+"""`kproxy stats`: statistics of a capture's exchanges, per API, client, broker or topic."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def command(
 
 
 def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:
-    """Objects "kproxy.stats/1" as the lines of a table."""
+    """Objects of schema "kproxy.stats/1" as the lines of a table."""
     from kproxy.captures.export.text import size_text
     from kproxy.decoders.escaping import escape
 

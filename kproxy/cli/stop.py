@@ -1,4 +1,4 @@
-"""`kproxy stop`: ends a proxy or a sniffer that is running."""
+"""`kproxy stop`: ends a running proxy or sniffer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
 
 SECONDS = 20.0
-"""For the answers that are due, and for a slow disk to take what is recorded."""
+"""Deadline for responses to requests in flight, and for writing the recording to a slow disk."""
 
 
 @click.command()

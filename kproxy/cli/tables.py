@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Lines of aligned columns, the first `left` of them to the left, the others to the right."""
+    """The head and rows as lines; the first `left` columns are aligned left, the others right."""
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return [
@@ -19,7 +19,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
 
 
 def size(count: int) -> str:
-    """Bytes as a number and a unit, powers of 1024: "512", "1.5M"."""
+    """A number of bytes with a unit, in powers of 1024: "512", "1.5M"."""
     amount, unit = float(count), ""
     for larger in "KMGT":
         if amount < 1024:

@@ -1,4 +1,4 @@
-"""The terminal: whether there is one to paint on, and what bytes are written to."""
+"""Whether the terminal UI can open, and the outputs for bytes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _FORCED = "kproxy.force"
 
 
 def can_paint(*, keys_from_stdin: bool = True) -> bool:
-    """Tell whether the terminal UI may open: it paints on standard output and takes its keys from standard input.
+    """Whether the terminal UI may open: it paints on standard output and reads keys from standard input.
 
-    Behind the pipes of `kproxy web`, which names what paints there, is a browser. A dumb terminal places no cursor.
+    It may also open on the pipes of `kproxy web`, which lead to a browser, but not in a dumb terminal, which cannot
+    place the cursor.
     """
     if "TEXTUAL_DRIVER" in os.environ:
         return True
@@ -34,17 +35,16 @@ def can_paint(*, keys_from_stdin: bool = True) -> bool:
 
 
 def standard_output() -> BinaryIO:
-    """Standard output for bytes, all of them: unbuffered (python -u), Python's own forgets what one write leaves."""
+    """Standard output for bytes. With python -u it is buffered, as Python's own loses the rest of a short write."""
     out = sys.stdout.buffer
     return open(out.fileno(), "wb", closefd=False) if isinstance(out, io.RawIOBase) else out
 
 
 @contextlib.contextmanager
 def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
-    """The file at `path` for bytes, standard output for None and "-".
+    """The file at `path` for bytes; standard output for None and "-".
 
-    Raises Failure (exit 2) where it is one of the files that are `read`, is there already and --force is not given, or
-    cannot be written.
+    Raises Failure (exit 2) if it is one of the files in `read`, exists and --force is not given, or cannot be written.
     """
     if path is None or str(path) == "-":
         yield standard_output()
@@ -63,7 +63,7 @@ def output(path: Path | None, read: Sequence[Path]) -> Iterator[BinaryIO]:
 
 
 def forcing(command: Command) -> Command:
-    """Add --force to a command that writes files."""
+    """Adds --force to a command that writes files."""
     return click.option(
         "--force",
         is_flag=True,
@@ -78,13 +78,13 @@ def _force(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def forced() -> bool:
-    """Whether the command that runs was given --force."""
+    """Whether the running command was given --force."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(_FORCED))
 
 
 def refuse_existing(path: Path | None) -> None:
-    """Raise Failure (exit 2) where a file stands already at `path` and --force is not given; None and "-" name none."""
+    """Raises Failure (exit 2) if `path` exists and --force is not given; None and "-" are standard output."""
     if path is None or str(path) == "-":
         return
     from kproxy.captures import outputs
@@ -96,11 +96,11 @@ def refuse_existing(path: Path | None) -> None:
 
 
 def refuse_capture(path: Path, read: Sequence[Path]) -> None:
-    """Raise Failure (exit 2) where what is to be written is one of the files that are read."""
+    """Raises Failure (exit 2) if the output is one of the files in `read`."""
     if any(path.exists() and part.exists() and path.samefile(part) for part in read):
         raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
 
 
 def end_with_terminal() -> None:
-    """Let a hang-up end this process even where it was started to ignore them (nohup): a UI is nothing without one."""
+    """Makes SIGHUP end this process even if it was started with nohup: a UI cannot go on without its terminal."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""`kproxy topics`, `groups`, `txns`, `conns`, `cluster`: what a capture's exchanges come to, from five sides."""
+"""`kproxy topics`, `groups`, `txns`, `conns`, `cluster`: five summaries of a capture's exchanges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """A command: the view that it shows, and its help."""
+    """A command: the view that it shows, and its help text."""
 
     view: str
     text: str

@@ -60,9 +60,9 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
 
 
 def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], str]:
-    """The command line that shows captures, and their name.
+    """(command line that shows captures, their name).
 
-    Raises what would keep it from starting, before a browser would see it.
+    Raises the errors that the command would end with, so that they are printed here and not in a browser.
     """
     from kproxy.captures.source import check
 
@@ -76,9 +76,9 @@ def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], 
 
 
 def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tuple[list[str], str]:
-    """The command line that shows a proxy that is running, and its name.
+    """(command line that shows a running proxy, its name).
 
-    Raises Failure where there is none, or nothing to see.
+    Raises Failure if there is no such proxy or it does not record.
     """
     from kproxy.runs.registry import NoRunError, find
 
@@ -94,7 +94,7 @@ def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tupl
 
 
 def _parsed(ctx: click.Context, line: list[str]) -> dict[str, Any]:
-    """The parameters of a command line that paints. Raises UsageError where it is wrong or would print."""
+    """The parameters of a command line for the UI. Raises UsageError if it is wrong or would print lines instead."""
     top = ctx.find_root()
     assert isinstance(top.command, click.Group)  # noqa: S101 (it holds this command too)
     command = top.command.get_command(top, line[0])
