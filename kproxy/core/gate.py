@@ -116,7 +116,7 @@ class Gate:
         self._start = b""
         """The client's first bytes, enough to recognise another protocol."""
         self._ids = (0, FIRST_ID)
-        """The lowest and the highest correlation id that the client has used, or values that bound them."""
+        """(low, high) of a range that contains all correlation ids that the client has used."""
         self.over = False
         """Whether the connection must end: nothing passes any more."""
 

@@ -52,8 +52,8 @@ class RelayProcess:
 
     `bootstrap` are the bootstrap servers for clients; `clusters` has them by cluster name ("" if it is the only one).
     `recording` is the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
-    control.sock, `index_dir` is an empty directory for the index. `events` gets every event of the relay but the first
-    ("broker", "warning", "stopped"; see `kproxy.relay.process`).
+    control.sock, `index_dir` is an empty directory for the index. `events` gets every event of the relay ("broker",
+    "warning", "stopped"; see `kproxy.relay.process`) but "listening".
     """
 
     module = "kproxy.relay.process"
