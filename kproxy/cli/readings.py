@@ -73,7 +73,9 @@ def _say_nothing_found(reader: Reader, selection: Selection) -> None:
 
 
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
-    """Prints on standard error that nothing was found, what a filter could not decide and, with `health`, gaps.
+    """Prints what is wrong with a reading on standard error: nothing found, exchanges that a filter could not decide.
+
+    With `health`, also gaps, dropped packets and the like.
 
     Then raises CaptureError if the capture could not be read to its end, and Failure (Exit.EMPTY) if nothing was found
     and --fail-on empty was given.
