@@ -28,10 +28,23 @@ class Notes(Actor):
 """
 
 
-def reload(directory: Path, *arguments: str) -> tuple[str, int]:
+NAME = f"reload-{os.getpid()}"
+"""Of the run: others may run at the same time."""
+
+
+def reload(directory: Path, *arguments: str, **more: str) -> tuple[str, int]:
     """(standard error, exit code)"""
-    command = [sys.executable, "-c", "from kproxy.cli.main import main; main()", "addons", "reload", *arguments]
-    env = {**os.environ, **homes(directory)}
+    command = [
+        sys.executable,
+        "-c",
+        "from kproxy.cli.main import main; main()",
+        "addons",
+        "reload",
+        "--run",
+        NAME,
+        *arguments,
+    ]
+    env = {**os.environ, **homes(directory), **more}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
     return done.stderr, done.returncode
 
@@ -39,7 +52,7 @@ def reload(directory: Path, *arguments: str) -> tuple[str, int]:
 def test_an_actor_that_has_failed_acts_again(tmp_path: Path) -> None:
     calls, path = tmp_path / "calls", tmp_path / "notes.py"
     path.write_text(ACTOR.format(calls=str(calls), said="old ", then="raise ValueError"))
-    with running(tmp_path, "--addon", str(path), "--headless") as run:
+    with running(tmp_path, "--name", NAME, "--addon", str(path), "--headless") as run:
         for _ in range(2):
             run.exchange(12, 0)
         assert calls.read_text() == "old "
@@ -60,6 +73,7 @@ def test_an_actor_that_has_failed_acts_again(tmp_path: Path) -> None:
 
 
 def test_without_actors_or_a_run_it_says_so(tmp_path: Path) -> None:
-    assert reload(tmp_path) == ("kproxy: nothing is running\n", 2)
-    with running(tmp_path, "--headless"):
+    nothing = f"kproxy: no run {NAME!r}; nothing is running\n"
+    assert reload(tmp_path, TMPDIR=str(tmp_path)) == (nothing, 2)
+    with running(tmp_path, "--name", NAME, "--headless"):
         assert reload(tmp_path) == ("kproxy: this proxy has no actors (--addon)\n", 2)

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import kproxy.decoders.schema
-
-ROOT = Path(kproxy.decoders.schema.__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.system

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kproxy.decoders import schema
 from kproxy.decoders.schema import Definitions, Field, Message, Versions, definitions
 
 DATA = Path(__file__).parents[2] / "data"
@@ -280,7 +279,7 @@ def test_loading_parses_no_message_before_it_is_asked_for() -> None:
         "assert not seen\n"
         "assert found.request(1, 12).name == 'FetchRequest' and len(seen) == 1\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=Path(schema.__file__).parents[2])
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_record_types_of_internal_topics_are_no_api_keys(newest: Definitions) -> None:
