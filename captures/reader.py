@@ -4,8 +4,8 @@
     for item in reader:
         ...  # Exchange, StreamProblem, and last Health; CaptureError where the capture could not be read to its end
 
-A growing capture is followed by `poll`, which takes up some of what is there and returns what became complete; then
-`started` holds the exchanges whose request began. The result does not depend on how much there was at each poll.
+To follow a growing capture, call `poll`: it reads one batch of packets and returns the items that became complete;
+`started` then holds the exchanges whose request began. The result does not depend on the sizes of the batches.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ Done: TypeAlias = "list[tuple[int, Item]]"
 
 FIRST_BATCH = 1024
 BATCH = 4096
-"""Packets taken up at once; the first batches are smaller so that the first rows show soon."""
+"""Packets read in one batch; the first batches are smaller so that the first rows show soon."""
 BATCH_BYTES = SLICE_BYTES
-"""Bytes taken up at once: requests of 14 bytes each take a hundred times as much memory once they are read."""
+"""Bytes read in one batch: decoded requests of 14 bytes take a hundred times as much memory as their bytes."""
 TICK = 1_000_000_000
-"""Capture time after which connections without traffic are asked what has waited too long."""
+"""Interval, in nanoseconds of capture time, at which connections without traffic are checked for overdue items."""
 _address = itemgetter(0)
 
 
 class Talk:
-    """A TCP connection on its way to being a conversation: events wait until it is clear who the client is."""
+    """A TCP connection and its conversation, which starts once the client is known; until then events are held."""
 
     __slots__ = ("connection", "conversation", "held", "orientation", "swapped", "waiting")
 
@@ -66,11 +66,11 @@ class Talk:
         self.swapped = False
         self.held: list[Event] = []
         self.waiting = 0
-        """Requests without a response when it was last looked at."""
+        """Requests without a response after the last events of this connection."""
 
 
 class Elsewhere(Protocol):
-    """Takes what a reader has found, in its stead (`Reader.divide`)."""
+    """Receives the packets that a reader finds, instead of the reader's own reassembly (`Reader.divide`)."""
 
     def take(self, share: Share) -> None:
         """The next batch."""
@@ -95,10 +95,10 @@ class Reader:
         watch: Callable[[Packets], None] | None = None,
         began: Callable[[Connection, TcpConnection], None] | None = None,
     ) -> None:
-        """`watch` is given every batch of packets before anything is made of it, `began` each conversation's TCP.
+        """`watch` is called with each batch of packets before reassembly, `began` with each new conversation's TCP.
 
-        A packet waits `patience` nanoseconds of the capture's time at most for those that it follows: LONGEST_TIME or,
-        where the capture is followed, LIVE_TIME, unless given.
+        An out-of-order packet waits at most `patience` nanoseconds of capture time for the packets before it.
+        The default is LIVE_TIME if the capture is followed, LONGEST_TIME otherwise.
         """
         self.source = source
         self.definitions = definitions
@@ -112,7 +112,7 @@ class Reader:
         """The last poll found nothing new."""
         self.finished = False
         self.error: CaptureError | None = None
-        """Why the capture could not be read to its end, where it could not."""
+        """Why the capture could not be read to its end; None if it could."""
         self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
         self._limits = limits
@@ -124,8 +124,9 @@ class Reader:
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
+        """Packets that the recorders of earlier files dropped."""
         self._untimed = 0
-        """Packets that the recorders of the files before dropped."""
+        """The walkers' `untimed` counts of earlier files."""
         self._links = LinkLayers()
         if patience is None:
             patience = LIVE_TIME if follow else LONGEST_TIME
@@ -134,28 +135,28 @@ class Reader:
         self.numbering = Numbering()
         self._elsewhere: Elsewhere | None = None
         self._reached = 0
-        """Address behind the last byte of the packets that were taken."""
+        """Address behind the last byte of the packets read so far."""
         self._ticked = 0
         self._waiting = 0
         """Requests without a response on all connections."""
         self._most_waiting = (limits or Limits()).all_outstanding
         self._slices: deque[list[Events]] = deque()
-        """What is delivered next of what was taken up."""
+        """Events that were read and are delivered by the next polls, in this order."""
         self._closing = False
-        """Nothing more is taken up: what is left are slices."""
+        """No more packets are read; only the slices are still to be delivered."""
         self.began: list[tuple[int, Exchange]] = []
         """`started` with the addresses of their headers' last bytes."""
         self.done: Done = []
-        """What was delivered last, with the addresses of the bytes that completed it."""
+        """Items delivered last, each with the address of the bytes that completed it."""
         self.ranks: list[tuple[Connection, int]] = []
-        """Of what was delivered last, whose items come first among those at one address: the smallest number."""
+        """Tie-break rank of each connection for items at the same address: the smallest comes first."""
         self.ended: list[Connection] = []
-        """Those that are over since."""
+        """Connections that ended in the last delivery."""
 
     def __iter__(self) -> Iterator[Item | Health]:
-        """Everything up to the end of the capture, then its health.
+        """Every item up to the end of the capture, then its health.
 
-        Raises CaptureError after that where the capture could not be read to its end.
+        Raises CaptureError after that if the capture could not be read to its end.
         """
         for batch in self.batches():
             yield from batch
@@ -164,7 +165,7 @@ class Reader:
             raise self.error
 
     def batches(self) -> Iterator[list[Item]]:
-        """Everything up to the end of the capture, as it is taken up; then `error` says whether that was all."""
+        """Every item up to the end of the capture, in batches; afterwards `error` says whether that was all."""
         while not self.finished:
             yield self.poll(wait=True)
             if self.idle and not self.finished:
@@ -179,13 +180,13 @@ class Reader:
 
     @property
     def base(self) -> int:
-        """Where the file begins that the last packets came from."""
+        """Address of the first byte of the file that is being read."""
         return self.source.parts[min(self._part, len(self.source.parts) - 1)].base
 
     def poll(self, *, wait: bool = False) -> list[Item]:
-        """Take up one batch of what is there; what became complete, in its order in the capture.
+        """Read one batch of packets; the items that became complete, in the order of the capture.
 
-        `wait` lets a source that is a stream block until there is something. Never raises CaptureError: after an error
+        With `wait`, a source that is a stream blocks until it has bytes. Never raises CaptureError: after an error
         the reading is `finished`, and `error` says why.
         """
         self.started = []
@@ -207,7 +208,7 @@ class Reader:
         return []
 
     def finish(self) -> list[Item]:
-        """The capture has ended where it ends now: take up what is left, and what is still open is complete."""
+        """Treat the capture's present end as final: read the rest and complete all open exchanges; the items."""
         self._follow = False
         for part in self.source.parts:
             part.final = True
@@ -220,7 +221,7 @@ class Reader:
         return items
 
     def cut(self) -> list[Item]:
-        """Read no further: what is still open is complete as far as it was read."""
+        """Stop reading here and complete all open exchanges with what was read of them; the items."""
         items: list[Item] = []
         started: list[Exchange] = []
         self._close()
@@ -231,13 +232,13 @@ class Reader:
         return items
 
     def _slice(self) -> list[Item]:
-        """What the next slice completes."""
+        """Items that the next slice completes."""
         done = self._feed(self._slices.popleft())
         self.finished = self._closing and not self._slices
         return self._deliver(done)
 
     def _close(self) -> None:
-        """Take up no more: what is left are slices."""
+        """Stop reading packets; only the slices are still to be delivered."""
         self._closing = True
         if self._links.unknown and self.error is None:
             self.error = CaptureError(not_read(self._links.unknown), self.source.parts[0].name)
@@ -249,27 +250,27 @@ class Reader:
         self.finished = not self._slices
 
     def divide(self, elsewhere: Elsewhere) -> None:
-        """From now on only find packets: `elsewhere` is given them, and `poll` returns nothing."""
+        """From now on pass all packets to `elsewhere`; `poll` then returns no items."""
         self._elsewhere = elsewhere
         self.started = []
 
     def keep(self, parts: Sequence[int]) -> None:
-        """Go on as one that is given (`take`) what concerns these parts of the connections and nothing else."""
+        """Keep only the connections of these parts; from now on `take` supplies their packets."""
         self._reassembler.keep(parts)
         self._talks = {one: talk for one, talk in self._talks.items() if part_of(one.key) in parts}
 
     def take(self, share: Share) -> list[Item]:
-        """What a batch of packets completes, in its order in the capture."""
+        """Items that a batch of packets completes, in the order of the capture."""
         return self._deliver(self._feed(whole(self._reassembler.take(share))))
 
     def each(self, share: Share) -> Iterator[tuple[list[tuple[int, Exchange]], Done]]:
-        """What a batch of packets begins and completes, connection after connection."""
+        """Exchanges that a batch of packets begins and items that it completes, connection by connection."""
         for connection in self._reassembler.take(share):
             self._deliver(self._feed(whole([connection])))
             yield self.began, self.done
 
     def end(self, at: int) -> list[Item]:
-        """What the end of the capture completes, at address `at`."""
+        """Items that the end of the capture, at address `at`, completes."""
         return self._deliver(self._feed(whole(self._reassembler.finish(at))))
 
     def _take(self, packets: Packets) -> list[Item]:
@@ -293,7 +294,7 @@ class Reader:
         self.source.close()
 
     def _packets(self, *, wait: bool) -> Packets | None:
-        """The next batch of TCP segments; None where there is no further packet (yet)."""
+        """The next batch of TCP segments; None if there is no further packet (yet)."""
         if self._follow:
             self.source.drop_deleted()
         while self._part < len(self.source.parts):
@@ -320,13 +321,13 @@ class Reader:
                 if not grown and not part.final:
                     if self._follow and not self.source.ended:
                         return None
-                    part.final = True  # one that is not followed ends where it ends now
+                    part.final = True  # a file that is not followed does not grow
         return None
 
     def _walk(self, part: Part) -> Packets | None:
         view = self.source.view(part)
         if not view and part.size:
-            return None  # the segment is gone
+            return None  # the ring segment was deleted
         if self._walker is None:
             self._walker = detect.walker(view, whole=part.final)
             if self._walker is None:
@@ -334,7 +335,7 @@ class Reader:
         try:
             reach = self._walker.position + self._batch_bytes
             records = self._walker.walk(view[:reach], self._batch)
-            if records is None and reach < len(view):  # a packet that is longer
+            if records is None and reach < len(view):  # one packet exceeds the batch
                 records = self._walker.walk(view, 1)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
@@ -360,7 +361,7 @@ class Reader:
         return None if error is None else CaptureError.of(error, part.name)
 
     def _next_part(self, error: CaptureError | None) -> None:
-        """Go on with the next file; the first error is the one that is told."""
+        """Go on with the next file; `error` keeps the first error."""
         self.error = self.error or error
         if self._walker is not None:
             self._dropped += self._walker.dropped
@@ -404,7 +405,7 @@ class Reader:
         return done
 
     def _give_up(self) -> Done:
-        """Give up the oldest requests of the connections where most wait, until half the limit waits in all."""
+        """Give up the oldest requests of the busiest connections until half the limit is in flight in all."""
         half = share = self._most_waiting // 2
         while sum(min(talk.waiting, share) for talk in self._talks.values()) > half:
             share //= 2
@@ -418,7 +419,7 @@ class Reader:
         return done
 
     def _converse(self, conversation: Conversation | DialectConversation, events: list[Event]) -> Done:
-        """What events of a connection complete."""
+        """Items that the events of a connection complete."""
         return conversation.feed(events)
 
     def _wanted(self, connection: TcpConnection) -> bool:
@@ -427,11 +428,11 @@ class Reader:
         first, second = ports_of(connection.key)
         if first in self._ports or second in self._ports:
             return True
-        self.seen.ports.add(min(first, second))  # that of the broker, mostly
+        self.seen.ports.add(min(first, second))  # usually the broker's
         return False
 
     def _orient(self, talk: Talk, events: list[Event]) -> list[Event]:
-        """Start the conversation once it is clear which side is the client; the events that it then gets."""
+        """Start the conversation once the client's side is known; the events to feed it, none before that."""
         connection = talk.connection
         if not connection.opened:
             if talk.orientation is None:
@@ -445,7 +446,7 @@ class Reader:
         else:
             talk.held += events
             if not any(isinstance(event, Run) for event in events):
-                return []  # nothing but a handshake yet
+                return []  # only a handshake so far
             events, talk.held = talk.held, []
         ends = connection.endpoints
         if talk.swapped:
@@ -489,7 +490,7 @@ class Reader:
         return done
 
     def _deliver(self, done: Done) -> list[Item]:
-        """Number what began and put what is complete in order."""
+        """Number the exchanges that began; the complete items, sorted by address."""
         self.numbering.assign(self.began)
         self.started = [exchange for _, exchange in self.began]
         self.health.repeated, self.health.stray = self._reassembler.repeated, self._reassembler.stray
@@ -523,11 +524,11 @@ def read(
 ) -> Reader:
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
-    `ports` narrows to connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
+    `ports` selects connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
     TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means that the capture grows:
-    `poll` it; of a ring it leaves out what runs before this one recorded. `spooling` says where
-    that goes which cannot be read as it is. Raises CaptureError where a capture cannot be opened, ValueError where
-    `ports` or `given` cannot be read.
+    call `poll`; in a ring, segments of earlier runs are left out. `spooling` says where captures are spooled that
+    cannot be read in place. Raises CaptureError if a capture cannot be opened, ValueError if `ports` or `given`
+    cannot be parsed.
     """
     if isinstance(captures, FileSource):
         source = captures

@@ -1,6 +1,6 @@
-"""What a batch delivers, in slices of bounded bytes: packets that waited, or stood behind a hole, come all at once.
+"""Events of a batch in slices of bounded size: packets that waited, or followed a gap, are all released at once.
 
-The slices are in the order of addresses, as batches are, so that what is made of them does not depend on them.
+The slices are in the order of addresses, as batches are, so results do not depend on where the slices end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kproxy.captures.tcp.reassembly import TcpConnection
 from kproxy.decoders.conversation.stream import Event, Run
 
 SLICE_BYTES = 2 << 20
-"""As many as a batch has at most (captures.reader.BATCH_BYTES), which mostly is one slice."""
+"""Maximum size of a slice. A batch is bounded equally (captures.reader.BATCH_BYTES), so it is usually one slice."""
 
 
 @dataclass(slots=True)
 class Events:
-    """Events of a connection; `last` says that a slice has no more of them later."""
+    """Events of a connection in a slice; `last` means that no later slice of the batch has more of them."""
 
     connection: TcpConnection
     events: list[Event]
@@ -27,7 +27,7 @@ class Events:
 
 
 def slices(connections: Sequence[TcpConnection]) -> Iterator[list[Events]]:
-    """The events of connections, which are taken from them: one slice or more, each of SLICE_BYTES or one segment."""
+    """Move the events out of connections, in one or more slices, each of at most SLICE_BYTES or of one segment."""
     given = whole(connections)
     runs = (event for one in given for event in one.events if isinstance(event, Run) and len(event.ends))
     if sum(run.ends[-1] - run.start for run in runs) <= SLICE_BYTES:
@@ -37,7 +37,7 @@ def slices(connections: Sequence[TcpConnection]) -> Iterator[list[Events]]:
 
 
 def whole(connections: Sequence[TcpConnection]) -> list[Events]:
-    """The events of connections, which are taken from them."""
+    """Move the events out of connections, as one slice."""
     given = []
     for connection in connections:
         given.append(Events(connection, connection.events))
@@ -46,7 +46,7 @@ def whole(connections: Sequence[TcpConnection]) -> list[Events]:
 
 
 _Place = tuple[int, int, int]
-"""An address, and there the number of a connection and of a segment or other event of it."""
+"""An address; the number of a connection; the number of a segment or other event in that connection."""
 
 
 def _sliced(given: Sequence[Events]) -> Iterator[list[Events]]:
@@ -68,7 +68,7 @@ def _sliced(given: Sequence[Events]) -> Iterator[list[Events]]:
 
 
 def _pieces(events: Sequence[Event]) -> Iterator[tuple[int, int, Event]]:
-    """Each segment of each run as a run of its own, and what is no run: its address, its bytes, and it."""
+    """Each segment of each run as its own run, and each other event: (address, size in bytes, event)."""
     for event in events:
         if not isinstance(event, Run):
             yield event.at, 0, event

@@ -34,20 +34,20 @@ STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
 LARGEST_STEP: Final = 16 << 20
 _HEAD: Final = 64
-"""Bytes at the beginning of a file by which it is known again: in them is the time of its first packet, or section."""
+"""Leading bytes that identify a file, to detect overwriting: they hold the time of its first packet, or its section."""
 REMEMBERED: Final = 32 << 20
-"""Decompressed bytes of a seekable file that are kept behind what is viewed: an exchange's bytes lie close together."""
+"""Cache size for decompressed bytes of a seekable file, beside the view: an exchange's bytes lie close together."""
 _OVERWRITTEN: Final = (
     "was overwritten after it was opened, as tcpdump -W does; to follow such a ring, read a pipe "
     "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
 )
 _NOTHING = memoryview(b"")
 RELEASE_BYTES = 16 << 20
-"""How much of mapped files is read before its memory is given back."""
+"""Bytes of mapped files that are read before their memory is released."""
 
 
 AND: Final = " + "
-"""Between the names of files that are read as one part."""
+"""Separator of the names of files that are read as one part."""
 
 
 @dataclass(slots=True)
@@ -68,27 +68,27 @@ class Part:
     packed: bool = False
     """The file is compressed: `view` is empty, `size` counts what is in it, and `FileSource.view` opens it."""
     spool: Spool | None = None
-    """What fills `path`."""
+    """The spool that writes `path`."""
     head: bytes = b""
-    """How the file begins."""
+    """First bytes of the file, at most _HEAD."""
 
 
 class FileSource:
     """Files read as one; the last of them may grow. What is compressed, or a pipe, is spooled to a temporary file.
 
-    A single one is spooled while it is read; of several each is spooled before anything is read, because addresses
-    depend on the sizes of those before. Raises CaptureError where a file cannot be opened.
+    A single file is spooled while it is read. Several are spooled completely before reading starts, because addresses
+    depend on the sizes of the files before. Raises CaptureError if a file cannot be opened.
     """
 
     streams = False
-    """What comes is shown as it comes, because it may come slowly."""
+    """Whether bytes are delivered as soon as they arrive, because they may arrive slowly."""
     read_again = False
-    """Another reading follows this one."""
+    """Whether the source will be read a second time."""
 
     def __init__(
         self, paths: Sequence[Path], spooling: Spooling | None = None, names: Mapping[Path, str] | None = None
     ) -> None:
-        """`names` are what the user calls files, where that is not their path."""
+        """`names` maps paths to the names that the user knows, if they differ."""
         self.spooling = spooling or Spooling()
         self._names = names or {}
         self.parts: list[Part] = []
@@ -125,9 +125,9 @@ class FileSource:
         return part.view
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
-        """Take up what has been appended since; whether there was anything.
+        """Map the bytes that were appended since the last call; whether there were any.
 
-        `wait` lets a source that is a stream block until there is. Raises CaptureError where a file was overwritten.
+        With `wait`, a source that is a stream blocks until there are. Raises CaptureError if a file was overwritten.
         """
         for one in self.parts:
             self._refuse_overwritten(one)
@@ -144,7 +144,7 @@ class FileSource:
         return grown
 
     def catch_up(self) -> None:
-        """Take up what the process that reads has taken up since this one was forked; streams are its alone.
+        """Map the bytes that the reading process has mapped since this one was forked; only that process reads streams.
 
         Raises CaptureError as `grow`.
         """
@@ -152,15 +152,15 @@ class FileSource:
         self._remap(part)
 
     def done_with(self, address: int) -> None:
-        """What lies before an address will be viewed no more, though it may still be read."""
+        """Declare that `view` no longer needs the bytes before an address; `read` may still ask for them."""
 
     def drop_deleted(self) -> None:
-        """Let go of the bytes of deleted files: memory and disk space are free only when nobody maps them."""
+        """Unmap deleted files: their memory and disk space are freed only when no process maps them."""
 
     def release(self, address: int) -> None:
-        """Give the memory of mapped bytes before an address back to the system; reading them maps them again.
+        """Release the memory of mapped bytes before an address to the system; reading them pages them in again.
 
-        Called again and again with growing addresses, it keeps what this process occupies small on large files.
+        Called repeatedly with growing addresses, it bounds the resident memory of this process on large files.
         """
         if address - self._released < RELEASE_BYTES:
             return
@@ -172,17 +172,17 @@ class FileSource:
         self._released = address
 
     def _spool_of(self, part: Part) -> Spool | None:
-        """What fills a part while it is read."""
+        """The spool that fills a part while it is read."""
         return part.spool
 
     def _amount(self, part: Part) -> int:
-        """How much of a spooled part is taken at once; less at first, so that the first rows show soon."""
+        """Bytes of a spooled part to take in one step; fewer at first, so that the first rows show soon."""
         if self.streams:
             return 1
         return min(max(part.size, FIRST_STEP), LARGEST_STEP)
 
     def written(self) -> int:
-        """The end of what the files hold by now, of which `grow` may not have taken up all."""
+        """The address behind the last byte in the files now; `grow` may not have mapped all of it yet."""
         if not self.parts:
             return 0
         last = self.parts[-1]
@@ -190,16 +190,16 @@ class FileSource:
 
     @property
     def oldest(self) -> int:
-        """The address from which on bytes may still be there."""
+        """The lowest address whose bytes may still exist."""
         return self.parts[0].base if self.parts else 0
 
     def let_go(self, most: int) -> int:  # noqa: ARG002
-        """Forgets parts at the beginning whose files are gone, `most` of them at most; how many those were."""
+        """Forget up to `most` leading parts whose files were deleted; the number forgotten."""
         return 0
 
     @property
     def ended(self) -> bool:
-        """Nothing more can come (a pipe that was closed); a file may always grow."""
+        """Whether no more bytes can arrive (the pipe was closed); a file may always grow."""
         return all(part.spool is not None and part.spool.ended for part in self.parts)
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class FileSource:
         return self._names.get(path, str(path))
 
     def _spool(self, file: int, name: str) -> Spool:
-        """What an open file holds, decompressed."""
+        """A spool of an open file's decompressed bytes."""
         stamp = stamp_of(file)
         entry = None if stamp is None else cache.name("decompressed", stamp)
         try:
@@ -244,7 +244,7 @@ class FileSource:
         return part
 
     def _drain(self, part: Part) -> None:
-        """Take all that a spool will ever give."""
+        """Take all bytes of a part's spool."""
         if part.spool is not None:
             part.spool.take(self.spooling.most)
         self._remap(part)
@@ -259,7 +259,7 @@ class FileSource:
         return part
 
     def _remap(self, part: Part) -> bool:
-        """Map a part again where its file has another size; the old map lives as long as slices of it."""
+        """Map a part again if its file's size changed; the old map lives as long as slices of it."""
         file = self._files.get(part.path)
         if file is None:
             return False
@@ -277,7 +277,7 @@ class FileSource:
         return True
 
     def _overwritten(self, part: Part) -> bool:
-        """Whether a file holds something else than was read of it, or less."""
+        """Whether a file shrank or begins with other bytes than before."""
         file = self._files.get(part.path)
         if file is None or self._spool_of(part) is not None:
             return False
@@ -290,7 +290,7 @@ class FileSource:
 
 
 class ViewedSource(FileSource):
-    """Files that another process reads or has read: of one that was overwritten since, its bytes are gone."""
+    """Files that another process reads or has read; a file that was overwritten since reads as empty."""
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._bases, start) - 1

@@ -1,4 +1,4 @@
-"""Packets of a flow that were captured before others that they follow: they wait a short while for these.
+"""Out-of-order packets of a flow: each waits a short while for the packets that precede it.
 
 A packet acknowledges all that its sender had received, and its sequence number says how much that sender had sent. So
 the two numbers order the packets of a connection by cause and effect, whatever their times say: their sum never falls
@@ -15,20 +15,20 @@ from kproxy.captures.tcp.direction import HALF, WHOLE, Piece
 from kproxy.captures.tcp.packets import ACK, RST, SYN
 
 PATIENCE = 128
-"""Packets of the capture that a packet waits for at least: two packets, each moved by 64, are as many apart."""
+"""Minimum wait of a packet, in packets of the capture: two packets, each displaced by 64, are this far apart."""
 PATIENT_TIME = 50_000_000
-"""Nanoseconds of the capture's time that it waits at least."""
+"""Minimum wait of a packet, in nanoseconds of capture time."""
 LONGEST_TIME = 60_000_000_000
-"""Nanoseconds of the capture's time after which it waits no longer, however few packets came."""
+"""Maximum wait of a packet, in nanoseconds of capture time, however few packets came."""
 LIVE_TIME = 1_000_000_000
-"""The same of a capture that is followed, as somebody is looking."""
+"""Maximum wait in a capture that is followed, shorter because a user is watching."""
 NEAR = 1 << 24
-"""Sequence numbers that differ by more from those expected belong to another connection."""
+"""Sequence numbers further than this from the expected ones belong to another connection."""
 OVERHEAD = 640
-"""Bytes that a packet which waits takes beside those that were captured of it, at most."""
+"""Maximum memory of a waiting packet beside its captured bytes, in bytes."""
 LOOKS = 16
-"""How often each packet that waits is looked at anew, on average: a flood of SYNs would have all of them looked at for
-each one."""
+"""Average number of times each waiting packet is classified again: without this bound, each SYN of a flood would cause
+all waiting packets to be classified again."""
 _FIRST, _LAST = -(1 << 40), 1 << 40
 
 
@@ -53,7 +53,7 @@ class Arrival:
 
     @property
     def weight(self) -> int:
-        """What it takes to keep it waiting, in bytes."""
+        """Memory that the packet takes while it waits, in bytes."""
         return self.piece.stored + OVERHEAD
 
     @property
@@ -76,17 +76,17 @@ _Entry = tuple[bool, int, int, int, Arrival]
 
 @dataclass(slots=True)
 class Waiting:
-    """The packets of a flow that wait, those first that come first by cause and effect."""
+    """The waiting packets of a flow, in causal order."""
 
     reference: list[int | None] = field(default_factory=lambda: [None, None])
-    """A sequence number of each direction, from which those of waiting packets are counted."""
+    """Base sequence number of each direction; waiting packets are ordered by their distance from it."""
     reset: int | None = None
-    """When the first RST was captured that waits: what has a later time comes behind it."""
+    """Capture time of the earliest waiting RST; packets with a later time sort after it."""
     begins: list[int | None] = field(default_factory=lambda: [None, None])
     """The sequence number of each direction's first byte, where the SYN of a later connection waits."""
     heap: list[_Entry] = field(default_factory=list)
     looks: int = 0
-    """How many packets may be looked at anew."""
+    """How many more packets may be classified again (see LOOKS)."""
 
     def __len__(self) -> int:
         return len(self.heap)
@@ -96,7 +96,7 @@ class Waiting:
         return self.heap[0][-1]
 
     def push(self, packet: Arrival, *, later: bool) -> None:
-        """Let a packet wait; `later` says that it belongs to a connection after the present one."""
+        """Let a packet wait; `later` means that it belongs to a connection after the present one."""
         if not self.heap:
             self.reference, self.reset, self.begins = [None, None], None, [None, None]
         self.looks += LOOKS
@@ -108,7 +108,7 @@ class Waiting:
         return heappop(self.heap)[-1]
 
     def again(self, is_later: Callable[[Arrival], bool]) -> None:
-        """Say anew of each packet whether it belongs to a later connection, as far as the work is in proportion."""
+        """Classify each packet again as of this or a later connection, unless the budget of LOOKS is used up."""
         if self.looks < len(self.heap):
             return
         self.looks -= len(self.heap)
@@ -122,7 +122,7 @@ class Waiting:
 
     @property
     def packets(self) -> list[Arrival]:
-        """All, in no order."""
+        """All waiting packets, unordered."""
         return [entry[-1] for entry in self.heap]
 
     def _order(self, packet: Arrival) -> int:
