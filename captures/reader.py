@@ -126,7 +126,7 @@ class Reader:
         self._dropped = 0
         """Packets that the recorders of earlier files dropped."""
         self._untimed = 0
-        """The walkers' `untimed` counts of earlier files."""
+        """Packets of earlier files whose time does not fit (`Walker.untimed`)."""
         self._links = LinkLayers()
         if patience is None:
             patience = LIVE_TIME if follow else LONGEST_TIME

@@ -17,18 +17,18 @@ from typing import Final
 from kproxy.captures.compression import PIECE, CompressionError
 
 FOOTER: Final = struct.Struct("<IBI")
-"""Frames, what the table's entries hold, MAGIC."""
+"""Number of frames, descriptor of the table's entries, MAGIC."""
 MAGIC: Final = 0x8F92EAB1
 HEADER: Final = struct.Struct("<II")
-"""Of the frame, to be skipped by who does not know it, that holds the table: SKIPPED, bytes that follow."""
+"""Header of the skippable frame that holds the table: SKIPPED, number of bytes that follow."""
 SKIPPED: Final = 0x184D2A5E
 _CHECKSUMS: Final = 0x80
 _RESERVED: Final = 0x7C
 LARGEST_FRAME: Final = 16 << 20
-"""Decompressed bytes of one frame beyond which a file is not worth being read in place."""
+"""Maximum decompressed bytes of a frame for a file to be worth reading in place."""
 LARGEST_TABLE: Final = 64 << 20
 CACHED: Final = 32 << 20
-"""Bytes of the frames used last that are held."""
+"""Bytes of recently used frames that are cached."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ LARGEST_STEP: Final = 16 << 20
 _HEAD: Final = 64
 """Leading bytes that identify a file, to detect overwriting: they hold the time of its first packet, or its section."""
 REMEMBERED: Final = 32 << 20
-"""Cache size for decompressed bytes of a seekable file, beside the view: an exchange's bytes lie close together."""
+"""Decompressed bytes of a seekable file kept before the viewed address: an exchange's bytes lie close together."""
 _OVERWRITTEN: Final = (
     "was overwritten after it was opened, as tcpdump -W does; to follow such a ring, read a pipe "
     "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
@@ -321,7 +321,7 @@ class SeekableSource(FileSource):
 
     def read(self, start: int, end: int) -> bytes:
         spool = self._spool_here
-        # what another process lets go of is not seen here
+        # another process's releases are not visible here
         if spool is not None and spool.gone <= start and end <= self.size and os.getpid() == self._process:
             return bytes(self.parts[0].view[start:end])
         return self._frames.read(start, end)
@@ -408,7 +408,7 @@ class RingSource(FileSource):
         self.grow()
 
     def written(self) -> int:
-        # the last segment, which is told of before it is there
+        # the last segment, which is listed before it exists
         last = max(self._ring_bases().items(), key=itemgetter(1), default=None)
         if last is None:
             return super().written()

@@ -31,7 +31,7 @@ class Records:
 class Walker(Protocol):
     """Walks the records of one file, from where it stopped last time.
 
-    `position` is the offset of the first byte not yet taken: where the file ends there it ends whole.
+    `position` is the offset of the first byte not yet taken; a file that ends there is complete.
     """
 
     position: int
@@ -42,11 +42,11 @@ class Walker(Protocol):
     nanoseconds: bool
     """The file's times are finer than microseconds."""
     binding: int
-    """How many records there were so far without which those after them cannot be read."""
+    """Number of records so far that later records need to be read."""
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
-        """Up to `limit` complete records; None where there is no further complete one (yet).
+        """Up to `limit` complete records; None if there is no further complete one (yet).
 
-        Raises FormatError where the bytes at `position` can never become one; all before them were delivered.
+        Raises FormatError if the bytes at `position` can never become a record; all records before were delivered.
         """
         ...
