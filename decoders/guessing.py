@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +11,8 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records.places import PLACES
 from kproxy.decoders.schema.lookup import Definitions
 
-MOST: Final = 1 << 20
-"""Of a longer frame only answers that carry records are tried: a wrong layout may find millions of fields in it."""
+MOST_GUESSED: Final = 1 << 20
+"""Largest frame, in bytes, that is tried as every API: in more bytes a wrong layout may find millions of fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,25 @@ class Guess:
         return f"a guess without the request: {name} v{low}" + (f" to v{high}" if high > low else "")
 
 
+def readings(
+    frame: Buffer, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
+) -> Iterator[tuple[int, int, Decoded]]:
+    """(API key, version, decoded response) of each definition that reads a frame, its length field included, whole.
+
+    `api_key` and `version` restrict the definitions. If the frame is longer than MOST_GUESSED and no API is given, only
+    the APIs whose responses carry records are tried.
+    """
+    for key, one in definitions.pairs():
+        if api_key not in {None, key} or version not in {None, one}:
+            continue
+        if api_key is None and len(frame) > MOST_GUESSED and key not in PLACES:
+            continue
+        if response_fits(frame, key, one, definitions):
+            decoded = decode_response(frame, key, one, definitions)
+            if decoded.body is not None and not decoded.problems:
+                yield key, one, decoded
+
+
 def guess(frame: Buffer, definitions: Definitions) -> Guess | None:
     """The only reading of a response, its length field included.
 
@@ -37,13 +57,8 @@ def guess(frame: Buffer, definitions: Definitions) -> Guess | None:
     """
     found: list[tuple[int, Decoded]] = []
     api_key = -1
-    for key, version in definitions.pairs():
-        if len(frame) > MOST and key not in PLACES:
-            continue
-        if not response_fits(frame, key, version, definitions):
-            continue
-        decoded = decode_response(frame, key, version, definitions)
-        if decoded.body is None or decoded.problems or decoded.guessed_version is not None:
+    for key, version, decoded in readings(frame, definitions):
+        if decoded.guessed_version is not None:
             continue
         if found and (key != api_key or decoded.body != found[0][1].body):
             return None

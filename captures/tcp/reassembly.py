@@ -763,7 +763,7 @@ def _first_at(flow: Flow) -> int:
 
 
 def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
-    """Whether a packet belongs to a connection after the present one, by its sequence number."""
+    """Whether a packet's sequence number shows that it belongs to a later connection between the same ports."""
     connection, waiting = flow.connection, flow.waiting
     if connection is None:
         return bool(waiting) and waiting.reference[way] is not None and abs(waiting.place(way, seq)) > UNRELATED

@@ -96,7 +96,7 @@ class Waiting:
         return self.heap[0][-1]
 
     def push(self, packet: Arrival, *, later: bool) -> None:
-        """Let a packet wait; `later` means that it belongs to a connection after the present one."""
+        """Add a packet; `later` means that it belongs to a later connection between the same ports."""
         if not self.heap:
             self.reference, self.reset, self.begins = [None, None], None, [None, None]
         self.looks += LOOKS

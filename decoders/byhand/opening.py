@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from kproxy.decoders import embedded, secrets
 from kproxy.decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
-from kproxy.decoders.byhand.readings import MOST_GUESSED, Reading, bare, lead, responses, starts
+from kproxy.decoders.byhand.readings import Reading, bare, lead, responses, starts
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.conversation.recognition import known, plausible_request, unfit
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded import Scope
+from kproxy.decoders.guessing import MOST_GUESSED
 from kproxy.decoders.jsonform import base64, body_json
 from kproxy.decoders.message import (
     Decoded,

@@ -10,13 +10,12 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kproxy.decoders import guessing
 from kproxy.decoders.compiler import STRICT, decoder
 from kproxy.decoders.conversation.recognition import printable
 from kproxy.decoders.layout import UNKNOWN_TAGS
-from kproxy.decoders.message import decode_response, response_fits
 from kproxy.decoders.primitives import Buffer, write_unsigned_varint
 from kproxy.decoders.problems import DecodeError
-from kproxy.decoders.records.places import PLACES
 from kproxy.decoders.schema import errors
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
@@ -24,8 +23,6 @@ from kproxy.decoders.tree import Node, tree
 
 _JUDGED: Final = 2_000
 """Nodes of a reading that are looked at to tell how likely it is."""
-MOST_GUESSED: Final = 1 << 20
-"""Bytes of which anything is guessed; among more, a wrong layout can find millions of fields before it fails."""
 _LONGEST_THROTTLE: Final = 3_600_000
 _USUAL: Final = ("core", "group", "transaction", "admin", "security")
 """Classes of APIs that clients meet; the others come after them where nothing else decides."""
@@ -47,20 +44,10 @@ class Reading:
 def responses(
     frame: bytes, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
 ) -> list[Reading]:
-    """Every response that a frame, its length field included, can be, the likeliest first.
-
-    Of more than MOST_GUESSED bytes these are answers that carry records, unless the API is given.
-    """
+    """Every response that a frame can be, the likeliest first; arguments as in `guessing.readings`."""
     found = []
-    for key, one in definitions.pairs():
-        if api_key not in {None, key} or version not in {None, one}:
-            continue
-        if api_key is None and len(frame) > MOST_GUESSED and key not in PLACES:
-            continue
-        if not response_fits(frame, key, one, definitions):
-            continue
-        decoded = decode_response(frame, key, one, definitions)
-        if decoded.body is None or decoded.problems or decoded.message is None or decoded.version != one:
+    for _, one, decoded in guessing.readings(frame, definitions, api_key=api_key, version=version):
+        if decoded.message is None or decoded.version != one:
             continue
         body = tree(decoded.message, one, frame, decoded.body_start, len(frame), limit=_JUDGED)
         unknown_tags = decoded.header.get(UNKNOWN_TAGS)

@@ -30,7 +30,7 @@ class Observer:
     """
 
     name: str = ""
-    """Name in messages; by default the class's name."""
+    """The name that kproxy's messages use; the class's name if empty."""
     filter: str = ""
     """Display filter (docs/filters.md) that selects the exchanges for this observer; "" selects all.
 
@@ -56,7 +56,7 @@ class Actor:
     """
 
     name: str = ""
-    """Name in messages; by default the class's name."""
+    """The name that kproxy's messages use; the class's name if empty."""
     apis: ClassVar[Collection[str | int]] = ()
     """Names or keys of APIs ("Metadata", 3)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -167,8 +168,8 @@ def indexed(
         )  # fmt: skip
         index = Index(directory, process, warn=warn)
         try:
-            import kproxy.tui.app  # noqa: F401 (it takes about as long as the first rows)
-
+            # Importing the interface takes about as long as the first rows, so both happen at once.
+            importlib.import_module("kproxy.tui.app")
             index.wait_for_rows(patience)
             yield index
         finally:

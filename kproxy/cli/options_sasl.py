@@ -83,7 +83,7 @@ def checked(chosen: Settings) -> Settings:
 
 
 def of_cluster(chosen: SaslSettings, values: Mapping[str, Any]) -> SaslSettings:
-    """The settings of a cluster: its keys "sasl" and "sasl-credentials", or else those chosen for all."""
+    """SASL settings of one cluster: where its `values` lack "sasl" or "sasl-credentials", those of `chosen`."""
     own = {"mechanism": values.get("sasl"), "credentials": values.get("sasl-credentials")}
     return replace(chosen, **{name: value for name, value in own.items() if value is not None})
 

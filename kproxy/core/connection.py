@@ -297,7 +297,7 @@ class Connection:
     """The state of one client's connection to one broker; `own_host` is the proxy's address that the client used."""
 
     as_it_comes: ClassVar[bool] = True
-    """Whether bytes that `Passing` lets through may bypass this class."""
+    """Whether the relay may forward bytes that `Passing` accepts without calling this class."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
         self.passing = Passing(shared.plans.made, _unchanged)

@@ -153,7 +153,7 @@ class Recorder:
         for call, arguments in self.notes.take():
             try:
                 call(*arguments)
-            except Exception as error:  # noqa: BLE001 (a fault in the recorder must not reach the connection)
+            except Exception as error:  # noqa: BLE001 (a bug in the recorder must not end the connection)
                 self._writer.fail(f"internal error: {error!r}")
 
     def _make_some(self) -> None:
@@ -317,7 +317,7 @@ class SelectedFlow:
         self._selection = selection
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """As `Flow.data`; if the bytes are left out, so is the comment."""
+        """As `Flow.data`. The comment goes to the last piece that is recorded, and is left out if none is."""
         self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:

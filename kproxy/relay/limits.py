@@ -27,11 +27,14 @@ def _spare(files: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Limits of one cluster: nodes with a listener, and file descriptors for them, which `files_reason` explains."""
+    """The limits of one cluster's listeners."""
 
     nodes: int
+    """Most nodes that get a listener."""
     files: int
+    """Most file descriptors that these listeners may take."""
     files_reason: str
+    """Where `files` comes from, in words for messages."""
 
     @classmethod
     def of(cls, nodes: int, clusters: int = 1) -> Share:

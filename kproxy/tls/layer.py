@@ -77,7 +77,7 @@ class Layer(asyncio.Protocol):
         self.peer, self.own = _address(transport, "peername"), _address(transport, "sockname")
         try:
             self._session = self._make(self._incoming, self._outgoing, transport)
-        except Exception as error:  # noqa: BLE001 (`ready` raises it)
+        except Exception as error:  # noqa: BLE001 (whoever awaits `ready` gets it)
             self._fail(error)
             return
         self._shake_hands()

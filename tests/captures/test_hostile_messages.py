@@ -13,6 +13,7 @@ import pytest
 
 from kproxy.captures.analysis.stats import BY, Stats
 from kproxy.captures.analysis.views import Views
+from kproxy.captures.export import Lines
 from kproxy.captures.export.jsonl import JsonArray, JsonLines
 from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
 from kproxy.captures.export.oneline import OneLine
@@ -43,12 +44,11 @@ def reader(capture: Path) -> Iterator[Reader]:
         yield reading
 
 
-def lines(reader: Reader, made: object) -> bytes:
-    items = list(reader)
-    return made.begin() + made.lines(items) + made.end()  # type: ignore[attr-defined,no-any-return]
+def lines(reader: Reader, form: Lines) -> bytes:
+    return form.begin() + form.lines(list(reader)) + form.end()
 
 
-FORMS: dict[str, Callable[[Reader], object]] = {
+FORMS: dict[str, Callable[[Reader], Lines]] = {
     "jsonl": lambda reader: JsonLines(reader, View(show_secrets=True)),
     "json": lambda reader: JsonArray(reader, View(show_secrets=True)),
     "records": RecordLines,

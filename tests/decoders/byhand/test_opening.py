@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
 from kproxy.decoders.byhand import Asked, Kind, Opened, Opener
 from kproxy.decoders.byhand.frames import frames, prefixed
-from kproxy.decoders.byhand.readings import MOST_GUESSED, bare, responses
+from kproxy.decoders.byhand.readings import bare, responses
 from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.guessing import MOST_GUESSED
 from kproxy.decoders.jsonform import base64
 from kproxy.decoders.message import decode_response, response_fits
 from kproxy.decoders.problems import Code
