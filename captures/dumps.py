@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kproxy.decoders.plurals import are, counted
+
 _OFFSET: Final = re.compile(r"[ \t]*(?:0x)?([0-9A-Fa-f]{4,16})(:?)(?:[ \t]+|$)")
 _GROUP: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+(?=\s|$)")
 _GAP: Final = re.compile(r"\s*")
@@ -281,12 +283,14 @@ def _assemble(chunk: _Chunk) -> bytes:
         except ValueError:
             raise DumpError(f"line {line.number}: {line.offset} is no offset like those above it") from None
         if start != len(out):
-            raise DumpError(f"line {line.number}: offset {line.offset}, but {len(out)} bytes stand above it")
+            raise DumpError(
+                f"line {line.number}: offset {line.offset}, but {counted(len(out), 'byte')} {are(len(out))} above it"
+            )
         end = None if following is None or line.repeats else following
         words = _words(line, None if end is None else end - start)
         data = bytes.fromhex("".join(words))
         if end is not None and len(data) < end - start:
-            raise DumpError(f"line {line.number}: {end - start} bytes should stand here, {len(data)} do")
+            raise DumpError(f"line {line.number}: {counted(end - start, 'byte')} should stand here, {len(data)} do")
         if not data and line.rest.strip():
             raise DumpError(f"line {line.number}: no hex: {line.rest.strip()[:20]!r}")
         if len(line.offset) == _WORDS_OFFSET and _are_words(words):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.spool import MARGIN
+from kproxy.decoders.plurals import counted
 
 MOST_OPEN = 3
 """Decompressed files that are kept; more are there only while somebody holds a slice of them."""
@@ -95,7 +96,7 @@ class Unpacked:
                         break
                     file.write(piece)
             if got != size:
-                raise ValueError(f"its header says {size} bytes")
+                raise ValueError(f"its header says {counted(size, 'byte')}")
             if not size:
                 return memoryview(b"")
             file.flush()

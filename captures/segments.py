@@ -18,6 +18,7 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import is_capture
 from kproxy.captures.source import FileSource, Part
 from kproxy.decoders.jsonform import body_json
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.records.batches import Trouble, parse
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.internal import fits
@@ -185,7 +186,8 @@ class SegmentReader:
             return
         segment.tail = len(view) - position
         segment.troubles = [_moved(one, position) for one in troubles]
-        why = troubles[0].message if troubles else f"cut in a batch ({segment.tail} bytes of it are there)"
+        tail = segment.tail
+        why = troubles[0].message if troubles else f"cut in a batch ({counted(tail, 'byte')} of it {are(tail)} there)"
         self.error = self.error or CaptureError(why, segment.file, position)
 
 

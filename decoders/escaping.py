@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kproxy.decoders.plurals import counted
+
 LONGEST: Final = 1000
 """Characters of one message; the rest is counted instead."""
 
@@ -41,7 +43,7 @@ def escape(text: str, *, ascii_only: bool = False) -> str:
 def message(text: str) -> str:
     """One line for a terminal or log, of at most LONGEST characters and the number of those left out."""
     left_out = len(text) - LONGEST
-    return escape(text) if left_out <= 0 else f"{escape(text[:LONGEST])}… ({left_out:,} characters more)"
+    return escape(text) if left_out <= 0 else f"{escape(text[:LONGEST])}… ({counted(left_out, 'character', ',')} more)"
 
 
 def in_json(data: bytes) -> bytes:

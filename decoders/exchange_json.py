@@ -23,6 +23,7 @@ from kproxy.decoders.jsonform import base64, body_json, uuid_json, with_records
 from kproxy.decoders.knowledge import concerns, topic_ids
 from kproxy.decoders.layout import per_version
 from kproxy.decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem, limited
 from kproxy.decoders.records import skipped
@@ -176,7 +177,7 @@ class _Frames:
         lost = frame.size + 4 - frame.missing - len(data)
         if lost > 0:
             self.cut = True
-            text = f"{lost} bytes are no longer held"
+            text = f"{counted(lost, 'byte')} {are(lost)} no longer held"
             self.problems.append(Problem(where_of(exchange, frame), len(data), "", text, Code.TRUNCATED))
         if exchange.token and not frame.missing and not lost:
             shown["body"] = {"token": self._token(data[4:])}

@@ -21,6 +21,7 @@ from kproxy.decoders.errorcodes import error_codes
 from kproxy.decoders.jsonform import records_forms
 from kproxy.decoders.knowledge import TOPIC_ID, Knowledge
 from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, DecodeError, Problem, limited
 from kproxy.decoders.records import nodes
@@ -233,7 +234,7 @@ def _every(versions: Versions) -> range:
 
 def _too_short(data: Buffer, where: str) -> Decoded:
     end = len(data)
-    problem = Problem(where, end, "", f"a {where} of {end} bytes has no header", Code.TRUNCATED)
+    problem = Problem(where, end, "", f"a {where} of {counted(end, 'byte')} has no header", Code.TRUNCATED)
     return Decoded(None, -1, {}, None, [problem], body_start=end)
 
 
@@ -303,7 +304,7 @@ def _settle(
     if loose is not None:
         attempt, body, position, text = loose
         left = end - position
-        trailing = Problem(where, position, "", f"{left} bytes after the body", Code.TRAILING_BYTES)
+        trailing = Problem(where, position, "", f"{counted(left, 'byte')} after the body", Code.TRAILING_BYTES)
         return _decoded(attempt, header, body, [*problems, *_placed(text, where), trailing], start)
     decoded = _decoded(plan.attempts[0], header, None, problems, start)
     if first_error is not None:
@@ -405,7 +406,8 @@ def frame_tree(
     if side is Side.CLIENT:
         if end < _SIZE + _KEY_AND_VERSION.size:
             unread = _bytes(root, "unread", buffer, _SIZE, end)
-            unread.problem = Problem(where, end, "", f"a request of {end} bytes has no header", Code.TRUNCATED)
+            text = f"a request of {counted(end, 'byte')} has no header"
+            unread.problem = Problem(where, end, "", text, Code.TRUNCATED)
             return root
         api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, _SIZE)
     # No API has a negative key: an orphan's header is the plainest one.
@@ -479,7 +481,7 @@ def frame_root(data: Buffer, where: str) -> Node:
     root.end = end
     size = _child(root, "size", "int32", 0, min(_SIZE, end))
     if end < _SIZE:
-        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} are left", Code.TRUNCATED)
+        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} {are(end)} left", Code.TRUNCATED)
     else:
         (size.value,) = struct.unpack_from(">i", data, 0)
     return root

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from kproxy.decoders.plurals import are, counted
+
 MOST: Final = 1_000
 """Problems of a message that are named one by one."""
 
@@ -77,7 +79,10 @@ def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
     if not left_out:
         return problems
     last = problems[min(MOST, len(problems)) - 1]
-    return [*problems[:MOST], replace(last, path="", message=f"{left_out} further problems are left out")]
+    return [
+        *problems[:MOST],
+        replace(last, path="", message=f"{counted(left_out, 'further problem')} {are(left_out)} left out"),
+    ]
 
 
 class DecodeError(Exception):

@@ -16,6 +16,7 @@ from kproxy.decoders import secrets
 from kproxy.decoders.errorcodes import is_error_code
 from kproxy.decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
 from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema.model import Field, Message
@@ -180,8 +181,9 @@ class _Walk:
         """Step over `size` bytes; returns where they start."""
         start = self.position
         if size > self.end - start:
+            left = max(self.end - start, 0)
             raise self.stop(
-                node, Code.TRUNCATED, f"{what} takes {size} bytes, {max(self.end - start, 0)} are left", start
+                node, Code.TRUNCATED, f"{what} takes {counted(size, 'byte')}, {left} {are(left)} left", start
             )
         self.position = start + size
         return start
@@ -286,7 +288,7 @@ class _Walk:
         size = max(element.minimum, 1)
         if count * size > left:
             node.value = None
-            message = f"{count} elements of at least {size} bytes, {left} bytes are left"
+            message = f"{counted(count, 'element')} of at least {counted(size, 'byte')}, {counted(left, 'byte')} {are(left)} left"
             raise self.stop(node, Code.TRUNCATED, message, start)
         if element.shape is Shape.FIXED:
             node.later(partial(_numbers, self.buffer, self.position, count))
@@ -312,7 +314,8 @@ class _Walk:
             start = self.position
             count = self.varint(tags, "the number of tagged fields")
             if count * 2 > self.end - self.position:
-                message = f"{count} tagged fields, {self.end - self.position} bytes are left"
+                left = self.end - self.position
+                message = f"{counted(count, 'tagged field')}, {counted(left, 'byte')} {are(left)} left"
                 raise self.stop(tags, Code.TRUNCATED, message, start)
             tags.end = self.position
             for _ in range(count):
@@ -339,9 +342,9 @@ class _Walk:
         field = Node(slot.name, slot.type_name, start, node, slot.field)
         if size > outer - begin:
             node.children.append(field)
-            raise self.stop(
-                field, Code.TRUNCATED, f"the tagged field takes {size} bytes, {outer - begin} are left", begin
-            )
+            left = outer - begin
+            text = f"the tagged field takes {counted(size, 'byte')}, {left} {are(left)} left"
+            raise self.stop(field, Code.TRUNCATED, text, begin)
         if not self.keep:
             node.children.clear()
         node.children.append(field)
@@ -352,7 +355,7 @@ class _Walk:
             if self.position != self.end:
                 used = self.position - begin
                 raise self.stop(
-                    field, Code.BAD_LENGTH, f"the tagged field is {size} bytes long, its value {used}", begin
+                    field, Code.BAD_LENGTH, f"the tagged field is {counted(size, 'byte')} long, its value {used}", begin
                 )
         finally:
             self.end = outer

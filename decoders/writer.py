@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kproxy.decoders.layout import RANGES, UNKNOWN_TAGS, Layout, Shape, Slot
 from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import write_unsigned_varint
 from kproxy.decoders.schema.model import Field, Message
 
@@ -99,7 +100,7 @@ def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
         except (AttributeError, UnicodeEncodeError):
             raise WriteError(f"{value!r} is no text", path) from None
         if len(data) > _MAX_STRING:
-            raise WriteError(f"{len(data)} bytes of text, {_MAX_STRING} is the most", path)
+            raise WriteError(f"{counted(len(data), 'byte')} of text, {_MAX_STRING} is the most", path)
         _length(out, slot, len(data), ">h")
         out += data
     elif shape is Shape.BYTES:
@@ -119,7 +120,7 @@ def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
 
 def _counted(slot: Slot, count: int, path: str) -> int:
     if slot.count == "h" and not slot.compact and count > _MAX_STRING:
-        raise WriteError(f"{count} elements, {_MAX_STRING} is the most", path)
+        raise WriteError(f"{counted(count, 'element')}, {_MAX_STRING} is the most", path)
     return count
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kproxy.captures.analysis.seen import Seen, Values
 from kproxy.captures.analysis.topics import fetch_role
 from kproxy.decoders.exchange_json import timestamp
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import api_keys
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -210,7 +211,7 @@ class Cluster:
             match seen.key:
                 case 19:
                     count = element["numPartitions"] if element["numPartitions"] >= 0 else len(element["assignments"])
-                    text = f"created with {count} partitions" if count > 0 else "created"
+                    text = f"created with {counted(count, 'partition')}" if count > 0 else "created"
                     self._event(seen, "topic", name, text + result, "CreateTopics")
                 case 20:
                     self._event(seen, "topic", name, "deleted" + result, "DeleteTopics")

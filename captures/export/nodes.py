@@ -11,6 +11,7 @@ from kproxy.decoders.escaping import escape
 from kproxy.decoders.jsonform import uuid_json
 from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.meanings.table import node_meaning
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.nodes import BITS
@@ -78,7 +79,7 @@ class Style:
         if node.null:
             return "null"
         if self.withholds(node):
-            return f"withheld ({_bytes_count(node.end - node.start)}; --show-secrets)"
+            return f"withheld ({counted(node.end - node.start, 'byte')}; --show-secrets)"
         if node.name == UNKNOWN_TAGS:
             return "" if node.children else "none"
         if value is None:
@@ -99,10 +100,10 @@ class Style:
 
     def _bytes(self, value: Any, *, preview: bool) -> str:
         if not preview:
-            return _bytes_count(len(value))
+            return counted(len(value), "byte")
         head = bytes(value[:_PREVIEW]).hex(" ")
         more = " …" if len(value) > _PREVIEW else ""
-        return f"{_bytes_count(len(value))}{': ' if head else ''}{head}{self.text(more)}"
+        return f"{counted(len(value), 'byte')}{': ' if head else ''}{head}{self.text(more)}"
 
     def problem(self, node: Node) -> str | None:
         """What is wrong with a node, in one line."""
@@ -111,10 +112,6 @@ class Style:
         problem = node.problem
         stopped = "" if problem.code in READ_ON else f"stopped at byte {problem.offset + self.shift}: "
         return f"{self.cross} {stopped}{self.text(problem.message)}"
-
-
-def _bytes_count(size: int) -> str:
-    return f"{size} byte{'' if size == 1 else 's'}"
 
 
 def title(node: Node) -> str:

@@ -17,6 +17,7 @@ from kproxy.decoders.exchange_json import exchange_json, timestamp
 from kproxy.decoders.frames import frame_tree
 from kproxy.decoders.guessing import guess
 from kproxy.decoders.message import may_tell_a_secret
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 
@@ -98,7 +99,7 @@ class Page:
 
     def _frame(self, where: str, frame: Frame, exchange: Exchange) -> Iterator[str]:
         yield f"<h2>{where}</h2>"
-        yield f"<p>{timestamp(frame.time, self._reader.precision)}, {frame.size} bytes</p>"
+        yield f"<p>{timestamp(frame.time, self._reader.precision)}, {counted(frame.size, 'byte')}</p>"
         for comment in frame.comments:
             yield f"<p>{_text(comment)}</p>"
         if exchange.status is Status.TLS:
@@ -106,7 +107,8 @@ class Page:
         data = bytes(frame.data(self._reader.source))
         side = Side.CLIENT if frame is exchange.request else Side.BROKER
         if exchange.token:
-            yield f"<p>SASL token, {len(data) - 4} bytes{'' if self._view.show_secrets else ', withheld'}</p>"
+            withheld = "" if self._view.show_secrets else ", withheld"
+            yield f"<p>SASL token, {counted(len(data) - 4, 'byte')}{withheld}</p>"
             return
         asked = exchange.request
         key, version = exchange.api_key, exchange.api_version

@@ -8,6 +8,7 @@ from typing import Any, Final
 from kproxy.captures.export.encoding import encode
 from kproxy.captures.export.records import batch_facts, record_line
 from kproxy.captures.segments import Segment, StoredBatch
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.records.batches import Trouble
 
 BATCH: Final = "kproxy.batch/1"
@@ -18,7 +19,13 @@ def batch_json(batch: StoredBatch) -> dict[str, Any]:
     """A batch with its records."""
     problems = [_problem(one) for one in batch.troubles]
     if batch.left_out:
-        problems.append({**problems[-1], "path": "", "message": f"{batch.left_out} further problems are left out"})
+        problems.append(
+            {
+                **problems[-1],
+                "path": "",
+                "message": f"{counted(batch.left_out, 'further problem')} {are(batch.left_out)} left out",
+            }
+        )
     return {
         "schema": BATCH,
         **_place(batch.segment),

@@ -7,6 +7,7 @@ from kproxy.captures.formats.magic import PCAP, PCAPNG
 from kproxy.captures.formats.pcap import HEADER, PcapWalker
 from kproxy.captures.formats.pcapng import PcapngWalker
 from kproxy.captures.formats.records import Walker
+from kproxy.decoders.plurals import are, counted
 
 OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"\x02\x21\x4c\x18", "compressed with lz4 in its legacy form: unpack it first, or `lz4 -dc FILE | kproxy … -`"),
@@ -27,12 +28,12 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
     if start[:4] in PCAP:
         if len(view) < HEADER:
             if whole:
-                raise FormatError(f"cut in its pcap header ({len(view)} bytes of {HEADER})", len(view))
+                raise FormatError(f"cut in its pcap header ({counted(len(view), 'byte')} of {HEADER})", len(view))
             return None
         return PcapWalker(view)
     if start[:4] == PCAPNG:
         if len(view) < 28 and whole:
-            raise FormatError(f"cut in its pcapng section header ({len(view)} bytes)", len(view))
+            raise FormatError(f"cut in its pcapng section header ({counted(len(view), 'byte')})", len(view))
         return PcapngWalker() if len(view) >= 28 else None
     if not start:
         if whole:
@@ -44,7 +45,7 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
         if start.startswith(magic):
             raise FormatError(f"the file is {what}", 0)
     if len(start) < 4 and any(magic.startswith(start) for magic in (*PCAP, PCAPNG)):
-        raise FormatError(f"cut in its header ({len(start)} bytes)", len(start))
+        raise FormatError(f"cut in its header ({counted(len(start), 'byte')})", len(start))
     raise FormatError("not a capture: the file is neither pcap nor pcapng", 0)
 
 
@@ -52,4 +53,5 @@ def cut(walker: Walker | None, size: int) -> FormatError | None:
     """What is left at the end of a file of `size` bytes is a packet that was cut."""
     if walker is None or walker.position >= size:
         return None
-    return FormatError(f"cut in a packet ({size - walker.position} bytes of it are there)", walker.position)
+    there = size - walker.position
+    return FormatError(f"cut in a packet ({counted(there, 'byte')} of it {are(there)} there)", walker.position)

@@ -11,6 +11,7 @@ from kproxy.captures.formats.compiled import starts
 from kproxy.captures.formats.gather import Bytes
 from kproxy.captures.formats.magic import PCAP
 from kproxy.captures.formats.records import Records
+from kproxy.decoders.plurals import counted
 
 HEADER = 24
 RECORD = 16
@@ -51,7 +52,7 @@ class PcapWalker:
             if self.position + RECORD <= len(view):
                 captured = struct.unpack_from(self._order + "I", view, self.position + 8)[0]
                 if captured > self.longest:
-                    text = f"a packet of {captured} bytes cannot be (the longest is {self.longest})"
+                    text = f"a packet of {counted(captured, 'byte')} cannot be (the longest is {self.longest})"
                     raise FormatError(text, self.position)
             return None
         at = found[:count]

@@ -12,6 +12,7 @@ from kproxy.captures.errors import FormatError
 from kproxy.captures.formats.gather import Bytes
 from kproxy.captures.formats.records import Records
 from kproxy.captures.tcp.packets import Ints
+from kproxy.decoders.plurals import counted
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 PACKET_BLOCKS = frozenset({OLD_PACKET, SIMPLE_PACKET, PACKET})
@@ -125,7 +126,7 @@ class PcapngWalker:
             self._section(view, position)
             return
         if length < SMALLEST.get(block, 12) or length > HUGE:
-            raise FormatError(f"a block of type {block:#x} cannot be {length} bytes long", position)
+            raise FormatError(f"a block of type {block:#x} cannot be {counted(length, 'byte')} long", position)
         if position + length > len(view):
             return
         trailer = struct.unpack_from(self._order + "I", view, position + length - 4)[0]
@@ -135,7 +136,7 @@ class PcapngWalker:
             number, captured = self._packet(view, block, position)
             if number >= len(self._interfaces):
                 raise FormatError(f"a packet of interface {number}, which the section does not describe", position)
-            raise FormatError(f"a packet of {captured} bytes in a block of {length}", position)
+            raise FormatError(f"a packet of {counted(captured, 'byte')} in a block of {length}", position)
 
     def _packet(self, view: memoryview, block: int, position: int) -> tuple[int, int]:
         """Interface and captured length of one packet block."""
@@ -156,7 +157,7 @@ class PcapngWalker:
             raise FormatError("a section header without byte-order magic", position)
         length: int = struct.unpack_from(order + "I", view, position + 4)[0]
         if length < SMALLEST[SECTION] or length > HUGE:
-            raise FormatError(f"a section header cannot be {length} bytes long", position)
+            raise FormatError(f"a section header cannot be {counted(length, 'byte')} long", position)
         if position + length > len(view):
             return 0
         major = struct.unpack_from(order + "H", view, position + 12)[0]

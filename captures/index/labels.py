@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.plurals import counted
 
 Body = Mapping[str, Any]
 
@@ -56,7 +57,7 @@ class Topics:
         if not first or (not partitions and len(topics) == 1):
             return first
         if not partitions:
-            return f"{len(topics)} topics"
+            return f"{counted(len(topics), 'topic')}"
         return first + (f" +{partitions - 1}" if partitions > 1 else "")
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kproxy.decoders.plurals import counted
+
 SECRETS: Final = "secrets"
 PAYLOADS: Final = "payloads"
 HOSTS: Final = "hosts"
@@ -36,4 +38,4 @@ class Removed:
 
     def __str__(self) -> str:
         text = f"{self.secrets:,} secrets, {self.payloads:,} payloads, {self.hosts:,} hosts ({self.places:,} places)"
-        return f"{text}; {self.unread:,} bytes withheld that could not be read" if self.unread else text
+        return f"{text}; {counted(self.unread, 'byte', ',')} withheld that could not be read" if self.unread else text

@@ -19,6 +19,7 @@ import google_crc32c
 
 from kproxy.captures.redaction import FILL
 from kproxy.captures.redaction.hosts import Hosts
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
 from kproxy.decoders.problems import DecodeError
 from kproxy.decoders.records.batches import V2_HEADER, Batch, Trouble, crc_valid, parse
@@ -229,7 +230,7 @@ def _filler(index: int, size: int) -> bytes:
         body = 3 + len(_zigzag(index)) + _part(key) + _part(value)
         if len(_zigzag(body)) + longer + body == size:
             return _record(index, None if key < 0 else key, None if value < 0 else value, longer=longer)
-    raise ValueError(f"no record takes {size} bytes")
+    raise ValueError(f"no record takes {counted(size, 'byte')}")
 
 
 def _part(size: int) -> int:

@@ -25,6 +25,7 @@ from kproxy.decoders.message import (
     problems_inside,
     record_problems,
 )
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.problems import Code, DecodeError, Problem, limited
 from kproxy.decoders.records import nodes
 from kproxy.decoders.records.form import RecordsForm
@@ -338,7 +339,7 @@ class Opener:
         opened.problems += record_problems(data, decoded, opened.body, Kind.MESSAGE)
         opened.problems += problems_inside(data, decoded, scope, Kind.MESSAGE)
         if position < len(data):
-            text = f"{len(data) - position} bytes after the message"
+            text = f"{counted(len(data) - position, 'byte')} after the message"
             opened.problems.append(Problem(Kind.MESSAGE, position, "", text, Code.TRAILING_BYTES))
         return opened
 
@@ -402,7 +403,7 @@ class Opener:
 def _missing(frame: Frame, kind: Kind) -> list[Problem]:
     """What a length field that does not fit its frame says."""
     if frame.missing > 0:
-        text = f"{frame.missing} bytes of the frame are missing"
+        text = f"{counted(frame.missing, 'byte')} of the frame {are(frame.missing)} missing"
         return [Problem(kind.value, len(frame.data), "", text, Code.TRUNCATED)]
     return [Problem(kind.value, 0, "", "no length field of a frame", Code.BAD_LENGTH)] if frame.missing else []
 

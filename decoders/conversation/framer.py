@@ -17,6 +17,7 @@ from kproxy.decoders.conversation.resync import Search
 from kproxy.decoders.conversation.stream import Copy, Gap, Run, Side, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.exchange import Connection, Frame, Health, StreamProblem
+from kproxy.decoders.plurals import are, counted, were
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema.lookup import Definitions
 
@@ -24,6 +25,10 @@ SIZE = Struct(">i")
 _NEVER = 1 << 62
 _POSSIBLE, _PLAUSIBLE, _PROVEN = 1, 2, 3
 """How well a frame fits: by its length, by its header too, to its last byte."""
+
+
+def _missing(size: int) -> str:
+    return f"{counted(size, 'byte')} {are(size)} missing"
 
 
 def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -91,7 +96,7 @@ class Framer:
                 if self.search is not None:
                     key = max(self.floor, event.at)
                     start = self.stretch.ends[-2]
-                    self.report(out, key, start, lost, Code.GAP, f"{lost} bytes are missing", event.time)
+                    self.report(out, key, start, lost, Code.GAP, _missing(lost), event.time)
             return
         if event.comments:
             self.comments.update(event.comments)
@@ -196,7 +201,7 @@ class Framer:
             low, high = max(gap_start, start), min(gap_end, end)
             if low < high:
                 lost += high - low
-                found.append(Problem(self.where, low - start, "", f"{high - low} bytes are missing", Code.GAP))
+                found.append(Problem(self.where, low - start, "", _missing(high - low), Code.GAP))
         if missing > lost + max(tail, 0):
             first = start + len(stretch.gather(start, end - start))
             if found:
@@ -204,12 +209,11 @@ class Framer:
                 while stretch.stored(first) or stretch.gap_at(first) is not None:
                     first = self._next_change(first)
             cut = missing - lost - max(tail, 0)
-            text = f"{cut} bytes were on the wire but were not captured"
+            text = f"{counted(cut, 'byte')} {were(cut)} on the wire but {were(cut)} not captured"
             found.append(Problem(self.where, first - start, "", text, Code.CUT_BY_SNAPLEN))
         if tail > 0:
-            found.append(
-                Problem(self.where, stretch.end - start, "", f"the stream ends {tail} bytes early", Code.TRUNCATED)
-            )
+            text = f"the stream ends {counted(tail, 'byte')} early"
+            found.append(Problem(self.where, stretch.end - start, "", text, Code.TRUNCATED))
         return found
 
     def _next_change(self, offset: int) -> int:
@@ -245,7 +249,7 @@ class Framer:
         key, time = stretch.key(offset), stretch.time(offset)
         if gap is not None:
             size = gap[1] - gap[0]
-            self.report(out, key, gap[0], size, Code.GAP, f"{size} bytes are missing", time)
+            self.report(out, key, gap[0], size, Code.GAP, _missing(size), time)
         else:
             size = stretch.ends[stretch.segment(offset)] - offset
             text = "a frame's length is not in the capture"
@@ -319,7 +323,7 @@ class Framer:
         self.floor = max(self.floor, stretch.key(end - 1))
         if not search.begin or skipped:
             self.health.resyncs += 1
-            text = f"read on after {skipped} bytes that belong to no frame"
+            text = f"read on after {counted(skipped, 'byte')} that belong to no frame"
             self.report(out, self.floor, search.lost, skipped, Code.RESYNC, text, stretch.time(end - 1))
         self.search = None
         self.position = self.need = position
@@ -330,9 +334,9 @@ class Framer:
         if search is not None:
             size = stretch.end - search.lost
             if size > 0:
-                text = f"no frame begins in the last {size} bytes"
+                text = f"no frame begins in the last {counted(size, 'byte')}"
                 self.report(out, key, search.lost, size, Code.RESYNC, text, time)
         elif stretch.end > self.position:
             size = stretch.end - self.position
-            text = f"the stream ends {size} bytes into a frame's header"
+            text = f"the stream ends {counted(size, 'byte')} into a frame's header"
             self.report(out, key, self.position, size, Code.TRUNCATED, text, time)

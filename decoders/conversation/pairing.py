@@ -26,6 +26,7 @@ from kproxy.decoders.conversation.items import BROKEN, IN_ORDER, NO_REPLY, ONE_W
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.overlap import told_by
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, Problem
 
 ACKS_0: Final = "acks=0"
@@ -319,7 +320,7 @@ class Pairing:
     def _orphan(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
         exchange = Exchange(0, self.connection, None, None, correlation_id, None, None, frame)
         if correlation_id is None:
-            text = f"a response of {frame.size} bytes has no header"
+            text = f"a response of {counted(frame.size, 'byte')} has no header"
             exchange.problems.append(Problem("response", 0, "", text, Code.BAD_LENGTH))
         text = "no request with this correlation id waits"
         exchange.problems.append(Problem("response", 4, "correlationId", text, Code.UNMATCHED_RESPONSE))
@@ -424,7 +425,7 @@ class Pairing:
         if correlation_id is None or correlation_id not in self.broken:
             return ""
         frame, _ = self.broken.pop(correlation_id)
-        return f" {frame.size + 4 - frame.missing} bytes into the response"
+        return f" {counted(frame.size + 4 - frame.missing, 'byte')} into the response"
 
 
 def one_way(exchange: Exchange) -> str:

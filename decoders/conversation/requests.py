@@ -24,6 +24,7 @@ from kproxy.decoders.dialects.decoding import decode, fits, read_header
 from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
 from kproxy.decoders.message import decode_request
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema import irregular
 from kproxy.decoders.schema.api_keys import CONTROLLED_SHUTDOWN
@@ -369,7 +370,7 @@ class Requests(Framer):
 
     def _headless(self, exchange: Exchange, there: int, size: int) -> None:
         if size < 8:
-            text = f"a request of {size} bytes has no header"
+            text = f"a request of {counted(size, 'byte')} has no header"
             exchange.problems.append(Problem(self.where, 0, "", text, Code.BAD_LENGTH))
         else:
             exchange.problems.append(Problem(self.where, there, "", "the header is missing", Code.TRUNCATED))

@@ -11,6 +11,7 @@ from kproxy.decoders.dialects.model import Body, Dialect, Header
 from kproxy.decoders.layout import Layout, Shape
 from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.message import Decoded, frame_root, grow
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema.model import Message
@@ -40,7 +41,7 @@ def decode(
     header = dialect.request_header if where == "request" else dialect.response_header
     problems: list[Problem] = []
     if end < _SIZE:
-        problem = Problem(where, end, "", f"a {where} of {end} bytes has no header", Code.TRUNCATED)
+        problem = Problem(where, end, "", f"a {where} of {counted(end, 'byte')} has no header", Code.TRUNCATED)
         return Decoded(None, -1, {}, None, [problem], body_start=end)
     text: list[Problem] = []
     try:
@@ -106,7 +107,7 @@ def _body(
     if best is not None:
         message, values, position, problems = best
         if position < end:
-            left = f"{end - position} bytes after the body"
+            left = f"{counted(end - position, 'byte')} after the body"
             problems.append(Problem(where, position, "", left, Code.TRAILING_BYTES))
         return Decoded(message, version, header, values, problems, body_start=start)
     if failed is None:

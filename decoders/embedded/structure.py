@@ -11,6 +11,7 @@ from kproxy.decoders.compiler import Values, decoder
 from kproxy.decoders.embedded.definitions import definition, versions
 from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
 from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema.model import Message
@@ -102,7 +103,7 @@ class Structured(Inside):
         start, end = content_start(node), node.end
         type_, _ = _version_type(self.structure)
         if self.given is None:
-            text = f"a version takes {_SIZES[type_]} bytes, {end - start} are left"
+            text = f"a version takes {_SIZES[type_]} bytes, {end - start} {are(end - start)} left"
             node.problem = Problem("", start, node.path, text, Code.TRUNCATED)
             return
         if self.start or self.message is None:
@@ -125,6 +126,6 @@ class Structured(Inside):
             rest.end = end
             if self.given == self.version:
                 left = end - root.end
-                text = f"{left} bytes after a {self.structure.label}"
+                text = f"{counted(left, 'byte')} after a {self.structure.label}"
                 rest.problem = Problem("", root.end, node.path, text, Code.TRAILING_BYTES)
             yield rest

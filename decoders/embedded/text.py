@@ -8,6 +8,7 @@ from typing import Any
 
 from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
 from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.tree import Node
@@ -48,4 +49,4 @@ def address(data: Buffer, scope: Scope) -> Text:
     """The bytes of an IP address."""
     del scope
     text = str(ipaddress.ip_address(bytes(data))) if len(data) in {4, 16} else None
-    return Text(text, Code.BAD_LENGTH, f"an IP address of {len(data)} bytes")
+    return Text(text, Code.BAD_LENGTH, f"an IP address of {counted(len(data), 'byte')}")

@@ -18,6 +18,7 @@ from kproxy.decoders.payloads.jsonvalue import DEPTH
 from kproxy.decoders.payloads.reading import CompilingViewer, Reading
 from kproxy.decoders.payloads.schemas import Part, Schema, SchemaType
 from kproxy.decoders.payloads.viewer import Content, ViewError
+from kproxy.decoders.plurals import counted
 
 LEAST_VALUES: Final = 10_000
 VALUES_A_BYTE: Final = 16
@@ -41,7 +42,7 @@ class Cursor:
         """The next `size` bytes. Raises ViewError."""
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise ViewError(f"{size} bytes at byte {self.at}, of which {len(self.data) - self.at} are there")
+            raise ViewError(f"{counted(size, 'byte')} at byte {self.at}, of which {len(self.data) - self.at} are there")
         taken = self.data[self.at : end]
         self.at = end
         return taken
@@ -68,7 +69,7 @@ class Cursor:
         """Count values. Raises ViewError where there are too many."""
         self.left -= number
         if self.left < 0:
-            raise ViewError(f"more values than {len(self.data)} bytes may come to")
+            raise ViewError(f"more values than {counted(len(self.data), 'byte')} may come to")
 
     def deeper(self) -> None:
         self.depth += 1
@@ -87,7 +88,7 @@ class AvroViewer(CompilingViewer[Read]):
         value = reader(cursor)
         rest = len(cursor.data) - cursor.at
         if rest:
-            raise ViewError(f"{rest} bytes behind the value")
+            raise ViewError(f"{counted(rest, 'byte')} behind the value")
         return Content(value, reading.schema)
 
     def compile(self, schema: Schema) -> Read | ViewError:

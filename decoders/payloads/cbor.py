@@ -9,6 +9,7 @@ from typing import Any, Final
 from kproxy.decoders.payloads.jsonvalue import DEPTH
 from kproxy.decoders.payloads.schemas import Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.plurals import counted
 
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 """The tag that says nothing but that this is CBOR."""
@@ -64,7 +65,7 @@ def parse(data: bytes) -> Any:
         raise ViewError(str(error) or type(error).__name__) from None
     rest = len(data) - stream.tell()
     if rest:
-        raise ViewError(f"{rest} bytes behind the value")
+        raise ViewError(f"{counted(rest, 'byte')} behind the value")
     return value
 
 

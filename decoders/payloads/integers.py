@@ -6,6 +6,7 @@ from typing import Final
 
 from kproxy.decoders.payloads.schemas import Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.plurals import are, counted
 
 SIZES: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -19,10 +20,10 @@ class IntegerViewer:
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
         del schemas
         size = len(payload.data)
-        return f"{size} bytes, an {SIZES[size]}" if size in {4, 8} and payload.part != "header" else None
+        return f"{counted(size, 'byte')}, an {SIZES[size]}" if size in {4, 8} and payload.part != "header" else None
 
     def show(self, payload: Payload, schemas: Schemas) -> Content:
         del schemas
         if len(payload.data) not in SIZES:
-            raise ViewError(f"{len(payload.data)} bytes are no integer of 1, 2, 4 or 8")
+            raise ViewError(f"{counted(len(payload.data), 'byte')} {are(len(payload.data))} no integer of 1, 2, 4 or 8")
         return Content(int.from_bytes(payload.data, "big", signed=True))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kproxy.decoders.payloads.schemas import Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
+from kproxy.decoders.plurals import counted
 
 MOST_ITEMS: Final = 1 << 16
 """Items of an array or a map: memory for them is taken before they are read."""
@@ -49,7 +50,7 @@ def parse(data: bytes) -> Any:
             max_map_len=min(len(data), MOST_ITEMS),
         )
     except msgpack.ExtraData as extra:
-        raise ViewError(f"{len(extra.extra)} bytes behind the value") from None
+        raise ViewError(f"{counted(len(extra.extra), 'byte')} behind the value") from None
     except msgpack.StackError:
         raise ViewError("nested too deep") from None
     except msgpack.FormatError:

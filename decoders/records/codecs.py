@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint
 from kproxy.decoders.problems import Code, DecodeError
 
@@ -184,9 +185,10 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
         try:
             plain: bytes = snappy.uncompress(bytes(block))
         except (snappy.UncompressError, ValueError, RuntimeError) as error:
-            raise _failed("snappy", str(error) or f"a block of {len(block)} bytes is no snappy block") from None
+            text = str(error) or f"a block of {counted(len(block), 'byte')} is no snappy block"
+            raise _failed("snappy", text) from None
         if len(plain) != size:
-            raise _failed("snappy", f"a block claims {size} bytes and has {len(plain)}")
+            raise _failed("snappy", f"a block claims {counted(size, 'byte')} and has {len(plain)}")
         limit -= size
         yield plain
 
@@ -208,7 +210,8 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 <= size <= end - position:
-            raise _failed("snappy", f"a block of {size} bytes where {end - position} are left")
+            left = end - position
+            raise _failed("snappy", f"a block of {counted(size, 'byte')} where {left} {are(left)} left")
         yield data[position : position + size]
         position += size
 
@@ -222,7 +225,7 @@ def _snappy_size(block: memoryview, limit: int) -> int:
     if size > limit:
         raise _beyond("snappy", limit)
     if size > _SNAPPY_RATIO * len(block):
-        raise _failed("snappy", f"a block of {len(block)} bytes claims to hold {size}")
+        raise _failed("snappy", f"a block of {counted(len(block), 'byte')} claims to hold {size}")
     return size
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.embedded.scope import Scope
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.records.record import RecordsError
 from kproxy.decoders.schema import definitions
@@ -62,7 +63,8 @@ def type_name(number: int) -> str:
 def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
     """What a control record's key says, and whether that is all of it. Raises RecordsError."""
     if len(key) < _KEY.size:
-        raise RecordsError(Code.TRUNCATED, f"a control record's key of {len(key)} bytes", len(key), part="key")
+        text = f"a control record's key of {counted(len(key), 'byte')}"
+        raise RecordsError(Code.TRUNCATED, text, len(key), part="key")
     version, number = _KEY.unpack_from(key)
     return {"version": version, "type": number, "name": type_name(number)}, len(key) == _KEY.size
 
@@ -83,7 +85,8 @@ def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, An
         raise RecordsError(error.code, f"{message.name}: {error.message}", error.offset, part="value") from None
     if position != len(value) and version == known:
         left = len(value) - position
-        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {message.name}", position, part="value")
+        text = f"{counted(left, 'byte')} after a {message.name}"
+        raise RecordsError(Code.TRAILING_BYTES, text, position, part="value")
     shown: dict[str, Any] = to_json(values, message, known)
     return {"version": version, **shown} if start else shown, position == len(value)
 
@@ -108,7 +111,7 @@ def _definition(number: int, value: bytes) -> tuple[Message, int, int, int] | No
         return None
     name = TYPES[number][1]
     if len(value) < _VERSION.size:
-        raise RecordsError(Code.TRUNCATED, f"a {name} of {len(value)} bytes", len(value), part="value")
+        raise RecordsError(Code.TRUNCATED, f"a {name} of {counted(len(value), 'byte')}", len(value), part="value")
     (version,) = _VERSION.unpack_from(value)
     # A newer version is read as the newest that we know, as Kafka reads it: fields are only added behind.
     known = next((v for v in range(min(version, 15), -1, -1) if definitions().message(name, v) is not None), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import read_unsigned_varint, read_varlong
 from kproxy.decoders.problems import Code, DecodeError
 from kproxy.decoders.records.compiled import CommonRecords
@@ -27,7 +28,7 @@ def stretches(
     those before it, and where `count` records do not fill the bytes.
     """
     if count < 0:
-        raise RecordsError(Code.BAD_LENGTH, f"a batch of {count} records", 0)
+        raise RecordsError(Code.BAD_LENGTH, f"a batch of {counted(count, 'record')}", 0)
     common = -_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR
     read = position = 0
     while read < count:
@@ -41,7 +42,8 @@ def stretches(
             position, read = careful.stop, read + 1
     if position != len(data):
         left = len(data) - position
-        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last of {count} records", position)
+        text = f"{counted(left, 'byte')} after the last of {counted(count, 'record')}"
+        raise RecordsError(Code.TRAILING_BYTES, text, position)
 
 
 def _long(number: int) -> int:
@@ -78,10 +80,12 @@ class _Careful:
         start = self.position
         size = self.number(part)
         if size < 0 and not nullable:
-            raise self.fail(Code.BAD_LENGTH, f"{part} of {size} bytes", start, part)
+            raise self.fail(Code.BAD_LENGTH, f"{part} of {counted(size, 'byte')}", start, part)
         if size > self.stop - self.position:
             left = self.stop - self.position
-            raise self.fail(Code.BAD_LENGTH, f"{part} of {size} bytes where {left} are left", start, part)
+            raise self.fail(
+                Code.BAD_LENGTH, f"{part} of {counted(size, 'byte')} where {left} {are(left)} left", start, part
+            )
         if size < 0:
             return None
         start = self.position
@@ -100,7 +104,9 @@ class _Careful:
         size = self.number("size")
         left = self.stop - self.position
         if not 0 <= size <= left:
-            raise self.fail(Code.BAD_LENGTH, f"a size of {size} bytes where {left} are left", start, "")
+            raise self.fail(
+                Code.BAD_LENGTH, f"a size of {counted(size, 'byte')} where {left} {are(left)} left", start, ""
+            )
         self.stop = self.position + size
         if not size:
             raise self.fail(Code.TRUNCATED, "the record is empty", start, "")
@@ -115,7 +121,8 @@ class _Careful:
             raise self.fail(Code.BAD_LENGTH, f"{count} headers", at, "headers")
         headers = tuple(self.header(f"headers[{index}]") for index in range(count))
         if self.position != self.stop:
-            raise self.fail(Code.BAD_LENGTH, f"{self.stop - self.position} bytes of it are left over", start, "")
+            left = self.stop - self.position
+            raise self.fail(Code.BAD_LENGTH, f"{counted(left, 'byte')} of it {are(left)} left over", start, "")
         if append_time is not None:
             timestamp = append_time
         return offset, timestamp, key, value, headers

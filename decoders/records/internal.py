@@ -14,6 +14,7 @@ from typing import Any, Final
 from kproxy.decoders import embedded, secrets
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.embedded import Scope
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.records.control import ToJson
@@ -87,7 +88,7 @@ def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Prob
         raise RecordsError(error.code, f"{name}: {error.message}", error.offset, part=place) from None
     if position != len(data):
         left = len(data) - position
-        raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after a {name}", position, part=part)
+        raise RecordsError(Code.TRAILING_BYTES, f"{counted(left, 'byte')} after a {name}", position, part=part)
     return values, problems
 
 
@@ -178,7 +179,7 @@ def _message(topic: str, kind: Kind, number: int, version: int, part: str) -> Me
 
 def _int16(data: Buffer, part: str) -> int:
     if len(data) < _INT16.size:
-        raise RecordsError(Code.TRUNCATED, f"a {part} of {len(data)} bytes", len(data), part=part)
+        raise RecordsError(Code.TRUNCATED, f"a {part} of {counted(len(data), 'byte')}", len(data), part=part)
     number: int = _INT16.unpack_from(data)[0]
     return number
 

@@ -12,6 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final
 
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.batches import compression_name
 from kproxy.decoders.records.codecs import CodecError, decompress
@@ -55,7 +56,7 @@ def read_message(
     (offset, _) = _OUTER.unpack_from(data, start)
     position = start + _OUTER.size
     if end - position < _MESSAGE.size:
-        raise _error(Code.TRUNCATED, f"a message of {end - position} bytes", start, out)
+        raise _error(Code.TRUNCATED, f"a message of {counted(end - position, 'byte')}", start, out)
     crc, magic, attributes = _MESSAGE.unpack_from(data, position)
     if magic not in {0, 1}:
         raise _error(Code.BAD_LENGTH, f"no message has magic {magic}", start, out)
@@ -75,7 +76,7 @@ def read_message(
     at = position
     value, position = _bytes(data, position, end, out, "value")
     if position != end:
-        raise _error(Code.TRAILING_BYTES, f"{end - position} bytes after a message's value", position, out)
+        raise _error(Code.TRAILING_BYTES, f"{counted(end - position, 'byte')} after a message's value", position, out)
     codec = compression_name(attributes)
     if codec == "none":
         out.append((offset, timestamp, key, value, NO_HEADERS))
@@ -119,7 +120,8 @@ def _read_set(
             after = position + _OUTER.size + size
             if not 0 <= size <= end - position - _OUTER.size:
                 left = end - position - _OUTER.size
-                raise _error(Code.BAD_LENGTH, f"a message of {size} bytes where {left} are left", position, out)
+                text = f"a message of {counted(size, 'byte')} where {left} {are(left)} left"
+                raise _error(Code.BAD_LENGTH, text, position, out)
             if len(out) * RECORD_COSTS > inside.limit:
                 text = f"more than {len(out)} records in a set: the rest is not read"
                 raise _error(Code.DECOMPRESSION_LIMIT, text, position, out)
@@ -153,7 +155,7 @@ def _bytes(data: bytes, position: int, end: int, out: list[Record], part: str) -
     if size < 0:
         return None, after
     if size > end - after:
-        text = f"a {part} of {size} bytes where {end - after} are left"
+        text = f"a {part} of {counted(size, 'byte')} where {end - after} {are(end - after)} left"
         raise _error(Code.BAD_LENGTH, text, position, out, part)
     return data[after : after + size], after + size
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from kproxy.decoders import embedded, secrets
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.records import control, internal
@@ -247,7 +248,7 @@ def _records(inside: _InBatch, node: Node) -> Iterator[Node]:
     buffer = opened.data if node.elsewhere else None
     at = 0 if node.elsewhere else node.start
     if node.elsewhere and opened.uncompressed_size is not None:
-        node.label = f"{inside.batch.header['compression']}, decompressed to {len(opened.data)} bytes"
+        node.label = f"{inside.batch.header['compression']}, decompressed to {counted(len(opened.data), 'byte')}"
     data = memoryview(opened.data)
     start = 0
     for number, (offset, timestamp, _, _, headers) in enumerate(opened.records):
@@ -372,7 +373,7 @@ class _Varints:
         node = self.fixed(name, "int32")
         left = len(self.data) - self.position
         if node.value > left:
-            words = f"a {name} of {node.value} bytes where {left} are left"
+            words = f"a {name} of {counted(node.value, 'byte')} where {left} {are(left)} left"
             raise RecordsError(Code.BAD_LENGTH, words, self.position)
         return self._sized(node, node.value)
 
@@ -380,7 +381,7 @@ class _Varints:
         """Raises RecordsError where bytes are left over."""
         left = len(self.data) - self.position
         if left:
-            raise RecordsError(Code.TRAILING_BYTES, f"{left} bytes after the last field", self.position)
+            raise RecordsError(Code.TRAILING_BYTES, f"{counted(left, 'byte')} after the last field", self.position)
 
     def _sized(self, node: Node, size: int) -> Node:
         node.type = "bytes"
@@ -400,7 +401,7 @@ def _control(key: Node, value: Node) -> None:
         return
     number = control.type_of(bytes(key.value))
     if number is None:
-        text = f"a control record's key of {len(key.value)} bytes"
+        text = f"a control record's key of {counted(len(key.value), 'byte')}"
         key.problem = Problem("", key.start, key.path, text, Code.TRUNCATED)
         return
     key.label = control.type_name(number)
@@ -558,7 +559,7 @@ class _Message:
             inner = decompress(codec, data, limit=self.left, magic=magic)
         except CodecError as error:
             return problem(error.code, error.message)
-        node.label = f"{codec}, decompressed to {len(inner)} bytes"
+        node.label = f"{codec}, decompressed to {counted(len(inner), 'byte')}"
         spans, count, last, damage = _messages(inner, self.inside.view.batch_limit)
         shift = self.shift
         if magic and damage is not None:
@@ -607,7 +608,8 @@ def _messages(data: bytes, limit: int) -> tuple[list[tuple[int, int]], int, int,
         offset, size, _, magic, _ = _HEAD.unpack_from(data, position)
         after = position + _OUTER + size
         if size < _LEAST - _OUTER or after > end:
-            words = f"a message of {size} bytes where {end - position - _OUTER} are left"
+            left = end - position - _OUTER
+            words = f"a message of {counted(size, 'byte')} where {left} {are(left)} left"
             return spans, count, last, RecordsError(Code.BAD_LENGTH, words, position)
         if magic not in {0, 1}:
             return spans, count, last, RecordsError(Code.BAD_LENGTH, f"no message has magic {magic}", position)

@@ -16,6 +16,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
 from kproxy.cli.options import SIZE, Viewing, defining, releasing, revealing, viewing
+from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
     from kproxy.captures.export.nodes import Style
@@ -274,7 +275,7 @@ def _headline(opened: Opened, known: Definitions, style: Style) -> str:
         words.append(f"correlation id {header['correlationId']}")
     if header.get("clientId") is not None:
         words.append(f'client id "{style.text(header["clientId"])}"')
-    words.append(f"{len(opened.given)} bytes" + (f" from byte {opened.start}" if opened.start else ""))
+    words.append(f"{counted(len(opened.given), 'byte')}" + (f" from byte {opened.start}" if opened.start else ""))
     if opened.definitions is not None:
         words.append(f"with the definitions of {opened.definitions}")
     return ", ".join(words)

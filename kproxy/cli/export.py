@@ -30,6 +30,7 @@ from kproxy.cli.options import (
     viewing,
 )
 from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
+from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
     from kproxy.captures.export import Lines
@@ -229,7 +230,7 @@ def command(
                         export = _Export(reader, lines, selection, known_facts, redaction, partial)
                         export.write(out, _jobs(jobs, source, out, selection, viewing, redaction))
                         if lines.problems:
-                            problems = f"{lines.problems} problems in messages with records"
+                            problems = f"{counted(lines.problems, 'problem')} in messages with records"
                             settings.warn(f"{problems}; --format jsonl names them")
         if redact and redaction is not None:
             settings.warn(f"taken out: {redaction.removed}")
@@ -360,7 +361,8 @@ def _write_slice(
                 chosen.add(item)
     presets = sorted({"secrets", *redact}) if redaction is not None else []
     health = health_note(reader.health)
-    comments = [f"slice of a capture: {len(chosen)} exchanges", *(f"{preset} taken out" for preset in presets)]
+    comments = [f"slice of a capture: {counted(len(chosen), 'exchange')}"]
+    comments += [f"{preset} taken out" for preset in presets]
     chosen.write(
         out,
         reader.source,

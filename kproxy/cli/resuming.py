@@ -13,6 +13,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.terminal import forced, output, refuse_capture, refuse_existing
+from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
     from kproxy.captures.export.partial import Partial
@@ -74,7 +75,7 @@ def destination(
     except OSError as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     if partial.stage is not None:
-        _say(f"going on after {partial.stage.items:,} exchanges and problems")
+        _say(f"going on after {counted(partial.stage.items, 'exchange', ',')} and problems")
     try:
         with partial:
             yield partial.out, partial

@@ -9,6 +9,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.tables import table
+from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
     from kproxy.captures.segments import Segment, SegmentReader
@@ -34,7 +35,7 @@ def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
     out.writelines(records.lines(reader) if form == "records" else batch_lines(reader))
     out.flush()
     if records.problems:
-        settings.warn(f"{records.problems} problems in the batches; --format jsonl names them")
+        settings.warn(f"{counted(records.problems, 'problem')} in the batches; --format jsonl names them")
     if reader.error is not None:
         raise reader.error
 

@@ -16,6 +16,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, SIZE, Selection, decrypting, defining, porting, releasing
 from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
+from kproxy.decoders.plurals import are, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -347,7 +348,7 @@ def _tell(
         for name, reason in whole:
             settings.warn(f"{name} was read by one task: {reason}")
         if lost:
-            settings.warn(f"{lost:,} bytes are missing between frames")
+            settings.warn(f"{counted(lost, 'byte', ',')} {are(lost)} missing between frames")
         if shuffled is not None:
             click.echo(f"{'shuffled':16} {shuffled:>12,} bytes")
     if error is not None:

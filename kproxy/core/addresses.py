@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, DecodeError
 from kproxy.decoders.schema.model import Field, Message
 
@@ -177,7 +178,7 @@ class Reader:
         """Skips `size` bytes and returns the position before them. Raises DecodeError."""
         start = self.position
         if size < 0 or start + size > self.end:
-            raise self.fail(Code.TRUNCATED, f"{size} bytes wanted, {self.end - start} there")
+            raise self.fail(Code.TRUNCATED, f"{counted(size, 'byte')} wanted, {self.end - start} there")
         self.position = start + size
         return start
 
@@ -200,7 +201,7 @@ class Reader:
         """Reads a length of `size` bytes, or a compact one in flexible versions; -1 for null. Raises DecodeError."""
         value = self.varint() - 1 if self.flexible else self.integer(size)
         if value < -1 or value > self.end - self.position:
-            raise self.fail(Code.BAD_LENGTH, f"length {value}, {self.end - self.position} bytes there")
+            raise self.fail(Code.BAD_LENGTH, f"length {value}, {counted(self.end - self.position, 'byte')} there")
         return value
 
     def tags(self) -> list[tuple[int, int, int, int]]:
@@ -208,7 +209,8 @@ class Reader:
         found = []
         count = self.varint()
         if 2 * count > self.end - self.position:
-            raise self.fail(Code.BAD_LENGTH, f"{count} tagged fields, {self.end - self.position} bytes there")
+            left = self.end - self.position
+            raise self.fail(Code.BAD_LENGTH, f"{counted(count, 'tagged field')}, {counted(left, 'byte')} there")
         for _ in self.many(count, "tagged fields"):
             start = self.position
             tag = self.varint()
@@ -340,7 +342,7 @@ def tag_section(message: Message, version: int, data: bytes | memoryview, start:
     reader = Reader(data, start, len(data), flexible=True)
     tags = reader.tags()
     if reader.position != len(data):
-        raise reader.fail(Code.TRAILING_BYTES, f"{len(data) - reader.position} bytes after the last field")
+        raise reader.fail(Code.TRAILING_BYTES, f"{counted(len(data) - reader.position, 'byte')} after the last field")
     found = carrier(message, version)
     inside: list[Endpoint] = []
     if found is not None and found[1] is not None:
@@ -350,5 +352,5 @@ def tag_section(message: Message, version: int, data: bytes | memoryview, start:
                 inner = reader.within(value, end)
                 inside += _array(inner, field, version, carried)
                 if inner.position != end:
-                    raise inner.fail(Code.TRAILING_BYTES, f"{end - inner.position} bytes after {field.name}")
+                    raise inner.fail(Code.TRAILING_BYTES, f"{counted(end - inner.position, 'byte')} after {field.name}")
     return TagSection(start, len(data), tuple(tags), tuple(inside))

@@ -20,6 +20,7 @@ from kproxy.core.frames import LENGTH, Frames
 from kproxy.core.login import Ask, Granted, LoginError, Steps
 from kproxy.core.protocols import other_protocol
 from kproxy.decoders.message import decode_response
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.sasl.tokens import masked
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.schema.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -231,7 +232,7 @@ class Gate:
         if correlation_id != self._own_id:
             return 4 + int(length)
         if length > LONGEST_ANSWER:
-            return self.refuse(f"answers with {length} bytes")
+            return self.refuse(f"answers with {counted(length, 'byte')}")
         return 4 + int(length) if len(data) >= 4 + length else None
 
     def _answered(self, frame: bytes, now: float) -> list[Act]:
@@ -241,7 +242,7 @@ class Gate:
         auth = bytes((body or {}).get("authBytes") or b"")
         acts: list[Act] = [Own(1, frame, _masked(frame, auth))]
         if body is None:
-            return [*acts, self.refuse(f"answers what nobody can read ({len(frame)} bytes)")]
+            return [*acts, self.refuse(f"answers what nobody can read ({counted(len(frame), 'byte')})")]
         return acts + self._step(body, now)
 
     def _step(self, answer: Mapping[str, Any] | None, now: float) -> list[Act]:

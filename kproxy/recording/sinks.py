@@ -17,6 +17,7 @@ from kproxy.captures import private
 from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW, file_header, statistics
 from kproxy.captures.ring import PACKED, RING_FILE, number_of, segment_name
 from kproxy.captures.source import RingSource
+from kproxy.decoders.plurals import counted
 
 IOV_MAX = 1000
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -117,7 +118,7 @@ class File:
         total = self._total
         comments = []
         if total.excluded:
-            comments.append(f"{total.excluded} exchanges left out, as --record says")
+            comments.append(f"{counted(total.excluded, 'exchange')} left out, as --record says")
         if self._failure:
             comments.append(f"{failed}: {self._failure}")
         block = statistics(time.time_ns(), total.packets + total.dropped, total.dropped, comments)

@@ -29,7 +29,7 @@ from kproxy.captures.processes import name_process
 from kproxy.captures.sniffing import WAITING_MS, Device, NotPermittedError, SniffError
 from kproxy.recording.opening import Opened, open_recording
 from kproxy.recording.sinks import Batch
-from kproxy.recording.writing import Writer
+from kproxy.recording.writing import Writer, resumed
 from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
 from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings
@@ -135,8 +135,7 @@ class Sniffer:
             tell({"event": "warning", "topic": "recorder", "message": message, "stopped": why})
 
     def _recording_resumed(self, missing: int) -> None:
-        message = f"recording to {self.recording} goes on: there is room again; {missing} packets are missing"
-        tell({"event": "warning", "topic": "recorder", "message": message, "stopped": ""})
+        tell({"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""})
 
     def status(self) -> dict[str, Any]:
         """The counters for `kproxy ps`: the part of a relay's status that a sniffer has."""

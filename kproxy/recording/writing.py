@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kproxy.decoders.plurals import are, counted
 from kproxy.recording.sinks import FULL, Batch, Sink
 
 RETRY_SECONDS = 1.0
@@ -106,3 +107,8 @@ class Writer:
         self._tell(last)
         self.write(last)
         self._sink.close()
+
+
+def resumed(recording: object, missing: int) -> str:
+    """The message that recording goes on, with the number of packets that are missing in it."""
+    return f"recording to {recording} goes on: there is room again; {counted(missing, 'packet')} {are(missing)} missing"

@@ -25,6 +25,7 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.processes import name_process
 from kproxy.recording.opening import open_recording
 from kproxy.recording.recorder import Recorder
+from kproxy.recording.writing import resumed
 from kproxy.relay.clusters import Relays
 from kproxy.relay.server import Event, Relay
 from kproxy.relay.timer import timer
@@ -231,8 +232,7 @@ class Process:
 
     def _recording_resumed(self, missing: int) -> None:
         """Called from the writer's thread."""
-        message = f"recording to {self.recording} goes on: there is room again; {missing} packets are missing"
-        event = {"event": "warning", "topic": "recorder", "message": message, "stopped": ""}
+        event = {"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""}
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _asked_to_stop(self) -> None:

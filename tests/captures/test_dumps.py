@@ -151,7 +151,7 @@ def test_what_tshark_put_together_is_not_read_twice() -> None:
         ("00 0x11\n,, 2x g", "not hex: 'x' at line 2, column 5"),
         ("000", "half a byte is missing: 3 hex digits"),
         ("00000000: 0000\n00000005: 00", "line 1: 5 bytes should stand here, 2 do"),
-        ("00000000: 0000\n00000001: 00\n00000005: 00", "line 2: offset 00000001, but 2 bytes stand above it"),
+        ("00000000: 0000\n00000001: 00\n00000005: 00", "line 2: offset 00000001, but 2 bytes are above it"),
         ("00000000: zz", "no hex"),
         ("00000000:", "there are no bytes in it"),
         ("00000000: 00\n*\n7fffffff: 00", "what * stands for does not fit"),

@@ -11,6 +11,7 @@ from kproxy.captures.index.reader import Detail, IndexReader
 from kproxy.decoders import secrets
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
+from kproxy.decoders.plurals import are, counted, were
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.view import View
 from kproxy.tui.detail.records import RecordLines
@@ -130,9 +131,10 @@ class Opener:
             return b"", f"the capture cannot be read: {error}"
         if len(data) < wanted:
             gone = wanted - len(data)
-            return data, f"{gone} of {wanted} bytes are gone: their recording segment was deleted, or the file was cut"
+            why = "their recording segment was deleted, or the file was cut"
+            return data, f"{gone} of {counted(wanted, 'byte')} {are(gone)} gone: {why}"
         if frame.missing:
-            return data, f"{frame.missing} bytes of this frame were never captured"
+            return data, f"{counted(frame.missing, 'byte')} of this frame {were(frame.missing)} never captured"
         return data, ""
 
     def places(self, row: Row, detail: Detail) -> list[Place]:

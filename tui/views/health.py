@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.export.text import size_text
 from kproxy.captures.export.views import local
+from kproxy.decoders.plurals import counted
 from kproxy.tui.listing.times import of_day
 from kproxy.tui.views.analysis import Block
 
@@ -110,7 +111,9 @@ def _capture(index: IndexReader | None, meta: dict[str, Any], error: str, ended:
     state = str(meta.get("state"))
     heading = "reading ended early" if ended is not None else STATES.get(state, state)
     lines = [f"Capture  {heading}", *(f"  {Path(source)}" for source in meta.get("sources", ())), f"  {read}"]
-    lines.append(f"  {index.count - index.first:,} exchanges on {meta.get('connections') or 0:,} connections")
+    lines.append(
+        f"  {counted(index.count - index.first, 'exchange', ',')} on {meta.get('connections') or 0:,} connections"
+    )
     if index.first:
         lines.append(f"  {index.first:,} older exchanges overwritten")
     if meta.get("release"):

@@ -1,0 +1,18 @@
+"""Counts in messages: "1 byte is missing", "2 bytes are missing"."""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str, spec: str = "") -> str:
+    """The number with its noun, whose plural ends in s; `spec` is the number's format ("," separates thousands)."""
+    return f"{count:{spec}} {noun}{'' if count == 1 else 's'}"
+
+
+def are(count: int) -> str:
+    """The verb for so many: "is" or "are"."""
+    return "is" if count == 1 else "are"
+
+
+def were(count: int) -> str:
+    """The verb for so many: "was" or "were"."""
+    return "was" if count == 1 else "were"
