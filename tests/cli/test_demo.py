@@ -58,6 +58,7 @@ def test_headless_prints_exchanges_and_a_table_per_api(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.pcapng"))
 
 
+@pytest.mark.system
 def test_json_decodes_without_a_problem_and_records(tmp_path: Path) -> None:
     recording = tmp_path / "demo.pcapng"
     result = demo("--json", "-w", str(recording), home=tmp_path, words=CLIENTS)

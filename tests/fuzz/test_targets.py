@@ -8,8 +8,8 @@ import pytest
 
 from tests.fuzz.targets import TARGETS, load
 
-FEW = {"hostile": 2}
-"""Of those that start processes."""
+FEW = {"hostile": 2, "keys": 2}
+"""Of those that start processes or applications."""
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

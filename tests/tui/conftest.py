@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual import _wait
 
 from tests.support.indexes import sample
 
@@ -24,3 +25,10 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def index(tmp_path: Path) -> Path:
     """An index with every kind of row."""
     return sample(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each key, Textual's pilot waits until the process is idle: look four times as often whether it is."""
+    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", _wait.SLEEP_GRANULARITY / 4)
+    monkeypatch.setattr(_wait, "SLEEP_IDLE", _wait.SLEEP_IDLE / 4)

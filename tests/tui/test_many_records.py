@@ -124,6 +124,7 @@ async def test_records_that_come_are_shown(tmp_path: Path) -> None:
         produce(builder, one(b"second"))
         builder.flush()
         await until(lambda: numbers(screen) == [1, 3], pilot)
+        await pilot.pause()
         assert "second" in "\n".join(grid(app))
     builder.finish()
 
