@@ -288,7 +288,8 @@ class _Walk:
         size = max(element.minimum, 1)
         if count * size > left:
             node.value = None
-            message = f"{counted(count, 'element')} of at least {counted(size, 'byte')}, {counted(left, 'byte')} {are(left)} left"
+            needed = f"{counted(count, 'element')} of at least {counted(size, 'byte')}"
+            message = f"{needed}, {counted(left, 'byte')} {are(left)} left"
             raise self.stop(node, Code.TRUNCATED, message, start)
         if element.shape is Shape.FIXED:
             node.later(partial(_numbers, self.buffer, self.position, count))

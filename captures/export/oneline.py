@@ -17,6 +17,7 @@ from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.schema import Definitions
 
 
@@ -93,20 +94,20 @@ def _rewritten(exchange: Exchange) -> bool:
 def health_note(health: Health) -> str | None:
     """What a reading could not give, in words; None where it gave everything."""
     counts = (
-        (health.recorder_dropped, "packets dropped by the recorder"),
-        (health.lost, "bytes lost"),
-        (health.gaps, "gaps"),
-        (health.resyncs, "resynchronisations"),
-        (health.cut, "frames cut"),
-        (health.undecoded, "frames undecoded"),
-        (health.not_kafka, "connections that are not Kafka"),
-        (health.tls, "connections in TLS"),
-        (health.stray, "bytes after the end of their connection"),
-        (health.fragments, "IP fragments without their beginning"),
-        (health.untimed, "packets whose time does not fit, read with that of the packet before"),
-        *((count, f"packets not read: {name}") for name, count in sorted(health.unread.items())),
+        (health.recorder_dropped, "packet", "dropped by the recorder"),
+        (health.lost, "byte", "lost"),
+        (health.gaps, "gap", ""),
+        (health.resyncs, "resynchronisation", ""),
+        (health.cut, "frame", "cut"),
+        (health.undecoded, "frame", "undecoded"),
+        (health.not_kafka, "connection", f"that {are(health.not_kafka)} not Kafka"),
+        (health.tls, "connection", "in TLS"),
+        (health.stray, "byte", "after the end of their connection"),
+        (health.fragments, "IP fragment", "without the first of its packet"),
+        (health.untimed, "packet", "whose time does not fit, read with that of the packet before"),
+        *((count, "packet", f"not read: {name}") for name, count in sorted(health.unread.items())),
     )
-    told = [f"{count:,} {what}" for count, what in counts if count]
+    told = [f"{counted(count, noun, ',')} {what}".rstrip() for count, noun, what in counts if count]
     return ", ".join(told) or None
 
 

@@ -38,6 +38,7 @@ from kproxy.captures.tables.schema import CAPTURES, TABLES, USUAL
 from kproxy.captures.tcp.packets import Ints
 from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.keylog import read as read_secrets
+from kproxy.decoders.exchange import Health
 
 StageOf = Callable[[Plan], Stage]
 FEW: Final = 4096
@@ -48,7 +49,8 @@ FEW: Final = 4096
 class Tables:
     """What was made of a reading: the rows of tables with these `names` in `parts`, and batches of those at hand.
 
-    `order` tells of its files, `whole` which one task read, and why.
+    `order` tells of its files, `whole` which one task read, and why; `health` counts bytes that are missing and packets
+    that could not be read.
     """
 
     names: tuple[str, ...]
@@ -57,7 +59,7 @@ class Tables:
     order: Order
     whole: Sequence[tuple[str, str]]
     kept: Sequence[DataFrame]
-    lost: int
+    health: Health
     """Bytes that are missing between frames, as far as the table of flows is made."""
 
     def frame(self, name: str) -> DataFrame:
@@ -148,7 +150,7 @@ def make(
     ]
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
-    return Tables(names, rows, at_hand, order, whole, held, digest.lost)
+    return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:

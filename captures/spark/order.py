@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ from kproxy.captures.spark.files import shown
 from kproxy.captures.spark.planning import WIDE, Plan
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import Ints
+from kproxy.decoders.exchange import Health
 
 
 @dataclass(slots=True)
@@ -50,6 +52,10 @@ class Summary:
     trouble: str | None = None
     unknown: list[int] = field(default_factory=list)
     """Link-layer types that cannot be read."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """Packets of links and tunnels that are not read, by name."""
+    untimed: int = 0
+    """Packets whose time does not fit, which have that of the packet before."""
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -122,6 +128,14 @@ class Order:
                 after = max(clock, following.first_segment or 0)
                 found.append((following.base, clock, after))
         return found
+
+    @property
+    def health(self) -> Health:
+        """What the packets themselves show: `unread` and `untimed`."""
+        unread: Counter[str] = Counter()
+        for one in self.summaries:
+            unread.update(one.unread)
+        return Health(unread=dict(unread), untimed=sum(one.untimed for one in self.summaries))
 
     @property
     def error(self) -> CaptureError | None:

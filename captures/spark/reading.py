@@ -7,7 +7,8 @@ a packet in IP fragments), is told there as trouble: then the file is read again
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -151,7 +152,7 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
         split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end
     )  # fmt: skip
     bound = walker.binding
-    reading = _Reading(summary, LinkLayers(), wanted)
+    reading = _Reading(summary, LinkLayers(), wanted, {})
     try:
         while (records := walker.walk(view[: split.end], BATCH)) is not None:
             reading.take_records(records.time)
@@ -170,7 +171,7 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
         left = detect.cut(walker, split.end)
         if left is not None:
             summary.error, summary.offset = left.message, left.offset
-    yield reading.summary()
+    yield reading.summary(walker)
 
 
 def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Segments | Summary]:
@@ -180,7 +181,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         part = source.parts[index]
         base = split.base + part.base
         summary = Summary(split.number, split.base // WIDE, part.name, base, part.size, base, base, 0)
-        reading = _Reading(summary, links, wanted)
+        reading = _Reading(summary, links, wanted, dict(links.unread))
         walker: Walker | None = None
         try:
             while True:
@@ -207,7 +208,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         summary.size = part.size
         summary.end = base + part.size
         summary.position = base + (0 if walker is None else walker.position)
-        yield reading.summary()
+        yield reading.summary(walker)
         index += 1
 
 
@@ -218,6 +219,8 @@ class _Reading:
     told: Summary
     links: LinkLayers
     wanted: Ports | None
+    unread_before: Mapping[str, int]
+    """Packets that `links` could not read in earlier files."""
     reached: int = 0
 
     def take_records(self, time: Any) -> None:
@@ -247,9 +250,11 @@ class _Reading:
         if len(found.packets):
             yield found
 
-    def summary(self) -> Summary:
-        """What became of the file."""
+    def summary(self, walker: Walker | None) -> Summary:
+        """The summary of the file, which `walker` has walked."""
         self.told.unknown = sorted(self.links.unknown)
+        self.told.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
+        self.told.untimed = 0 if walker is None else walker.untimed
         return self.told
 
 

@@ -16,7 +16,6 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import FILTER, SIZE, Selection, decrypting, defining, porting, releasing
 from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
-from kproxy.decoders.plurals import are, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kproxy.captures.errors import CaptureError
     from kproxy.captures.ports import Ports
     from kproxy.captures.spark.flows import Options
+    from kproxy.decoders.exchange import Health
     from kproxy.decoders.filters import Expression
 
 COMMANDS: Final = {"report": "kproxy.cli.spark_report"}
@@ -205,7 +205,7 @@ def command(
         with _writable(target):
             made = make(spark, paths, options, size=split_size, secrets=secrets)
             rows = write(made, target)
-        _tell("spark", monotonic() - begin, rows, made.whole, made.lost, shuffled(spark), made.order.error)
+        _tell("spark", monotonic() - begin, rows, made.whole, made.health, shuffled(spark), made.order.error)
 
 
 def _options(
@@ -321,7 +321,7 @@ def _alone(
             upload(folder, target)
         if selection.note:
             settings.warn(selection.note)
-        _tell("local", monotonic() - begin, rows, (), reader.health.lost, None, reader.error)
+        _tell("local", monotonic() - begin, rows, (), reader.health, None, reader.error)
 
 
 def _tell(
@@ -329,15 +329,21 @@ def _tell(
     seconds: float,
     rows: dict[str, int],
     whole: Sequence[tuple[str, str]],
-    lost: int,
+    health: Health,
     shuffled: int | None,
     error: CaptureError | None,
 ) -> None:
-    """Prints the result of a run; then raises CaptureError if a capture could not be read to its end."""
+    """Prints the result of a run and what `health` lacks.
+
+    Then raises CaptureError if a capture could not be read to its end.
+    """
+    from kproxy.captures.export.oneline import health_note
+    from kproxy.decoders.exchange import Health
+
     if settings.current().json:
         told = {
             "schema": "kproxy.spark/1", "engine": engine, "seconds": round(seconds, 3), "rows": rows,
-            "lost_bytes": lost, "shuffle_bytes": shuffled,
+            "lost_bytes": health.lost, "untimed": health.untimed, "unread": health.unread, "shuffle_bytes": shuffled,
             "read_whole": [{"path": name, "reason": reason} for name, reason in whole],
             "error": None if error is None else str(error),
         }  # fmt: skip
@@ -347,8 +353,9 @@ def _tell(
             click.echo(f"{name:16} {count:>12,} rows")
         for name, reason in whole:
             settings.warn(f"{name} was read by one task: {reason}")
-        if lost:
-            settings.warn(f"{counted(lost, 'byte', ',')} {are(lost)} missing between frames")
+        missing = health_note(Health(lost=health.lost, untimed=health.untimed, unread=health.unread))
+        if missing is not None:
+            settings.warn(missing)
         if shuffled is not None:
             click.echo(f"{'shuffled':16} {shuffled:>12,} bytes")
     if error is not None:

@@ -1,7 +1,6 @@
 # ruff: noqa: ASYNC240 (files are small, and nothing else waits)
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from kproxy.tui.output.exporting import Choice, Wanted, arguments, numbers_test
 from kproxy.tui.screens.export import ExportScreen
 from kproxy.tui.settings.live import RunInfo
 from tests.tui.screen import grid
+from tests.tui.test_views import until
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 FILTER = "api == Produce or error"
@@ -35,8 +35,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KproxyApp:
 async def over(app: KproxyApp, pilot: Pilot[bool]) -> None:
     """Wait until an export was begun and has ended."""
     # An export that has ended between two looks still says so.
-    while app.main.export is not None or not app.main.exporting():
-        await asyncio.sleep(0.05)
+    await until(lambda: app.main.export is None and bool(app.main.exporting()), pilot)
     await pilot.pause()
 
 
