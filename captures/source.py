@@ -14,7 +14,7 @@ import os
 import stat
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -26,7 +26,7 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.packed import Unpacked, packed_size
 from kproxy.captures.pipes import ready
 from kproxy.captures.ring import PACKED, RING_FILE, number_of
-from kproxy.captures.seekable import Frames, frames
+from kproxy.captures.seekable import Frames
 from kproxy.captures.spool import Spool, Spooling
 from kproxy.captures.stamps import stamp_of
 
@@ -541,57 +541,3 @@ def check(paths: Sequence[Path]) -> None:
             os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             raise CaptureError(error.strerror or str(error), path) from None
-
-
-def open_source(
-    paths: Path | str | Iterable[Path | str],
-    *,
-    live: bool = False,
-    ordered: bool = False,
-    spooling: Spooling | None = None,
-    names: Mapping[Path, str] | None = None,
-) -> FileSource:
-    """The source of one capture or of several read as one; `live` as for RingSource.
-
-    A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
-    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. What cannot be
-    read as it is goes where `spooling` says; `names` are what the user calls files that were put elsewhere. Raises
-    CaptureError where one of them cannot be opened or is empty (a stream may still be).
-    """
-    named = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not named:
-        raise ValueError("no capture given")
-    if any(str(path) == STANDARD_INPUT for path in named):
-        if len(named) > 1:
-            raise CaptureError("standard input cannot be read together with other captures", STANDARD_INPUT)
-        import sys
-
-        return SpoolSource(sys.stdin.buffer, spooling=spooling)
-    files = list(dict.fromkeys(Path(path) for path in named))
-    for path in files:
-        if path.is_dir():
-            if len(files) > 1:
-                raise CaptureError("a directory cannot be read together with other captures", path)
-            return RingSource(path, spooling, live=live)
-    if len(files) > 1 and not ordered:
-        from kproxy.captures.joining import JoinedSource
-
-        return JoinedSource(files, spooling, names)
-    seekable = _frames(files[0]) if len(files) == 1 and not names else None
-    if seekable is not None:
-        return SeekableSource(files[0], seekable, spooling, viewed=not ordered)
-    return (ViewedSource if ordered else FileSource)(files, spooling, names)
-
-
-def _frames(path: Path) -> Frames | None:
-    """The frames of a seekable file."""
-    try:
-        if not path.is_file():
-            return None
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None  # which is told when it is opened
-    if is_compressed(os.pread(file, MAGIC_SIZE, 0)) and (found := frames(file)) is not None:
-        return found
-    os.close(file)
-    return None

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.problems import Code, Problem
-
-if TYPE_CHECKING:
-    from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.sasl.session import Session
 
 
 class Status(StrEnum):

@@ -6,15 +6,12 @@ What withholds a value where it becomes text asks here: the JSON form, the tree,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kproxy.decoders.knowledge import RESERVED
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.model import Message
-
-if TYPE_CHECKING:
-    from kproxy.decoders.tree import Node
 
 ALWAYS: Mapping[str, frozenset[str]] = {
     "SaslAuthenticateRequest": frozenset({"authBytes"}),
@@ -126,33 +123,3 @@ def in_record(message: Message, values: Mapping[str, Any]) -> bool:
 def in_token(part: str) -> bool:
     """Whether a part of a SASL message is one (`decoders.sasl.tokens`)."""
     return part not in SASL_SHOWN and not part.startswith(SASL_EXTENSIONS)
-
-
-def mark(message: Message, node: Node) -> None:
-    """Set `secret` on the children of a struct's node. Where the flag was not reached, what it is about is secret."""
-    name = message.name
-    always, flagged, named = ALWAYS.get(name), BY_FLAG.get(name), BY_NAME.get(name)
-    if always is None and flagged is None and named is None:
-        return
-    for child in node.children:
-        if always is not None and child.name in always:
-            child.secret = True
-        elif flagged is not None and child.name in flagged:
-            child.secret = _flag(node) is not False
-        elif named is not None and child.name in named:
-            child.secret = is_secret_config(_beside(node, NAME))
-
-
-def _flag(node: Node) -> Any:
-    """The flag of a struct, or of the one around it: a config's synonyms are as secret as the config."""
-    above: Node | None = node
-    while above is not None:
-        for child in above.children:
-            if child.name == FLAG:
-                return child.value
-        above = above.parent
-    return None
-
-
-def _beside(node: Node, name: str) -> Any:
-    return next((child.value for child in node.children if child.name == name), None)

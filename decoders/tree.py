@@ -306,7 +306,7 @@ class _Walk:
                 self.tags(layout, node)
         finally:
             if self.keep:
-                secrets.mark(self.message, node)
+                _mark_secrets(self.message, node)
 
     def tags(self, layout: Layout, node: Node) -> None:
         tags = self.open(UNKNOWN_TAGS, "tags", node)
@@ -434,3 +434,33 @@ def _value(node: Node, slot: Slot) -> Any:
     if slot.shape is Shape.STRUCT:
         return values(node, slot.struct)
     return node.value
+
+
+def _mark_secrets(message: Message, node: Node) -> None:
+    """Set `secret` on the children of a struct's node. Where the flag was not reached, what it is about is secret."""
+    name = message.name
+    always, flagged, named = secrets.ALWAYS.get(name), secrets.BY_FLAG.get(name), secrets.BY_NAME.get(name)
+    if always is None and flagged is None and named is None:
+        return
+    for child in node.children:
+        if always is not None and child.name in always:
+            child.secret = True
+        elif flagged is not None and child.name in flagged:
+            child.secret = _flag(node) is not False
+        elif named is not None and child.name in named:
+            child.secret = secrets.is_secret_config(_beside(node, secrets.NAME))
+
+
+def _flag(node: Node) -> Any:
+    """The flag of a struct, or of the one around it: a config's synonyms are as secret as the config."""
+    above: Node | None = node
+    while above is not None:
+        for child in above.children:
+            if child.name == secrets.FLAG:
+                return child.value
+        above = above.parent
+    return None
+
+
+def _beside(node: Node, name: str) -> Any:
+    return next((child.value for child in node.children if child.name == name), None)

@@ -14,8 +14,9 @@ import click
 
 from kproxy.captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
 from kproxy.cli import settings
+from kproxy.cli.commands import COMMANDS, load
 from kproxy.cli.exits import MEANINGS
-from kproxy.cli.main import COMMANDS, load, main
+from kproxy.cli.main import main
 from kproxy.decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
 from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.tui.actions.keymap import key_text

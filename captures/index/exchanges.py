@@ -6,7 +6,8 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import IndexReader
-from kproxy.captures.source import FileSource, open_source
+from kproxy.captures.opening import open_source
+from kproxy.captures.source import FileSource
 from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.filters.rows import ExchangeRow, Learnt
 from kproxy.decoders.message import decode_request

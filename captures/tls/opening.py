@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kproxy.captures.joining import JoinedSource
-from kproxy.captures.source import FileSource, RingSource, SpoolSource, open_source
+from kproxy.captures.opening import open_source
+from kproxy.captures.source import FileSource, RingSource, SpoolSource
 from kproxy.captures.spool import Spooling
 from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
@@ -21,7 +22,7 @@ def open_capture(
     spooling: Spooling | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> FileSource:
-    """As captures.source.open_source, decrypted where there are secrets: given, in the key log `log` or in the files.
+    """As captures.opening.open_source, decrypted where there are secrets: given, in the key log `log` or in the files.
 
     Raises CaptureError where a capture or the key log cannot be opened.
     """

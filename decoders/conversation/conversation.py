@@ -18,7 +18,8 @@ from kproxy.decoders.dialects.decoding import fits
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import decode_frame
 from kproxy.decoders.problems import Code
-from kproxy.decoders.sasl import session
+from kproxy.decoders.sasl import following
+from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema.lookup import Definitions
 
 __all__ = ["SECOND", "Conversation", "Limits"]
@@ -78,7 +79,7 @@ class Conversation:
         """The end of the answering side while a search in it waits for requests that a hole may hold back."""
         self._ended = [False, False]
         self._over = False
-        self._session: session.Session | None = None
+        self._session: Session | None = None
 
     @property
     def recognised(self) -> bool:
@@ -140,8 +141,8 @@ class Conversation:
 
     def _follow_session(self, done: Done) -> None:
         for _, exchange in done:
-            if isinstance(exchange, Exchange) and session.concerns(exchange):
-                self._session = session.follow(self._session, exchange, self.source, self.definitions)
+            if isinstance(exchange, Exchange) and following.concerns(exchange):
+                self._session = following.follow(self._session, exchange, self.source, self.definitions)
                 exchange.session = self._session
 
     def _unrecognised(self, asked: list[Item]) -> Done:

@@ -36,7 +36,7 @@ def command(pem: Path | None, truststore: Path | None, password_env: str | None,
     TRUST=changeit kproxy ca --truststore kproxy.p12 --password-env TRUST
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.tls.authority import Authority, default_directory
-    from kproxy.tls.contexts import AuthorityError
+    from kproxy.tls.errors import AuthorityError
 
     password = _password(truststore, password_env)
     for path in (pem, truststore):

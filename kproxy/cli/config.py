@@ -69,7 +69,7 @@ def check(ctx: click.Context) -> None:
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:
-    from kproxy.cli.main import COMMANDS, load
+    from kproxy.cli.commands import COMMANDS, load
 
     for name, entry in COMMANDS.items():
         found = load(entry.target)
@@ -100,7 +100,7 @@ def effective() -> Iterator[Setting]:
 
 def unknown() -> list[str]:
     """Errors for configuration keys that no command has."""
-    from kproxy.cli.main import COMMANDS, load
+    from kproxy.cli.commands import COMMANDS, load
 
     current = settings.current()
     return settings.unknown_keys(

@@ -31,8 +31,8 @@ def refuse_segments(path: Path) -> None:
 
     if not path.is_file() or begins_as_capture(path):
         return
+    from kproxy.captures.opening import open_source
     from kproxy.captures.segments import holds_segments
-    from kproxy.captures.source import open_source
 
     with closing(open_source(path)) as source:
         if holds_segments(source):

@@ -1,4 +1,4 @@
-"""The command `kproxy`: a table of commands, each imported when it is called.
+"""The command `kproxy`, which imports a subcommand when it is called.
 
 Nothing here imports more than click, so that `--help` and completion answer at once.
 """
@@ -10,13 +10,12 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, TextIO
 
 import click
 
 from kproxy import __version__
-from kproxy.cli import settings
+from kproxy.cli import commands, settings
 from kproxy.cli.exits import Exit, Failure
 
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -27,69 +26,28 @@ LONGEST_LINE = 500
 """Most characters of an error that are shown without shortening."""
 
 
-class Entry(NamedTuple):
-    target: str
-    """module:attribute of a click.Command."""
-    help: str
-
-
-COMMANDS: dict[str, Entry] = {
-    "run": Entry("kproxy.cli.run:command", "Forward clients to a cluster and watch what passes."),
-    "ps": Entry("kproxy.cli.ps:command", "List the proxies that are running."),
-    "attach": Entry("kproxy.cli.attach:command", "Watch a proxy that is running."),
-    "addons": Entry("kproxy.cli.addons:command", "Load the addons of a running proxy again."),
-    "stop": Entry("kproxy.cli.stop:command", "End a proxy that is running."),
-    "sniff": Entry("kproxy.cli.sniff:command", "Watch the Kafka traffic that passes a network device."),
-    "replay": Entry("kproxy.cli.replay:command", "Look at a capture in the terminal UI."),
-    "web": Entry("kproxy.cli.web:command", "Look at a capture, or a running proxy, in a browser."),
-    "export": Entry("kproxy.cli.export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
-    "stats": Entry("kproxy.cli.stats:command", "Summarise captures: count, errors, latency, bytes."),
-    "topics": Entry("kproxy.cli.views:topics", "Show who produces to and consumes from each topic, and how."),
-    "groups": Entry("kproxy.cli.views:groups", "Show groups over time, and why each rebalance happened."),
-    "txns": Entry("kproxy.cli.views:txns", "Show transactions from begin to end."),
-    "conns": Entry("kproxy.cli.views:conns", "Show connections, and how far each client came in its start-up."),
-    "cluster": Entry("kproxy.cli.views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
-    "merge": Entry("kproxy.cli.repack:merge", "Merge captures into one."),
-    "split": Entry("kproxy.cli.repack:split", "Split captures into bounded files."),
-    "spark": Entry("kproxy.cli.spark:command", "Work on captures that outgrow one machine, by Spark."),
-    "decode": Entry("kproxy.cli.decode:command", "Decode messages by hand: hex, a file, or standard input."),
-    "schema": Entry("kproxy.cli.schema:command", "Look up Kafka's messages, versions, releases and error codes."),
-    "demo": Entry("kproxy.cli.demo:command", "Watch real clients talk to an embedded cluster."),
-    "ca": Entry("kproxy.cli.ca:command", "Show the CA of kproxy's own certificates, and export it."),
-    "config": Entry("kproxy.cli.config:command", "Show where settings come from, and check them."),
-    "completion": Entry("kproxy.cli.completion:command", "Print the completion script of a shell."),
-    "doctor": Entry("kproxy.cli.doctor:command", "Say what this machine and terminal offer."),
-}
-
-
-def load(target: str) -> click.Command:
-    """The command that "module:attribute" names."""
-    module, _, attribute = target.partition(":")
-    return cast("click.Command", getattr(import_module(module), attribute))
-
-
 class LazyGroup(click.Group, settings.LazyMarker):
     """A group whose commands are in a table; listing them imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        return list(COMMANDS)
+        return list(commands.COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
-        entry = COMMANDS.get(cmd_name)
-        return None if entry is None else settings.with_globals(load(entry.target))
+        entry = commands.COMMANDS.get(cmd_name)
+        return None if entry is None else settings.with_globals(commands.load(entry.target))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
-            near = settings.nearest(name, COMMANDS)
+        if name and not name.startswith("-") and name not in commands.COMMANDS:
+            near = settings.nearest(name, commands.COMMANDS)
             ctx.fail(f"no such command {name!r}" + (f"; did you mean {near}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in commands.COMMANDS.items()])
 
     def main(
         self,

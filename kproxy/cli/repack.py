@@ -38,9 +38,9 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
     kproxy merge client.pcap broker.pcap -o both.pcapng
     kproxy merge *.pcapng -o - | kproxy export - | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.captures.opening import open_source
     from kproxy.captures.repacking import Packets
     from kproxy.captures.repacking import merge as write
-    from kproxy.captures.source import open_source
 
     sources = [open_source(path) for path in captures]
     try:
@@ -81,10 +81,10 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
     kproxy split day.pcapng --time 1h -o hours
     kproxy split capture.pcap --connection -o connections
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.captures.opening import open_source
     from kproxy.captures.outputs import OutputExists
     from kproxy.captures.repacking import Packets
     from kproxy.captures.repacking import split as write
-    from kproxy.captures.source import open_source
 
     choose = _choice(captures[0], size, span, connections=connections)
     source = open_source(list(captures))

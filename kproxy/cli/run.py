@@ -271,7 +271,8 @@ def _check(chosen: Settings) -> None:
     from kproxy.relay import probe
     from kproxy.relay.tunnel import Tunnel
     from kproxy.runs.settings import shown
-    from kproxy.tls.contexts import TlsError, broker_side
+    from kproxy.tls.contexts import broker_side
+    from kproxy.tls.errors import TlsError
 
     try:
         side = broker_side(chosen.tls)

@@ -336,7 +336,7 @@ def option_names(commands: Iterable[click.Command]) -> set[str]:
 
 def warn_unknown(command: str, names: set[str]) -> None:
     """Warns on standard error of unknown keys in the configuration; raises Failure (exit 2) for unknown keys of -X."""
-    from kproxy.cli.main import COMMANDS, load
+    from kproxy.cli.commands import COMMANDS, load
 
     loaded: dict[str, set[str]] = {command: names}
 

@@ -31,7 +31,7 @@ from kproxy.relay.server import Event, Relay
 from kproxy.relay.timer import timer
 from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings, shown
-from kproxy.tls.contexts import AuthorityError, TlsError
+from kproxy.tls.errors import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kproxy.captures import private
-from kproxy.tls.contexts import AuthorityError
+from kproxy.tls.errors import AuthorityError
 
 KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
 LIFE = timedelta(days=5 * 365)

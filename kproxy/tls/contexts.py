@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.captures import private
 from kproxy.runs.settings import TlsSettings
+from kproxy.tls.errors import TlsError
 
 if TYPE_CHECKING:
     from kproxy.tls.authority import Authority
@@ -24,14 +25,6 @@ MOST_HOSTS = 256
 _KEYLOG_LINE = 1024
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,}")
 """The start of a key log line: a label and the client random."""
-
-
-class TlsError(Exception):
-    """A file or setting that TLS cannot use; the text says which and why."""
-
-
-class AuthorityError(Exception):
-    """kproxy's CA cannot be read, made or used; the text says why and where."""
 
 
 class Session(ssl.SSLObject):

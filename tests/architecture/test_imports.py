@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli.main import COMMANDS
+from kproxy.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numpy", "scapy", "textual", "rich", "asyncio", "uvloop", "confluent_kafka", "platformdirs", "lz4"}

@@ -19,8 +19,9 @@ import zstandard
 
 from kproxy.captures.compression import CompressionError, is_compressed, pieces
 from kproxy.captures.errors import CaptureError
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
-from kproxy.captures.source import SpoolSource, open_source
+from kproxy.captures.source import SpoolSource
 from kproxy.captures.spool import Spooling
 from tests.captures import files, traffic
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from kproxy.captures import joining
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.joining import JoinedSource, Span, overlapping
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
-from kproxy.captures.source import open_source
 from kproxy.captures.spool import Spool
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main

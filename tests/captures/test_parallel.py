@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from kproxy.captures.export import packing, parallel
 from kproxy.captures.export.parallel import Item, Stage, WorkerError, chunks, write
-from kproxy.captures.source import open_source
+from kproxy.captures.opening import open_source
 from kproxy.cli import export
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main

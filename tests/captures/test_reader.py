@@ -16,8 +16,9 @@ import pytest
 
 from kproxy.captures import slices
 from kproxy.captures.errors import CaptureError
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import BATCH_BYTES, Reader, read
-from kproxy.captures.source import RELEASE_BYTES, SpoolSource, open_source
+from kproxy.captures.source import RELEASE_BYTES, SpoolSource
 from kproxy.captures.spool import Spooling
 from kproxy.decoders import schema
 from kproxy.decoders.conversation.limits import Limits

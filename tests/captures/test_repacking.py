@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.captures import repacking
+from kproxy.captures.opening import open_source
 from kproxy.captures.repacking import Packet, Packets, by_size, by_time, split
-from kproxy.captures.source import open_source
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

@@ -20,9 +20,10 @@ from kproxy.captures import seekable, spool
 from kproxy.captures.compression import CompressionError
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
 from kproxy.captures.seekable import FOOTER, HEADER, MAGIC, SKIPPED, Frames, frames
-from kproxy.captures.source import SeekableSource, open_source
+from kproxy.captures.source import SeekableSource
 from kproxy.captures.spool import Spooling
 from kproxy.cli.main import main
 from tests.captures import traffic

@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproxy.captures.opening import open_source
 from kproxy.captures.segments import Segment, SegmentReader, StoredBatch, holds_segments, partition_files
-from kproxy.captures.source import SpoolSource, open_source
+from kproxy.captures.source import SpoolSource
 from kproxy.captures.spool import Spooling
 from kproxy.cli.main import main
 from kproxy.decoders.problems import MOST

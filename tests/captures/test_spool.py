@@ -14,8 +14,8 @@ import pytest
 
 from kproxy.captures import spool
 from kproxy.captures.errors import CaptureError
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
-from kproxy.captures.source import open_source
 from kproxy.captures.spool import Spool, Spooling, lent
 from tests.captures import traffic
 

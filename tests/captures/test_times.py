@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
 from kproxy.captures.repacking import Packets
-from kproxy.captures.source import open_source
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic

@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from kproxy.captures.spark import java
 from kproxy.cli import doctor
+from kproxy.cli.commands import COMMANDS
 from kproxy.cli.exits import Exit
-from kproxy.cli.main import COMMANDS, main
+from kproxy.cli.main import main
 from kproxy.cli.requirements import needed
 from kproxy.cli.spark_session import NO_JAVA
 

@@ -9,7 +9,8 @@ import click
 import pytest
 
 from kproxy.captures.tables.schema import TABLES
-from kproxy.cli.main import COMMANDS, load, main
+from kproxy.cli.commands import COMMANDS, load
+from kproxy.cli.main import main
 from tools import docs
 
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from kproxy import __version__
 from kproxy.captures.errors import CaptureError
+from kproxy.cli import commands, settings
 from kproxy.cli import main as cli
-from kproxy.cli import settings
 from kproxy.cli.exits import MEANINGS, Exit, Failure
 
 
@@ -38,8 +38,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result
         def command() -> None:
             raise error
 
-        monkeypatch.setattr(cli, "COMMANDS", {"fail": cli.Entry("x:y", "Fail.")})
-        monkeypatch.setattr(cli, "load", lambda _: command)
+        monkeypatch.setattr(commands, "COMMANDS", {"fail": commands.Entry("x:y", "Fail.")})
+        monkeypatch.setattr(commands, "load", lambda _: command)
         return run("fail", *args)
 
     return invoke
@@ -121,10 +121,10 @@ def test_config_show_says_that_nothing_is_set() -> None:
     assert run("-X", "run.headless=true", "config", "show").stdout.startswith("run.headless = ")
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_the_table_says_what_the_commands_say(name: str) -> None:
-    entry = cli.COMMANDS[name]
-    command = cli.load(entry.target)
+    entry = commands.COMMANDS[name]
+    command = commands.load(entry.target)
     assert command.help
     assert entry.help.endswith(".")
     for option in command.params:
@@ -132,10 +132,10 @@ def test_the_table_says_what_the_commands_say(name: str) -> None:
             assert option.help, f"{name} {option.opts[-1]} has no help"
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_global_options_stand_before_or_after_the_command(name: str) -> None:
     assert run("--color", "never", name, "--help").exit_code == Exit.OK
-    command = settings.with_globals(cli.load(cli.COMMANDS[name].target))
+    command = settings.with_globals(commands.load(commands.COMMANDS[name].target))
     taken = {spelling for option in command.params for spelling in option.opts}
     assert set(settings.GLOBAL_OPTIONS) <= taken
 

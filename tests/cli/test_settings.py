@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from kproxy.cli import commands, settings
 from kproxy.cli import main as cli
-from kproxy.cli import settings
 from kproxy.cli.exits import Exit
 
 
@@ -45,8 +45,10 @@ anything = "x"
 
 @pytest.fixture(autouse=True)
 def _commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(cli, "COMMANDS", {"show": cli.Entry("x:y", "Show."), "other": cli.Entry("x:y", "Other.")})
-    monkeypatch.setattr(cli, "load", lambda _: show)
+    monkeypatch.setattr(
+        commands, "COMMANDS", {"show": commands.Entry("x:y", "Show."), "other": commands.Entry("x:y", "Other.")}
+    )
+    monkeypatch.setattr(commands, "load", lambda _: show)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "kproxy").mkdir()
     for name in ("KPROXY_LISTEN", "KPROXY_SHOW_LISTEN", "KPROXY_PROFILE", "KPROXY_UPSTREAM"):

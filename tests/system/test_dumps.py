@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.dumps import bytes_of
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import Reader
-from kproxy.captures.source import open_source
 from kproxy.decoders.byhand import Asked, Kind, Opener
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.schema import definitions

@@ -118,7 +118,7 @@ class Opener:
         """The bytes of a frame and, where some are not there, a note that says so."""
         try:
             if self._source is None:
-                from kproxy.captures.source import open_source
+                from kproxy.captures.opening import open_source
 
                 self._source = open_source(self._index.meta["sources"], ordered=True)
             wanted = sum(length for _, length in frame.spans)

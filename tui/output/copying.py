@@ -82,7 +82,7 @@ def json_copy(index: IndexReader, definitions: Definitions, number: int, *, show
     def make() -> str:
         from kproxy.captures.export.encoding import encode
         from kproxy.captures.index.exchanges import Exchanges
-        from kproxy.captures.source import open_source
+        from kproxy.captures.opening import open_source
         from kproxy.decoders.exchange_json import exchange_json
 
         view = View(show_secrets=show_secrets, knowledge=index.knowledge)

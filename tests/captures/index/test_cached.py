@@ -21,7 +21,7 @@ from kproxy.captures.index import cached
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
-from kproxy.captures.source import open_source
+from kproxy.captures.opening import open_source
 from kproxy.captures.spool import Spooling
 from tests.captures import traffic
 

@@ -12,7 +12,7 @@ from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, State
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
-from kproxy.captures.source import open_source
+from kproxy.captures.opening import open_source
 from kproxy.decoders.exchange import Exchange, Health, Status
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.schema import errors

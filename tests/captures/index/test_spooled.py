@@ -9,8 +9,8 @@ import pytest
 
 from kproxy.captures.index.indexer import Indexer
 from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import read
-from kproxy.captures.source import open_source
 from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 

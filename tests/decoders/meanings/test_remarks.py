@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kproxy.captures.opening import open_source
 from kproxy.captures.reader import Reader
-from kproxy.captures.source import open_source
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.knowledge import Knowledge

@@ -20,7 +20,8 @@ from kproxy.cli.main import main
 from kproxy.runs.settings import TlsSettings
 from kproxy.tls import authority
 from kproxy.tls.authority import LEAF_LIFE, Authority
-from kproxy.tls.contexts import MOST_HOSTS, AuthorityError, ClientSide
+from kproxy.tls.contexts import MOST_HOSTS, ClientSide
+from kproxy.tls.errors import AuthorityError
 from tests.kproxy.support import places
 
 

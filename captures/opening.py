@@ -1,0 +1,73 @@
+"""Opens captures: files, folders of recording segments, and standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kproxy.captures.compression import MAGIC_SIZE, is_compressed
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.seekable import Frames, frames
+from kproxy.captures.source import (
+    STANDARD_INPUT,
+    FileSource,
+    RingSource,
+    SeekableSource,
+    SpoolSource,
+    ViewedSource,
+)
+from kproxy.captures.spool import Spooling
+
+
+def open_source(
+    paths: Path | str | Iterable[Path | str],
+    *,
+    live: bool = False,
+    ordered: bool = False,
+    spooling: Spooling | None = None,
+    names: Mapping[Path, str] | None = None,
+) -> FileSource:
+    """The source of one capture or of several read as one; `live` as for RingSource.
+
+    A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
+    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. What cannot be
+    read as it is goes where `spooling` says; `names` are what the user calls files that were put elsewhere. Raises
+    CaptureError where one of them cannot be opened or is empty (a stream may still be).
+    """
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not named:
+        raise ValueError("no capture given")
+    if any(str(path) == STANDARD_INPUT for path in named):
+        if len(named) > 1:
+            raise CaptureError("standard input cannot be read together with other captures", STANDARD_INPUT)
+        return SpoolSource(sys.stdin.buffer, spooling=spooling)
+    files = list(dict.fromkeys(Path(path) for path in named))
+    for path in files:
+        if path.is_dir():
+            if len(files) > 1:
+                raise CaptureError("a directory cannot be read together with other captures", path)
+            return RingSource(path, spooling, live=live)
+    if len(files) > 1 and not ordered:
+        from kproxy.captures.joining import JoinedSource  # which needs numpy, unlike a single file
+
+        return JoinedSource(files, spooling, names)
+    seekable = _frames(files[0]) if len(files) == 1 and not names else None
+    if seekable is not None:
+        return SeekableSource(files[0], seekable, spooling, viewed=not ordered)
+    return (ViewedSource if ordered else FileSource)(files, spooling, names)
+
+
+def _frames(path: Path) -> Frames | None:
+    """The frames of a seekable file."""
+    try:
+        if not path.is_file():
+            return None
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # which is told when it is opened
+    if is_compressed(os.pread(file, MAGIC_SIZE, 0)) and (found := frames(file)) is not None:
+        return found
+    os.close(file)
+    return None
