@@ -50,7 +50,7 @@ def in_bytes(pane: HexView, sought: Sought, by: int) -> int | None:
 
 
 class ListSearch:
-    """Searches the lines of a list slice by slice; `found` is the matching line, `over` whether the search has ended."""
+    """Searches the lines of a list slice by slice; `found` is the matching line, `over` is set when it has ended."""
 
     def __init__(
         self,
