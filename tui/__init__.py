@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
 SWITCH_SECONDS = 0.001
-"""Switch interval of the interpreter: terminal output and keys wait no longer for a thread that decodes."""
+"""Switch interval of the interpreter: terminal output and keys wait so long for a thread that decodes."""
 
 __all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 
@@ -57,13 +57,13 @@ def run(
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
-    Returns whether the user wants the traffic of `live`, the caller's running proxy, to go on; leaving asks for that.
-    The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are definitions
-    beside Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are shown as
-    text or bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only` None the
-    locale decides. `preferences` are the user's settings. Without an `exporter` nothing can be exported, without an
-    `opener` no other capture can be opened. SIGTERM leaves. Raises HungUpError if the terminal hangs up or SIGHUP
-    arrives, otherwise the error that ended the interface.
+    Returns whether the user wants the traffic of `live`, the caller's running proxy, to go on: leaving asks so. The
+    index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are definitions beside
+    Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are shown as text or
+    bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only` None the locale
+    decides. `preferences` are the user's settings. Without an `exporter` nothing can be exported, without an `opener`
+    no other capture can be opened. SIGTERM leaves. Raises HungUpError if the terminal hangs up or SIGHUP arrives, and
+    any error that has ended the interface.
     """
     name_process("ui")
     with few_collections():

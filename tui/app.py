@@ -254,7 +254,7 @@ class KproxyApp(KeysInTurn):
             self.switch_screen(view)
 
     def lead_to(self, number: int, came_from: str) -> bool:
-        """Go to an exchange in the list, back leads to screen `came_from`; False if the list does not hold it."""
+        """Go to an exchange in the list; going back leads to screen `came_from`. False if it is not in the list."""
         found = self.main.lead_to(number, came_from)
         if found:
             self.go("exchanges")

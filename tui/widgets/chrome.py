@@ -22,7 +22,7 @@ KEY_PARTS = 2
 
 
 class Bar(Painted):
-    """One or more lines of styled parts, repainted only if they change; right parts are cut only if they fill the line.
+    """One or more lines of styled parts, repainted only if they change; left parts are cut before right ones.
 
     A part with a style of `look.pressed` runs an action when clicked.
     """

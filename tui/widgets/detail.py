@@ -42,7 +42,7 @@ FEW_LINES = 3
 
 
 class Detail(Ground):
-    """Shows overview, request, response, records or timing, as `tab` says. Cursors of fields and bytes move together."""
+    """Shows overview, request, response, records or timing, as `tab` says. Fields and bytes move together."""
 
     DEFAULT_CSS = """
     Detail { width: 1fr; height: 1fr; }

@@ -224,7 +224,7 @@ class Lines(Painted, can_focus=True):
 
     async def on_key(self, event: events.Key) -> None:
         # what the application does with keys that no parent handled, but without passing through each parent's queue
-        if await self.app._check_bindings(event.key):  # noqa: SLF001 (other ways to run bindings go through every parent)
+        if await self.app._check_bindings(event.key):  # noqa: SLF001 (other ways pass through every parent)
             event.stop()
 
     def on_focus(self) -> None:
