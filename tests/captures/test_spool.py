@@ -1,4 +1,4 @@
-"""Spools are shared by processes, bounded, leave room on the disk, and go if their process is killed."""
+"""Spools: kept and reused, bounded, with a check for room on the disk, and removed after their process was killed."""
 
 from __future__ import annotations
 

@@ -497,7 +497,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "outline": ("app",),
     "stats": ("app",),
 }
-"""Contexts whose keys hold in a context too, for those to which `SCREEN_CONTEXTS` do not apply."""
+"""For contexts to which `SCREEN_CONTEXTS` do not apply: the other contexts whose keys hold in them."""
 SCREEN_CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
 """Contexts that hold in all panes of the exchanges screen."""
 

@@ -37,9 +37,9 @@ class Origin:
 class RecordLine:
     """A record with facts from its batch and its exchange.
 
-    `uncompressed` is the batch's size in bytes, `assigned` the offset that the broker gave the record, `skipped` a key
-    of SKIPPED, `kind` the type of a control record. Each is None if absent; so is `origin`, unless records of several
-    exchanges are shown together.
+    `uncompressed` is the batch's decompressed size in bytes, `assigned` the offset that the broker gave the record,
+    `skipped` a key of SKIPPED, `kind` the type of a control record. Each is None if absent; so is `origin`, unless
+    records of several exchanges are shown together.
     """
 
     place: Place

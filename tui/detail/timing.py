@@ -33,7 +33,7 @@ class Bar:
     end: int
     text: str
     bound: bool = False
-    """Whether this is an upper bound or a demand (max wait, throttle) rather than a time seen in the capture."""
+    """Whether this is a limit or an instruction (max wait, throttle) instead of a time seen in the capture."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ SLICE_SECONDS = 0.01
 FIRST_BODIES, MOST_BODIES = 16, 1024
 """Exchanges whose bodies are decoded in the first slice, and at most in any slice."""
 ROWS_WITH_BODIES = 1024
-"""Most rows of a slice if bodies are decoded: the next slice reads the columns of rows not reached once more."""
+"""Most rows of a slice if bodies are decoded; few, as the next slice reads the columns of unreached rows again."""
 
 
 class View:

@@ -13,7 +13,7 @@ _GLYPHS = {
 }  # fmt: skip
 
 
-# substitutes in plain mode: of glyphs that are decoration, or whose meaning words give there
+# substitutes in plain mode, for glyphs that are decoration or whose meaning words repeat
 _PLAIN = {"│": " ", "─": "-", "█": " ", "▐": "[", "▌": "]"}
 
 

@@ -1,4 +1,4 @@
-"""Kept indexes: reused only for the same reading of the same captures, only if complete, by processes at once."""
+"""Kept indexes: reused only if complete and for the same reading of the same captures, by several processes too."""
 
 from __future__ import annotations
 

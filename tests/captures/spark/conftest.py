@@ -11,7 +11,7 @@ from kproxy.captures.spark import plain
 
 @pytest.fixture(scope="package", autouse=True)
 def short_stretches() -> Generator[None]:
-    """Let stage 2 pass over stretches of any length."""
+    """Let stage 2 pass over stretches of two segments and more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "LEAST", 2)
         yield

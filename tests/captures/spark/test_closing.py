@@ -1,4 +1,4 @@
-"""Knowledge from other flows counts from the time at which it was learnt."""
+"""Knowledge from other flows counts from the place at which it was learnt."""
 
 from __future__ import annotations
 
