@@ -1,6 +1,6 @@
 """The terminal interface: maps an index, decodes what is on screen, never touches traffic.
 
-`run` is what commands call. Importing this package is cheap; the toolkit is imported by the call.
+Commands call `run`. Importing this package is cheap: Textual is imported by the call.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kproxy.tui.settings.preferences import Preferences
 if TYPE_CHECKING:
     from kproxy.tui.detail.viewing import Viewers
 
-# A key that changes several panes takes two of the toolkit's frames, which at its 60 a second are 33 ms.
+# A key that changes several panes takes two of Textual's frames: 33 ms at its default of 60 frames a second.
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
 SWITCH_SECONDS = 0.001
-"""After which a thread that waits gets its turn: what writes to the terminal, and keys while another decodes."""
+"""Switch interval of the interpreter: terminal output and keys wait so long for a thread that decodes."""
 
 __all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 
 
 class HungUpError(BrokenPipeError):
-    """The terminal is gone: `errno` is EIO, as of a write to it."""
+    """The terminal has hung up; `errno` is EIO, as for a write to it."""
 
     def __init__(self) -> None:
         super().__init__(errno.EIO, os.strerror(errno.EIO))
@@ -57,13 +57,13 @@ def run(
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
-    Returns whether the user wants the traffic of `live`, a running proxy of the caller's, to go on; leaving asks first
-    then. The index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are
-    definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records, without any they are
-    text or bytes; whoever sets `arrived`, from any thread, has them asked again. `ascii_only` None asks the locale.
-    `preferences` are what the user has set up; without an `exporter` there is no export, without an `opener`
-    no other capture can be opened. SIGTERM is leaving. Raises HungUpError once the terminal is gone, or SIGHUP says so,
-    and whatever error has ended the interface.
+    Returns whether the user wants the traffic of `live`, the caller's running proxy, to go on: leaving asks so. The
+    index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are definitions beside
+    Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are shown as text or
+    bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only` None the locale
+    decides. `preferences` are the user's settings. Without an `exporter` nothing can be exported, without an `opener`
+    no other capture can be opened. SIGTERM leaves. Raises HungUpError if the terminal hangs up or SIGHUP arrives, and
+    any error that has ended the interface.
     """
     name_process("ui")
     with few_collections():

@@ -1,4 +1,4 @@
-"""The application: puts the parts together, and goes from screen to screen."""
+"""The application: creates the parts and switches between screens."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from kproxy.tui.views.analysis import Analysis
 
 MOUNTING_SECONDS = 0.01
-"""Between two looks whether a screen has its panes."""
+"""Seconds between checks whether a screen has its panes."""
 SETTLED_SECONDS = 1.0
-"""After which all is there that stays until the user leaves."""
+"""Seconds after the start at which all long-lived objects exist, so that garbage collection can skip them."""
 
 
 class KproxyApp(KeysInTurn):
-    """kproxy in a terminal, in that terminal's own colours; returns whether traffic is to go on."""
+    """kproxy in a terminal, in that terminal's own colours; `run` returns whether traffic is to go on."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kproxy"
@@ -83,7 +83,7 @@ class KproxyApp(KeysInTurn):
         self.keymap = Keymap(preferences.keymap)
         self.set_keymap(self.keymap.bindings())
         self.commands = History(preferences.kept("command-history"))
-        """What was run on the command line."""
+        """Lines entered on the command line."""
         self.saved = SavedFilters(preferences.filters, preferences.kept(SAVED_FILTERS))
         self.animation_level = "none"
         self.theme = "ansi-dark"
@@ -92,9 +92,9 @@ class KproxyApp(KeysInTurn):
             plain=preferences.plain,
         )
         self.hung_up = False
-        """Whether the terminal has gone."""
+        """Whether the terminal has hung up."""
         self.failure: Exception | None = None
-        """What has ended the interface."""
+        """The error that ended the interface."""
         self._opener = opener
         self._shows = partial(
             Showing,
@@ -108,7 +108,7 @@ class KproxyApp(KeysInTurn):
             history=History(preferences.kept("filter-history")),
         )
         self._shown = [self._shows(index_dir, live=live, filter_text=filter_text, exporter=exporter)]
-        """What is shown, over what was shown when it was opened."""
+        """Stack of opened indexes: the last one is on screen, leaving it returns to the one before."""
 
     @property
     def _showing(self) -> Showing:
@@ -116,12 +116,12 @@ class KproxyApp(KeysInTurn):
 
     @property
     def main(self) -> ExchangesScreen:
-        """The exchanges of what is shown."""
+        """The exchanges screen of the index on screen."""
         return self._showing.main
 
     @property
     def analysis(self) -> Analysis:
-        """What adds up what is shown."""
+        """The analysis of the index on screen."""
         return self._showing.analysis
 
     def on_mount(self) -> None:
@@ -147,15 +147,15 @@ class KproxyApp(KeysInTurn):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent) and not self.screen_stack:
-            return  # this has ended
+            return  # the application has ended
         if not isinstance(event, events.MouseEvent) or event.is_forwarded:
             await super().on_event(event)
             return
         focused = self.focused
         await super().on_event(event)
         if focused is not None and self.focused is None:
-            # where nothing is painted, as beyond the edge of a terminal that was just made smaller, the toolkit takes
-            # the focus away, and a menu would take no more keys
+            # a click where nothing is painted, as beyond the edge of a terminal that was just made smaller, makes
+            # Textual drop the focus: a menu would get no more keys
             self.set_focus(focused)
 
     async def run_action(
@@ -165,9 +165,9 @@ class KproxyApp(KeysInTurn):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         if isinstance(action, str) and action.startswith("focused.") and self.focused is None:
-            return False  # a key in the help bar was clicked that is no pane's any more
+            return False  # a key in the help bar was clicked whose pane has lost the focus
         if isinstance(self.screen, Composed) and not self.screen.stands:
-            return False  # its actions would look for panes
+            return False  # its actions would query panes that do not exist
         return await super().run_action(action, default_namespace, namespaces)
 
     def get_driver_class(self) -> type[Driver]:
@@ -176,55 +176,55 @@ class KproxyApp(KeysInTurn):
 
     @property
     def suspends(self) -> bool:
-        """Whether what is painted on can be given back for a while."""
+        """Whether the application can be suspended: a terminal can be given back to the shell for a while."""
         return self._driver is not None and self._driver.can_suspend
 
     def fail(self, error: Exception) -> None:
-        """End the interface because of an error, which `failure` holds from then on."""
+        """End the interface because of an error and keep it as `failure`."""
         self._handle_exception(error)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual calls this for what a handler raised. Unlike its own it prints nothing: locals may be secrets."""
+        """Textual calls this with a handler's exception. Unlike Textual's, prints nothing: locals may hold secrets."""
         self.failure = self.failure or error
         self._return_code = 1
-        if self._exception is None:  # what `run_test` raises
+        if self._exception is None:  # `run_test` raises this one
             self._exception = error
             self._exception_event.set()
         self._close_messages_no_wait()
 
     def hang_up(self) -> None:
-        """The terminal is gone, and nobody is left to look; may be called by a signal handler."""
+        """End the interface because the terminal has hung up. Signal handlers may call this."""
         self.hung_up = True
         self.end()
 
     def end(self) -> None:
-        """Leave as if the user had, whatever is being done; may be called by a signal handler."""
+        """Leave as if the user had, whatever is going on. Signal handlers may call this."""
         driver = self._driver
         if isinstance(driver, TerminalDriver | BrowserDriver):
             driver.end()
         asyncio.get_running_loop().call_soon_threadsafe(self.exit)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, then the theme's; NO_COLOR leaves nothing for a theme to paint."""
+        """Textual's own filters, then the theme's; with NO_COLOR the theme's is left out."""
         own = super().get_line_filters()
         return own if self.no_color or not self._theme_filter.enabled else [*own, self._theme_filter]
 
     def paint_as(self, theme: str) -> None:
-        """Paint everything in a theme of tui.themes.THEMES."""
+        """Paint everything in a theme of tui.terminal.themes.THEMES."""
         self._theme_filter = ThemeFilter(THEMES[theme])
         for screen in self.screen_stack:
             for widget in screen.walk_children(with_self=True):
                 widget.refresh(layout=True)
 
     def copy(self, text: str) -> None:
-        """Copy a text, and say what was done."""
+        """Copy a text to the clipboard, and notify the user of the result."""
         try:
             self.notify(copy(text, self.copy_to_clipboard), timeout=3)
         except OSError as error:
             self.notify(f"not copied: {error.strerror or error}", severity="error", timeout=4)
 
     def hand_over(self, path: Path) -> None:
-        """Give a browser the file that was written, which lies where this runs; a terminal's user has it there."""
+        """Send a written file to the browser; do nothing in a terminal, whose user has it already."""
         if isinstance(self._driver, BrowserDriver) and path.is_file():
             self.deliver_binary(path)
 
@@ -236,7 +236,7 @@ class KproxyApp(KeysInTurn):
         self.go(name)
 
     def go(self, name: str) -> None:
-        """Show a screen of tui.actions.SCREENS; each keeps its cursor and what is folded."""
+        """Show a screen of tui.actions.registry.SCREENS; each screen keeps its cursor and folds."""
         shown = self._showing
         if self.screen is not shown.main and self.screen not in shown.views.values():
             return
@@ -246,7 +246,7 @@ class KproxyApp(KeysInTurn):
             return
         view = shown.view(name)
         if not self.is_screen_installed(view):
-            # an installed screen lives on when another one is shown
+            # Textual removes a screen that is not installed when another one is shown
             self.install_screen(view, f"{len(self._shown)}:{name}")
         if self.screen is self.main:
             self.push_screen(view)
@@ -254,14 +254,14 @@ class KproxyApp(KeysInTurn):
             self.switch_screen(view)
 
     def lead_to(self, number: int, came_from: str) -> bool:
-        """Go to an exchange in the list; False where it is not there."""
+        """Go to an exchange in the list; going back leads to screen `came_from`. False if it is not in the list."""
         found = self.main.lead_to(number, came_from)
         if found:
             self.go("exchanges")
         return found
 
     def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
-        """Show the exchanges that a filter selects; `prepared` only puts it into the line."""
+        """Show the exchanges that a filter selects; with `prepared` only put the filter into the filter bar."""
         self.main.filter_by(text, came_from, prepared=prepared)
         self.go("exchanges")
 
@@ -273,7 +273,7 @@ class KproxyApp(KeysInTurn):
         return self._opener is not None
 
     def open_captures(self, paths: Sequence[Path]) -> None:
-        """Show other captures over what is shown, which goes on; `leave_captures` comes back to it."""
+        """Show other captures on top of the present ones, which stay open; `leave_captures` returns to these."""
         if self._opener is not None:
             self.notify(f"opening {paths[0].name}", timeout=3)
             self.run_worker(partial(self._open_aside, self._opener, paths), thread=True, group="open", exclusive=True)
@@ -289,11 +289,11 @@ class KproxyApp(KeysInTurn):
                 time.sleep(MOUNTING_SECONDS)
 
     def _show_captures(self, other: OtherCapture, opening: ExitStack) -> bool:
-        """False where that has to wait: a screen that is taken away before it has its panes fails to look for them."""
+        """Show opened captures; False while the present screen has no panes yet, as removing it would then fail."""
         if not self.screen.is_mounted:
             return False
         if isinstance(self.screen, ModalScreen):
-            self.pop_screen()  # what was asked there is about something else
+            self.pop_screen()  # its question is about the captures before
         shown = self._shows(
             other.index_dir, exporter=other.exporter, back_to=self._showing.captions.name, close=opening.pop_all().close
         )
@@ -302,7 +302,7 @@ class KproxyApp(KeysInTurn):
         return True
 
     def leave_captures(self) -> bool:
-        """Come back to what was shown before other captures were opened; False where none were."""
+        """Return to the captures that were shown before; False if no others were opened."""
         if len(self._shown) == 1:
             return False
         if self.screen is self.main:
@@ -318,7 +318,7 @@ class KproxyApp(KeysInTurn):
         await asyncio.to_thread(shown.close)
 
     def viewers_changed(self) -> None:
-        """Keys and values may be shown otherwise now."""
+        """Show keys and values of records again: the viewers have changed."""
         for shown in self._shown:
             if shown.main.is_mounted:
                 shown.main.detail.records.viewers_changed()
@@ -326,6 +326,6 @@ class KproxyApp(KeysInTurn):
 
 def _speaks_unicode() -> bool:
     if sys.flags.utf8_mode and "PYTHONUTF8" not in os.environ:
-        return False  # Python reads and writes UTF-8 where the locale is C, whose terminal may know ASCII alone
+        return False  # in the C locale Python turns on UTF-8 mode by itself; the terminal may know ASCII alone
     encoding = getattr(sys.__stdout__, "encoding", None) or locale.getpreferredencoding(do_setlocale=False)
     return "utf" in encoding.lower()

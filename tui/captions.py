@@ -1,4 +1,4 @@
-"""What is said of the whole: the title with its health, how far the index is, and why there is nothing to see."""
+"""Texts about a whole index: title with health counters, progress of the indexer, reasons for an empty list."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kproxy.tui.settings.live import RunInfo
 
 SPEED_SECONDS = 1.0
-"""After which it can be said how fast a capture is read."""
+"""Seconds of reading after which a speed is shown."""
 RATE_SECONDS = 3.0
 RATE_EVERY = 0.5
-"""Seconds between two looks at the rate."""
+"""Seconds between updates of the rate, which covers the last RATE_SECONDS."""
 SHORT_COLUMNS = 100
-"""Below this the title names only the port that is listened on."""
+"""Below this width the title names only the port that is listened on."""
 HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("drop", ("recorder_dropped",)),
     ("gap", ("gaps",)),
@@ -32,28 +32,28 @@ HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tls", ("tls",)),
     ("not kafka", ("not_kafka",)),
 )
-"""Health in the title: name and the counters that make it; the first three always show."""
+"""Health in the title: name and the counters that are added up; the first three show even when zero."""
 
 
 class Captions:
-    """Lines about an index and the proxy behind it; `index` is None until there is one, `error` says why."""
+    """Texts about an index and the proxy behind it. `index` is None until it can be read; `error` says why not."""
 
     def __init__(self, live: RunInfo | None, back_to: str = "") -> None:
         self.index: IndexReader | None = None
         self.error = ""
         self.back_to = back_to
-        """What is shown once this is left, where that is no shell."""
+        """Name of the captures that leaving returns to; empty if it returns to the shell."""
         self._live = live
         self._began = time.time()
         self._rated = 0.0
         self._last_rate = 0.0
         self._read_at: tuple[float, int] | None = None
-        """When the first bytes were seen to be read, and how many."""
+        """Monotonic time of the first progress report, and the bytes that were read by then."""
         self._writer = Writer(None if live is None else live.indexer_ended)
 
     @property
     def name(self) -> str:
-        """What this is about, in a word: the captures, or what clients connect to."""
+        """A short name: the captures, or the address that clients connect to."""
         if self._live is not None:
             return f"LIVE {self._live.bootstrap}"
         meta = self.index.meta if self.index else {}
@@ -84,7 +84,7 @@ class Captions:
         return [(left, look.TITLE)], right
 
     def _rate(self) -> float:
-        """Exchanges in each of the last seconds, by when they passed and not by when they were read."""
+        """Exchanges per second over the last RATE_SECONDS, by the time at which they passed, not that of indexing."""
         index, now = self.index, time.monotonic()
         if index is None or now - self._rated < RATE_EVERY:
             return self._last_rate
@@ -122,7 +122,7 @@ class Captions:
         return [(text, look.PLAIN)]
 
     def _speed(self, read: int, total: int | None) -> str:
-        """How fast the capture is read, and how long that will take."""
+        """Speed of reading and the seconds left; empty until SPEED_SECONDS have passed."""
         now = time.monotonic()
         if self._read_at is None:
             self._read_at = (now, read)
@@ -134,7 +134,7 @@ class Captions:
         return f"  {size_text(int(speed))}B/s{left}"
 
     def ended(self) -> Ended | None:
-        """Why no further rows come, where that is not because everything was read."""
+        """Why the index grows no more; None while it grows, and if everything was read."""
         return None if self.index is None else self._writer.ended(self.index.meta)
 
     def empty(self, *, filtered: bool) -> list[str]:

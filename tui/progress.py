@@ -1,4 +1,4 @@
-"""How far a long command has come: a bar on standard error, on a terminal only."""
+"""Progress bar of a long command: on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 T = TypeVar("T")
 
 INTERVAL: Final = 0.2
-"""Seconds between two paintings."""
+"""Seconds between repaints."""
 
 
 def shown(items: Iterable[T], what: str, total: int, position: Callable[[], int]) -> Iterator[T]:
-    """Pass items on and paint how many of `total` bytes have been read, as `position` says.
+    """Yield the items and paint a bar: `position()` of `total` bytes have been read.
 
-    It paints when an item is taken, in no thread of its own, because who takes them may fork.
+    The bar is painted when an item is taken, without a thread, because the consumer may fork.
     """
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)

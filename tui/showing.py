@@ -1,4 +1,4 @@
-"""An index on screen: its exchanges, and the screens beside them, made once somebody looks."""
+"""The screens of an index: the exchanges, and the other screens, which are created when first shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """The screens of one index; each keeps its cursor and what is folded."""
+    """The screens of one index; each keeps its cursor and folds."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Showing:
         close: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
-        """`options` are those of the exchanges; `close` is called at the end, when nothing looks at the index any more.
+        """`options` are passed to ExchangesScreen; `close` is called at the end, when nothing reads the index any more.
 
-        `back_to` names what is shown once this is left, where that is no shell.
+        `back_to` names the captures that leaving returns to; empty if it returns to the shell.
         """
         self._cells = cells
         self._live = live
@@ -40,16 +40,16 @@ class Showing:
         self.analysis = Analysis(index_dir)
         self.main = ExchangesScreen(index_dir, cells, self.captions, live=live, **options)
         self.views: dict[str, TabbedScreen] = {}
-        """The screens beside the exchanges that were made, by their names in tui.actions.SCREENS."""
+        """Screens other than the exchanges that were created, by their names in tui.actions.registry.SCREENS."""
 
     def view(self, name: str) -> TabbedScreen:
-        """A screen of tui.actions.SCREENS beside the exchanges."""
+        """A screen of tui.actions.registry.SCREENS other than the exchanges; created at the first call."""
         if name not in self.views:
             self.views[name] = self._made(name)
         return self.views[name]
 
     def _made(self, name: str) -> TabbedScreen:
-        # imported once somebody looks: the list is painted before
+        # imported when first shown, so that the list is painted sooner
         if name == "health":
             from kproxy.tui.screens.views import HealthScreen
             from kproxy.tui.views.health import Health
@@ -68,6 +68,6 @@ class Showing:
         return AnalysisScreen(name, self._cells, self.captions, self.analysis)
 
     def close(self) -> None:
-        """End what works for these screens, which are gone. May take seconds."""
+        """Stop the analysis process, then call `close`. The screens must be gone. May take seconds."""
         self.analysis.stop()
         self._close()

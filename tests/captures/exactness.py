@@ -1,4 +1,4 @@
-"""Comparing exported exchanges with what Kafka's own classes read in the same capture."""
+"""Compares exported exchanges with the reading of the same capture by Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from tests.support.plain import plain
 
 Message = tuple[str, str, int, str]
-"""client, broker, correlation id, "request" or "response"."""
+"""Client, broker, correlation id, and "request" or "response"."""
 
 
 def expected(path: Path) -> dict[Message, deque[dict[str, Any]]]:
-    """The expected frames of a capture, in order for each message."""
+    """The expected frames of a capture by message, in order."""
     frames: dict[Message, deque[dict[str, Any]]] = defaultdict(deque)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for text in lines:
@@ -25,7 +25,7 @@ def expected(path: Path) -> dict[Message, deque[dict[str, Any]]]:
 
 
 def differences(lines: list[dict[str, Any]], frames: dict[Message, deque[dict[str, Any]]]) -> list[str]:
-    """What differs between exported lines and expected frames, each message once; consumes `frames`."""
+    """Differences between exported lines and expected frames, one for a message; consumes `frames`."""
     found = []
     exchanges = [line for line in lines if line["schema"] == "kproxy.exchange/1"]
     for line in sorted(exchanges, key=lambda line: line["exchange"]):

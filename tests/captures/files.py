@@ -1,4 +1,4 @@
-"""Capture files made by hand, a block at a time."""
+"""Builds capture files block by block."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def segments(data: bytes, *, step: int = 1000) -> Packets:
 
 
 def rows(packets: Packets, data: bytes) -> list[tuple[Any, ...]]:
-    """What a test compares: key, time, seq, ack, flags, length on the wire, the bytes held."""
+    """Rows to compare: key, time, seq, ack, flags, length on the wire, captured bytes."""
     return [
         (key, time, seq, ack, flags, length, data[at : at + stored])
         for key, time, seq, ack, flags, at, length, stored in zip(

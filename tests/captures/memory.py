@@ -1,4 +1,4 @@
-"""A capture in memory, which grows when it is told to."""
+"""A capture in memory that grows on demand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.captures.source import FileSource, Part
 
 
 class MemorySource(FileSource):
-    """`data` as one file, of which the first `shown` bytes are there; each `grow` shows `step` more."""
+    """A Source of `data` as one file, whose first `shown` bytes exist at first; each `grow` adds `step` bytes."""
 
     def __init__(self, data: bytes, *, shown: int | None = None, step: int = 0) -> None:
         super().__init__(())
@@ -20,7 +20,7 @@ class MemorySource(FileSource):
         self._show(len(data) if shown is None else shown)
 
     def forget(self, before: int) -> None:
-        """Bytes before this address are gone, as those of a deleted segment."""
+        """Remove the bytes before an address, as if their ring segment were deleted."""
         self.gone = max(self.gone, before)
 
     def read(self, start: int, end: int) -> bytes | memoryview:

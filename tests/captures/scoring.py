@@ -1,4 +1,4 @@
-"""A damaged reading held against the undamaged one, exchange by exchange."""
+"""Compares the reading of a damaged capture with that of the undamaged one, exchange by exchange."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tests.captures import files
 from tests.support.plain import bare
 
 Name = tuple[Any, ...]
-"""Client, broker, API key and correlation id, and the how manieth of these."""
+"""Client, broker, API key, correlation id, and the count of earlier exchanges with the same ones."""
 
 
 @dataclass(slots=True)
 class Read:
-    """One exchange of a reading: its line, and the packets (by their place in the capture) that carry it."""
+    """One exchange of a reading: its line, and the packets that carry it, by their position in the capture."""
 
     line: dict[str, Any]
     packets: frozenset[int]
 
     @property
     def whole(self) -> bool:
-        """Nothing says that anything of it is missing."""
+        """Whether the line shows it as complete and without problems."""
         return self.line["status"] in {"ok", "no_reply_expected"} and not self.line["problems"]
 
 
 @dataclass(slots=True)
 class Score:
-    """`touched` lost a packet of their own, `spoiled` are missing or partial without, `wrong` say what is not so."""
+    """Exchanges: `touched` lost a packet, `spoiled` did not and are missing or partial, `wrong` show wrong facts."""
 
     exchanges: int = 0
     touched: int = 0
@@ -47,7 +47,7 @@ class Score:
 
 
 def starts(packets: Sequence[files.Packet], snap: int = 262_144) -> list[int]:
-    """Where the records of these packets begin in a pcap file."""
+    """Offsets of the records of these packets in a pcap file."""
     found, at = [], 24
     for _, frame in packets:
         found.append(at)
@@ -58,13 +58,13 @@ def starts(packets: Sequence[files.Packet], snap: int = 262_144) -> list[int]:
 def reading(
     packets: Sequence[files.Packet], path: Path, *, snap: int = 262_144
 ) -> tuple[dict[Name, Read], dict[str, Any]]:
-    """What a capture of these packets gives: exchanges by name, and its health."""
+    """The reading of a capture of these packets: exchanges by name, and health."""
     path.write_bytes(files.pcap(packets, snap=snap))
     return read_scored(path, starts(packets, snap))
 
 
 def read_scored(path: Path, places: Sequence[int]) -> tuple[dict[Name, Read], dict[str, Any]]:
-    """The same of a pcap file whose records begin at these places."""
+    """The reading of a pcap file whose records begin at `places`: exchanges by name, and health."""
     found: dict[Name, Read] = {}
     seen: Counter[Name] = Counter()
     with closing(read([path])) as reader:
@@ -95,7 +95,7 @@ def codes(line: dict[str, Any]) -> set[str]:
 
 
 def said(line: dict[str, Any], *, times: bool = True) -> dict[str, Any]:
-    """What an exchange says of itself, what is learnt from other exchanges left out."""
+    """Facts of an exchange, without those learnt from other exchanges."""
     names = ("size", "timestamp") if times else ("size",)
     sides = {
         side: line[side] and {name: line[side][name] for name in names} | {"body": bare(line[side]["body"])}
@@ -106,9 +106,9 @@ def said(line: dict[str, Any], *, times: bool = True) -> dict[str, Any]:
 
 
 def score(whole: dict[Name, Read], damaged: dict[Name, Read], lost: set[int]) -> Score:
-    """Hold a reading against the undamaged one; `lost` are the places of the packets that it had not.
+    """Compare a reading with the undamaged one; `lost` are the positions of the packets that it lacked.
 
-    Of an exchange that lost a packet the times may be those of a retransmission that the capture holds too.
+    An exchange that lost a packet may have the times of a retransmission that the capture holds too.
     """
     result = Score(len(whole))
     for name, original in whole.items():

@@ -1,4 +1,4 @@
-"""The store of what is made of captures, used by several processes at once, and its names."""
+"""The store of results derived from captures, used by several processes at once, and the names of its entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed captures, packed by the tools that people use."""
+"""Compressed captures, packed by common tools."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unpacked(path: Path, data: bytes) -> tuple[bytes, str]:
-    """What comes of a file, and why no more."""
+    """The unpacked bytes of a file, and why there are no more."""
     descriptor = os.open(files.write(path / "packed", data), os.O_RDONLY)
     found = b""
     try:
@@ -72,7 +72,7 @@ def test_any_stream(name: str, tmp_path: Path) -> None:
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
     if name.startswith("zstd"):
-        return  # these have no checksum
+        return  # these files have no checksum
     assert "damaged" in unpacked(tmp_path, bytes(damaged))[1]
 
 
@@ -119,7 +119,7 @@ def test_what_could_be_decompressed_is_read_before_the_error(tmp_path: Path) -> 
 
 
 def test_rows_come_before_the_stream_ends(tmp_path: Path) -> None:
-    """What a compressor has flushed is shown, however little it is."""
+    """Whatever a compressor has flushed is shown, however little."""
     ends = os.pipe()
     data = traffic.KAFKA_1_1.read_bytes()
     with os.fdopen(ends[0], "rb") as stream, os.fdopen(ends[1], "wb", buffering=0) as pipe:
@@ -155,7 +155,7 @@ def test_the_output_is_not_the_compressed_capture(command: str, tmp_path: Path) 
 
 
 def test_a_bomb_is_not_held_in_memory(tmp_path: Path) -> None:
-    """512 MB of zeros in little: pieces stay small."""
+    """512 MB of zeros in a small file: unpacked pieces stay small."""
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb") as file:
         for _ in range(64):

@@ -1,4 +1,4 @@
-"""Processes that answer messages, whatever their size and whatever becomes of them."""
+"""Worker processes that answer messages of any size, whether or not they survive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.descriptors import many_open
 
 Made = Callable[..., Crew]
 LARGE = bytes(5 << 20)
-"""More than pipes hold."""
+"""More bytes than a pipe holds."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_process_that_fails_has_died(crew_of: Made) -> None:
 
 
 def test_nobody_waits_for_one_who_is_slow(crew_of: Made) -> None:
-    """The other processes have answered meanwhile, as many messages as they may be ahead."""
+    """Meanwhile the other processes answer as many messages as they may be ahead."""
     (waiting, ready), here = os.pipe(), os.getpid()
 
     def answer(message: bytes) -> bytes:

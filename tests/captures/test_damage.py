@@ -1,4 +1,4 @@
-"""Damaged captures against the undamaged reading: what is missing lost bytes of its own, and nothing is wrong."""
+"""Damaged captures against the undamaged reading: only exchanges that lost bytes are missing, and none is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.captures.scoring import Name, Read
 CAPTURES = (traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA)
 ids = [path.stem for path in CAPTURES]
 RESYNCHRONISATION = 0.1
-"""Exchanges that a lost data packet may cost beside those it carried."""
+"""Exchanges, per lost data packet, that may be lost beside those that it carried."""
 
 
 @lru_cache(maxsize=8)
@@ -51,7 +51,7 @@ def test_lost_packets(capture: Path, rate: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_reordering(capture: Path, seed: int, tmp_path: Path) -> None:
-    """Packets of one direction change places, their times go with them; what is sent again stays behind the first."""
+    """Packets of one direction swap places with their times; retransmissions stay behind the original."""
     dice = random.Random(seed)
     packets = list(_packets(capture))
     for place in range(len(packets) - 1):
@@ -79,7 +79,7 @@ def test_duplication(capture: Path, seed: int, tmp_path: Path) -> None:
 
 
 def test_overlap_with_other_bytes(capture: Path, tmp_path: Path) -> None:
-    """The first bytes seen win, and a problem says so: the exchange's, or the stream's where that was complete."""
+    """The first bytes seen win, and a problem says so: of the exchange, or of the stream if that was complete."""
     dice = random.Random(1)
     packets: list[files.Packet] = []
     other = 0
@@ -95,7 +95,7 @@ def test_overlap_with_other_bytes(capture: Path, tmp_path: Path) -> None:
     found, _ = scoring.reading(packets, path)
     whole = _undamaged(capture)
     complete = [line for line in traffic.problems(traffic.exported(path)) if line["code"] == "overlap"]
-    # What came again at once: nobody can have answered it.
+    # requests sent again at once cannot have been answered yet
     assert {line["where"] for line in complete} == {"broker"}
     told = len(complete)
     assert set(found) == set(whole)
@@ -107,7 +107,7 @@ def test_overlap_with_other_bytes(capture: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snap", [96, 128, 200])
 def test_snap_length(capture: Path, snap: int, tmp_path: Path) -> None:
-    """Headers, pairs and times are there; bodies are whole or say that they are cut."""
+    """Headers, pairs and times are complete; bodies are whole or marked as cut."""
     found, _ = scoring.reading(_packets(capture), tmp_path / "snap.pcap", snap=snap)
     whole = _undamaged(capture)
     score = scoring.score(whole, found, set())
@@ -152,7 +152,7 @@ def test_cut_anywhere(capture: Path, tmp_path: Path) -> None:
 
 
 def test_sequence_numbers_that_wrap(capture: Path, tmp_path: Path) -> None:
-    """Each direction's numbers are moved so that they wrap within its bytes."""
+    """The sequence numbers of each direction are shifted so that they wrap within its bytes."""
     first: dict[bytes, int] = {}
     sent: dict[bytes, int] = {}
     for _, frame in _packets(capture):
@@ -176,7 +176,7 @@ def test_sequence_numbers_that_wrap(capture: Path, tmp_path: Path) -> None:
 
 
 def test_ports_used_again(capture: Path, tmp_path: Path) -> None:
-    """The same traffic a second time, an hour later, with other initial sequence numbers on the same ports."""
+    """The same traffic again an hour later, on the same ports with other initial sequence numbers."""
     packets = list(_packets(capture))
     again = []
     for time, frame in packets:

@@ -1,4 +1,4 @@
-"""Definitions beside Kafka's, from files to everything that a capture is shown as."""
+"""User definitions, from their files to every output for a capture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def vendor(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A vendor's request in v0 and, flexible, in v2."""
+    """A capture of a vendor's request in v0, and in v2, which is flexible."""
     wire = Wire()
     talk = Talk(wire, 40001, BROKER, 9092)
     plain = struct.pack(">hhi", 10000, 0, 1) + string("c") + string("acme") + struct.pack(">iq", 1, 5)
@@ -196,7 +196,7 @@ def test_a_file_that_is_called_like_a_dialect_comes_first(tmp_path: Path, monkey
 
 
 def test_a_dialect_may_number_its_requests_as_kafka_does(tmp_path: Path) -> None:
-    """Type 4 without versions is no LeaderAndIsr, whatever its error is called there."""
+    """Type 4 without versions is not LeaderAndIsr, whatever name the dialect gives its error field."""
     toy = """{"dialect": "toy", "port": 7000, "asks": "client", "pairing": "order",
       "requestHeader": [{"name": "Kind", "type": "int16", "role": "type"}],
       "responseHeader": [{"name": "ErrorCode", "type": "int16", "role": "error"}],

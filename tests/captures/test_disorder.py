@@ -1,4 +1,4 @@
-"""Captures whose packets stand in another order than they were sent in, against the ordered reading."""
+"""Captures whose packets are out of order, against the reading of the ordered ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WINDOW = 64
 
 
 def displaced(packets: list[Packet], window: int, dice: random.Random, *, true: bool = True) -> list[Packet]:
-    """Packets of which none is more than `window` places from its own, with their own times or with ordered ones."""
+    """Packets, each at most `window` places from its own, with their own times (`true`) or with ordered times."""
     order = sorted(range(len(packets)), key=lambda place: place + dice.uniform(0, window))
     return [(packets[place if true else now][0], packets[place][1]) for now, place in enumerate(order)]
 
 
 def sent_twice(packets: list[Packet]) -> set[int]:
-    """Places of packets whose data begins where another one's does: which of them is the first is a matter of luck."""
+    """Positions of packets whose data begins where that of another begins: which one comes first is left to chance."""
     begins = [frame[26:42] if traffic.payload(frame) else None for _, frame in packets]
     counts = Counter(begins)
     return {place for place, begin in enumerate(begins) if begin is not None and counts[begin] > 1}
@@ -48,7 +48,7 @@ def test_packets_within_the_window_give_the_same_exchanges(path: Path, window: i
 
 @pytest.mark.parametrize("true", [True, False], ids=["true times", "times of arrival"])
 def test_every_order_of_a_short_connection(tmp_path: Path, *, true: bool) -> None:
-    """Its handshake, a request and a response."""
+    """The connection is a handshake, a request and a response."""
     packets = traffic.packets(traffic.KAFKA_1_1)
     client = next(frame for _, frame in packets if traffic.payload(frame))[26:38]
     broker = client[4:8] + client[:4] + client[10:] + client[8:10]

@@ -1,4 +1,4 @@
-"""What stands in text is what the tool was given that printed it."""
+"""Bytes read from a textual dump equal those that the tool was given."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_lines_that_were_left_out() -> None:
 
 
 def test_characters_that_look_like_digits() -> None:
-    """The column of characters of xxd and tcpdump is no hex, whatever stands in it."""
+    """The text column of xxd and tcpdump is never read as hex."""
     assert bytes_of("00000000: 6162 6364 6566  abcdef\n") == [b"abcdef"]
     lines = "0000  61 62 63 64 65 66 61 62 63 64 65 66 61 62 63 64   abcdefabcdefabcd\n0010  61 62   ab\n"
     assert bytes_of(lines) == [b"abcdefabcdefabcdab"]
@@ -122,7 +122,7 @@ def test_packets_give_what_their_tcp_carries(skip: int) -> None:
 
 
 def test_packets_in_any_order() -> None:
-    """Late, twice, with their sequence numbers running over; a gap is not papered over."""
+    """Late, repeated, with sequence numbers that wrap; a gap is not closed."""
     parts = [(0, BYTES[:10]), (10, BYTES[10:16]), (16, BYTES[16:])]
 
     def pieces(order: list[int], start: int) -> list[bytes]:

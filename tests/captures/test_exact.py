@@ -1,4 +1,4 @@
-"""Every message of the packaged captures equals what Kafka's own classes read in it."""
+"""The reading of every message of the packaged captures equals that of Kafka's own classes."""
 
 from __future__ import annotations
 

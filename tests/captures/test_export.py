@@ -1,4 +1,4 @@
-"""The command `kproxy export`: forms, columns, selections, where output goes and how it ends."""
+"""The command `kproxy export`: formats, columns, selections, outputs and exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(*arguments: str, stdin: bytes | None = None) -> Result:
 
 
 def kproxy(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command as a process of its own."""
+    """Run the command as a separate process."""
     code = "import sys; from kproxy.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "export", *arguments]
     return subprocess.run(command, capture_output=True, timeout=120, check=False, **more)

@@ -1,4 +1,4 @@
-"""The tree and the dump of a message as text: no byte is missing, none is told twice, and secrets are withheld."""
+"""Tree and dump of a message as text show every byte once and withhold secrets."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Played:
 
 
 def texts(*frames: tuple[bytes, bytes], view: View | None = None) -> tuple[RecordLines, list[bytes]]:
-    """Requests with their responses on one connection as lines of records, in pieces."""
+    """Pieces of record lines for (request, response) frames on one connection."""
     script = Script()
     for asked, answered in frames:
         script.client(asked).broker(answered)
@@ -158,7 +158,7 @@ def test_many_records_come_in_pieces() -> None:
 
 @pytest.mark.parametrize("capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1])
 def test_lines_are_those_of_the_exchanges(capture: Any) -> None:
-    """Opened a piece at a time or as part of their exchange, records are the same."""
+    """Records are the same, read piece by piece or as part of their exchange."""
     whole = [json.loads(line) for line in run(str(capture)).stdout.splitlines()]
     expected = []
     for line in traffic.exchanges(whole):

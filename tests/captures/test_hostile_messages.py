@@ -1,4 +1,4 @@
-"""Hostile text in every field of every message, in every form that captures are turned into."""
+"""Hostile text in every field of every message, in every form of output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several files as one: whatever their names, order, formats and overlaps, what the whole capture gives."""
+"""Several files read as one give what the whole capture gives, whatever their names, order, formats and overlaps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(directory: Path, number: int, taken: list[files.Packet]) -> Path:
-    """Some packets in one of several formats."""
+    """Write packets in one of several formats, chosen by `number`."""
     forms = (
         files.pcap(taken),
         traffic.pcapng(taken),
@@ -42,7 +42,7 @@ def written(directory: Path, number: int, taken: list[files.Packet]) -> Path:
 
 
 def same(reader_lines: list[dict[str, object]]) -> None:
-    """The exchanges of the whole capture; times may have more digits."""
+    """Assert that these are the exchanges of the whole capture; times may have more digits."""
     cut = traffic.comparable(reader_lines).replace('000Z"', 'Z"')
     assert cut == traffic.comparable(WHOLE).replace('000Z"', 'Z"')
 
@@ -61,7 +61,7 @@ def test_a_rotated_ring_in_any_order(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_captures_of_the_same_time_are_merged(seed: int, tmp_path: Path) -> None:
-    """Each packet is in one of three files: two of the same moments, and one of their end."""
+    """Each packet is in one of three files: two of the same time span, and one with the last packets."""
     taken = traffic.packets(traffic.KAFKA_1_1)
     dice = random.Random(seed)
     last = len(taken) - 300
@@ -129,7 +129,7 @@ def test_which_overlap() -> None:
 
 
 def test_addresses_stay_where_parts_are_opened_as_they_are(tmp_path: Path) -> None:
-    """A viewer opens the parts of another process's source."""
+    """A viewer that opens the parts of another process's source finds the same bytes at the same addresses."""
     taken = traffic.packets(traffic.KAFKA_1_1)
     source = JoinedSource([written(tmp_path, 2, taken[700:]), written(tmp_path, 6, taken[:700])])
     viewed = open_source([part.path for part in source.parts], ordered=True)
@@ -178,7 +178,7 @@ def test_what_was_merged_is_kept_as_long_as_its_files_are_the_same(
         assert not source.parts[0].spool.lent
         source.close()
         return
-    # what the old files hold must not be taken for what the new ones do
+    # content of the old files must not be taken for that of the new ones
     which = joining.overlapping
 
     def changed(spans: Sequence[Span]) -> list[list[Span]]:

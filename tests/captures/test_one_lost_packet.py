@@ -1,4 +1,4 @@
-"""A packet that a capture of real traffic lost costs the exchange that it carried, and no other."""
+"""A packet missing from a capture of real traffic costs the exchange that it carried, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of one side of connections alone, judged by the exchanges of the whole capture."""
+"""Captures of only one side of connections, judged by the exchanges of the whole capture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.captures.traffic import KAFKA_0_8, KAFKA_1_1, LIBRDKAFKA, packets, pa
 
 PORTS = {LIBRDKAFKA: "19092", KAFKA_1_1: "23001,23002", KAFKA_0_8: "21001,21002"}
 CLIENT, BROKER = 36, 34
-"""Where the port of the side's peer stands in a frame: the broker's is the destination, or the source."""
+"""Offset of the broker's port in frames that a side sends: destination port for the client, source for the broker."""
 Line = dict[str, Any]
 
 
@@ -56,7 +56,7 @@ def problems(read: list[Line]) -> Counter[tuple[str, str]]:
 
 
 def answered(read: list[Line]) -> Counter[Any]:
-    """Whole responses of exchanges: of which connection, their ids, times and sizes."""
+    """Complete responses of exchanges: client, correlation id, time and size."""
     return Counter(
         (one["client"], one["correlation_id"], one["response"]["timestamp"], one["response"]["size"])
         for one in read
@@ -95,7 +95,7 @@ def test_guesses_are_right_where_there_is_one(capture: Path, tmp_path: Path) -> 
 
 
 def _without(value: Any) -> Any:
-    """A body without what only its request tells."""
+    """A body without facts that need its request."""
     if isinstance(value, dict):
         return {name: _without(one) for name, one in value.items() if name not in {"skipped", "decoded", "guessed"}}
     return [_without(one) for one in value] if isinstance(value, list) else value
@@ -133,7 +133,7 @@ def test_a_broker_that_only_acknowledges_was_captured(tmp_path: Path) -> None:
 
 
 def test_a_lost_packet_of_the_brokers_side_costs_what_it_held(tmp_path: Path) -> None:
-    """Behind a gap responses are found again by themselves."""
+    """After a gap, responses are found again without requests."""
     taken = from_side(KAFKA_1_1, BROKER)
     full = answered(exchanges(lines(written(tmp_path / "a.pcap", taken), "--port", PORTS[KAFKA_1_1])))
     data = [number for number, one in enumerate(taken) if payload(one[1]) > 30]

@@ -1,4 +1,4 @@
-"""Compressed segments of a ring are unpacked within bounds."""
+"""Compressed ring segments are unpacked within bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_no_more_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_no_more_than_a_file_says(tmp_path: Path) -> None:
-    """A header may lie: what comes is counted, and nothing of it is believed."""
+    """The size in a header may be wrong: unpacked bytes are counted, and on a difference none of them is used."""
     path = tmp_path / "seg-00000001-20261121T183638Z.pcapng.zst"
     for told in (len(DATA) - 1, len(DATA) + 1):
         held = zstandard.ZstdCompressor(write_content_size=False).compress(DATA)
@@ -62,6 +62,6 @@ def test_what_no_segment_holds_is_not_believed(told: int, tmp_path: Path) -> Non
 
 
 def lying(frame: bytes, told: int) -> bytes:
-    """A zstd frame (RFC 8878, 3.1.1.1) that says of itself another size, in eight bytes."""
+    """A zstd frame (RFC 8878, 3.1.1.1) with the content size `told` in its header, in eight bytes."""
     assert frame[4] & 0b1110_0011 == 0, "no size, no dictionary, not in one segment"
     return frame[:4] + bytes([frame[4] | 0b1100_0000]) + frame[5:6] + struct.pack("<Q", told) + frame[6:]

@@ -1,4 +1,4 @@
-"""One exchange as a page: nothing in it comes from elsewhere, nothing of the wire is markup."""
+"""One exchange as an HTML page: it loads nothing from elsewhere, and text from the wire never becomes markup."""
 
 from __future__ import annotations
 

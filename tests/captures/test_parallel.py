@@ -1,4 +1,4 @@
-"""The text of a reading made by several processes: the same bytes as one process writes, or an error."""
+"""Export by several processes writes the same bytes as one process, or fails with an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.multiply import multiply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other tests leave threads behind
 FORMS = ("jsonl", "json", "csv", "records")
-"""Formats of any number of exchanges that are text."""
+"""Text formats for any number of exchanges."""
 CONNECTION = Connection(1, "client:1", "broker:2", 0)
 
 
@@ -44,7 +44,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The processes that were forked."""
+    """Ids of the processes that are forked."""
     forked: list[int] = []
     fork = os.fork
 
@@ -58,19 +58,19 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run(out: Path, jobs: int, *arguments: str) -> tuple[int, str, bytes]:
-    """Exit code, standard error, and what was written."""
+    """Exit code, standard error, and output."""
     result = CliRunner().invoke(main, ["export", "--jobs", str(jobs), "-o", str(out), *arguments])
     return result.exit_code, result.stderr, out.read_bytes()
 
 
 def twice(capture: Path, out: Path) -> str:
-    """A capture one after the other with other addresses, so that its exchanges fill several batches."""
+    """Two copies of a capture with different addresses, one after the other, so that exchanges fill several batches."""
     multiply(capture, 2, out)
     return str(out)
 
 
 def damaged(out: Path) -> str:
-    """A capture with bytes changed in every ninth packet that has more than a few, and cut in its last packet."""
+    """A capture with changed bytes in every ninth packet with enough payload, cut within its last packet."""
     taken = []
     for index, (time, packet) in enumerate(traffic.packets(traffic.LIBRDKAFKA)):
         start = len(packet) - traffic.payload(packet)
@@ -148,7 +148,7 @@ def exchange(number: int) -> Exchange:
 
 
 class Numbers:
-    """Writes exchanges' numbers and what number was learnt last; `act` is done with each number before."""
+    """Writes the numbers of exchanges and the last number learnt; calls `act` with each number before."""
 
     def __init__(self) -> None:
         self.knowledge: Knowledge | None = Knowledge()
@@ -273,7 +273,7 @@ def test_an_error_of_the_reading_ends_the_processes(tmp_path: Path) -> None:
 
 
 class Long(Numbers):
-    """Writes 10,000 bytes for each exchange but the first ones."""
+    """Writes 10,000 bytes for each exchange except the first ones."""
 
     def learn(self, items: Sequence[Item]) -> None:
         pass
@@ -311,7 +311,7 @@ def assert_no_children() -> None:
 
 
 def apart(*arguments: str) -> subprocess.Popen[bytes]:
-    """The command as a process, and a group, of its own."""
+    """Start the command in a separate process and process group."""
     code = (
         "import sys; from kproxy.captures.export import parallel; from kproxy.cli.main import main;"
         "parallel.CHUNK_ITEMS = 20; main(sys.argv[1:])"

@@ -1,4 +1,4 @@
-"""Packets whose bytes are not those that were sent, each before the one that has them: what that costs."""
+"""What packets with wrong bytes cost that come before the packets with the right ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GARBAGE: dict[str, Garbage] = {
     "shuffled": lambda sent, dice: bytes(dice.sample(sent, len(sent))),
 }
 FOOLED = {"zeros", "shuffled"}
-"""Garbage with lengths so small that frames are found in it, which then are missed where those that were sent begin."""
+"""Garbage with length fields so small that frames are found in it, so that the starts of real frames are missed."""
 
 
 @lru_cache(maxsize=3)
@@ -36,7 +36,7 @@ def _whole(path: Path) -> tuple[list[Packet], dict[Name, Read]]:
 
 
 def poisoned(packets: list[Packet], garbage: Garbage, dice: random.Random) -> tuple[list[Packet], set[int]]:
-    """Of one packet with data in twenty a copy with other bytes stands before it; also the places of these packets."""
+    """Packets with a garbage copy before one in twenty of those with data; and the positions of these."""
     found: list[Packet] = []
     places = set()
     for place, (time, frame) in enumerate(packets):

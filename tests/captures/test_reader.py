@@ -159,7 +159,7 @@ def test_a_ring_that_is_entered_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("again", ["nothing", "less", "more"])
 def test_a_ring_that_is_overwritten_while_it_is_followed(which: int, again: str, tmp_path: Path) -> None:
-    """As tcpdump -W does: what was read stands, and no byte of another packet is taken for what was there."""
+    """As tcpdump -W does: exchanges read before stay, and bytes of new packets are never taken for old ones."""
     packets = traffic.packets(traffic.KAFKA_1_1)
     half = len(packets) // 2
     paths = [
@@ -314,7 +314,7 @@ def test_duplicates_and_reordering_change_nothing(tmp_path: Path, seed: int) -> 
     i = 0
     while i < len(damaged) - 1:
         a, b = damaged[i][1], damaged[i + 1][1]
-        # Packets of one direction only: a response before its request is another matter.
+        # only packets of the same direction: a response before its request is another case
         if a[26:38] == b[26:38] and traffic.payload(a) and traffic.payload(b) and chance.random() < 0.5:
             damaged[i], damaged[i + 1] = damaged[i + 1], damaged[i]
             i += 1
@@ -355,7 +355,7 @@ def test_lost_packets_cost_only_what_they_touch(tmp_path: Path, seed: int) -> No
         if line["status"] != "ok" or line["problems"]:
             continue
         original = whole[_name(line)]
-        # What was lost may have told what is inside bytes.
+        # without what lost packets said about the content of bytes fields
         assert bare(line["request"]["body"]) == bare(original["request"]["body"])
         assert bare(line["response"]["body"]) == bare(original["response"]["body"])
         assert line["latency_ms"] == original["latency_ms"]
@@ -438,7 +438,7 @@ def test_reading_needs_no_numpy_to_open_a_source() -> None:
 def flood(path: Path, connections: int, requests: int, segment: int, *, answered: bool = True) -> None:
     """A capture of pipelined ApiVersions requests of 22 bytes, `segment` of them in a packet, a millisecond apart.
 
-    Nobody responds; TCP of the other side is there where it is `answered`.
+    There are no responses; the capture holds the other side's TCP packets if `answered`.
     """
     from scapy.layers.inet import IP, TCP
     from scapy.layers.l2 import Ether
@@ -470,7 +470,7 @@ def flood(path: Path, connections: int, requests: int, segment: int, *, answered
 
 
 def test_a_batch_is_bounded_by_its_bytes(tmp_path: Path) -> None:
-    """Packets of 64 KiB with tiny requests: what is read at once must not grow with them."""
+    """Packets of 64 KiB hold tiny requests: the size of a batch must not grow with them."""
     flood(tmp_path / "flood.pcap", connections=1, requests=120_000, segment=2_900)
     reader = reading(tmp_path / "flood.pcap", batch=4096)
     sizes = [len(batch) for batch in reader.batches()]
@@ -480,7 +480,7 @@ def test_a_batch_is_bounded_by_its_bytes(tmp_path: Path) -> None:
 
 
 def test_packets_that_waited_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The other side is missing: requests wait for it, and all of them come at once at the end of the capture."""
+    """The other side is missing: requests wait for it, and are all delivered at the end of the capture."""
     monkeypatch.setattr(slices, "SLICE_BYTES", 20_000)
     path = tmp_path / "flood.pcap"
     flood(path, connections=20, requests=290, segment=29, answered=False)
@@ -494,7 +494,7 @@ def test_packets_that_waited_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("follow", [True, False])
 def test_who_follows_a_capture_that_begins_within_a_connection_waits_a_second(tmp_path: Path, *, follow: bool) -> None:
-    """A connection that says little: its SYN may still come, but somebody is looking."""
+    """A quiet connection: its SYN might still come, but while following, its exchanges are shown after a second."""
     spoken = [frame for _, frame in traffic.packets(traffic.KAFKA_1_1) if traffic.payload(frame)]
     client = spoken[0][26:38]
     broker = client[4:8] + client[:4] + client[10:] + client[8:10]
@@ -531,7 +531,7 @@ def test_requests_that_wait_are_bounded_in_all(tmp_path: Path) -> None:
 
 
 def test_memory_of_what_was_read_is_given_back(tmp_path: Path) -> None:
-    """The pages of a mapped capture do not stay with the process that read them."""
+    """Pages of a mapped capture do not stay resident after they are read."""
     path = tmp_path / "large.pcap"
     flood(path, connections=1, requests=2_900, segment=2_900)
     whole = path.read_bytes()

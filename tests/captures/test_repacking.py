@@ -1,4 +1,4 @@
-"""Merging and splitting: every packet once, as it was."""
+"""Merging and splitting captures: every packet appears once, unchanged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def exchanges(*paths: Path) -> list[dict[str, Any]]:
 
 def test_what_was_split_and_merged_again_is_what_it_was(tmp_path: Path) -> None:
     taken = traffic.packets(traffic.LIBRDKAFKA)
-    # Of equal times the order is that of the captures.
+    # packets of equal time come in the order of the captures
     thirds = [[one for one in taken if one[0] // 1000 % 3 == i] for i in range(3)]
     parts = [files.write(tmp_path / f"{i}.pcap", files.pcap(each)) for i, each in enumerate(thirds)]
     out = tmp_path / "all.pcapng"

@@ -1,4 +1,4 @@
-"""Exports that are ended before their end, and gone on with: the same bytes as those that nobody ended."""
+"""Exports that are interrupted and resumed write the same bytes as uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A capture one after the other with other addresses, so that its exchanges fill several batches."""
+    """Two copies of a capture with different addresses, one after the other, so that exchanges fill several batches."""
     path = tmp_path / "capture"
     multiply(traffic.LIBRDKAFKA, 2, path)
     return path
@@ -69,7 +69,7 @@ def export(*arguments: str | Path) -> Result:
 def ended(
     when: int, *arguments: str | Path, whom: str = "all", how: str = "SIGKILL", after: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """An export that is ended when so many items are written: all its processes, or the one that reads."""
+    """Run an export that is killed when `when` items are written: all its processes, or only the one that reads."""
     last = "after" if after else "before"
     command = [sys.executable, "-c", ENDED, str(when), whom, how, last, "export", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False, timeout=120)

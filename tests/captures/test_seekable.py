@@ -1,4 +1,4 @@
-"""Seekable zstd, read in place: what another implementation wrote, any division into frames, and damage."""
+"""Seekable zstd read in place: files of another implementation, any division into frames, damage."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from tests.captures import traffic
 
 DATA = traffic.KAFKA_1_1.read_bytes()
 PYZSTD = traffic.KAFKA_1_1.with_name("kafka-1.1.1.seekable.pcap.zst")
-"""The same, in frames of 40,000 bytes, as pyzstd's SeekableZstdFile wrote it."""
+"""The same capture in frames of 40,000 bytes, written by pyzstd's SeekableZstdFile."""
 
 
 NO_HOSTS = ("exchange", "api", "api_version", "correlation_id", "status", "latency_ms", "error_codes", "packets")
-"""Members of lines that say nothing of hosts."""
+"""Members of exchange lines that do not contain hosts."""
 
 
 def packed(data: bytes, cuts: list[int], *, checksums: bool = False) -> bytes:
-    """A seekable file whose frames end at these offsets, and at the end."""
+    """A seekable file whose frames end at the offsets in `cuts`, and at the end."""
     made, entries = b"", b""
     for start, end in pairwise([0, *cuts, len(data)]):
         frame = zstandard.ZstdCompressor().compress(data[start:end])
@@ -127,7 +127,7 @@ def test_a_capture_that_pyzstd_packed_is_read_in_place(tmp_path: Path) -> None:
 
 
 def test_what_was_viewed_is_given_back_and_still_read(tmp_path: Path) -> None:
-    """However little may be spooled."""
+    """This holds however small the spool may be."""
     body = random.Random(7).randbytes(1 << 20)
     data = b"".join(bytes([number]) + body for number in range(40))
     path = tmp_path / "large.zst"
@@ -147,7 +147,7 @@ def test_what_was_viewed_is_given_back_and_still_read(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are forked read, while the one that views lets go."""
+    """Forked processes read bytes that the viewing process has released."""
     monkeypatch.setattr(spool, "STEP", 1)
     monkeypatch.setattr("kproxy.captures.source.REMEMBERED", 0)
     path = tmp_path / "capture.zst"
@@ -172,7 +172,7 @@ def test_another_process_sees_what_was_let_go(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_is_read_twice_is_there_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts are all learnt before any is written."""
+    """All hosts are learnt in a first reading, before any output is written."""
     monkeypatch.setattr(spool, "STEP", 1)
     monkeypatch.setattr("kproxy.captures.source.REMEMBERED", 0)
     monkeypatch.setattr("kproxy.captures.source.FIRST_STEP", 1)

@@ -1,4 +1,4 @@
-"""Log segments: what they are told by, where they end, and what is withheld. Brokers' own ones are system tests."""
+"""Log segments: recognition, their end, and withheld values. System tests read segments of real brokers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SECRET = b"\x01\x0b\x00" + write(
     0,
     {"name": "ann", "mechanism": 1, "salt": b"s", "storedKey": b"stored", "serverKey": b"k", "iterations": 4096},
 )
-"""A value in the cluster's metadata."""
+"""A record's value in the topic of cluster metadata."""
 
 
 def stored(directory: Path, data: bytes, topic: str = "orders-7", name: str = NAME) -> Path:
@@ -228,7 +228,7 @@ def test_stats(tmp_path: Path) -> None:
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 3))
 @settings(max_examples=200, deadline=None)
 def test_any_bytes(noise: bytes, at: int, kind: int) -> None:
-    """Every byte belongs to a batch, to zeros or to the tail, and nothing is raised."""
+    """Every byte belongs to a batch, to zeros or to the tail, and reading never raises."""
     data = bytearray((MODERN, LEGACY, b"", zlib.compress(MODERN))[kind])
     data[at:at] = noise
     source = MemorySource(bytes(data))

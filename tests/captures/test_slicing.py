@@ -1,4 +1,4 @@
-"""Slices read back: the exchanges that were chosen, and nothing beside them."""
+"""Slices hold the chosen exchanges and nothing else."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def cut(capture: Path, out: Path, *arguments: str) -> Path:
 
 
 def exported(capture: Path) -> list[dict[str, Any]]:
-    """Exchanges by their place in time; times with as many digits whatever the format's."""
+    """Exported exchanges in order of number, with times in microseconds, without what a slice cannot know."""
     found = traffic.exchanges(traffic.exported(capture))
     text = re.sub(r'(\.\d{6})000Z"', r'\1Z"', json.dumps(found))
-    text = text.replace(', "guessed": true', "")  # the protocol of a group as well
+    text = text.replace(', "guessed": true', "")  # a group's protocol, which a slice may not hold
     lines: list[dict[str, Any]] = sorted(json.loads(text), key=lambda line: line["exchange"])
     for line in lines:
         line.pop("reason", None)  # a slice ends with its last frame
-        line.pop("topics", None)  # names may come from what is not in it
+        line.pop("topics", None)  # names may come from exchanges outside of the slice
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Captures whose packets were cut (tcpdump -s): headers, pairs and latencies as of whole ones, and nothing made up."""
+"""Captures with a snap length (tcpdump -s): headers, pairs and latencies are those of whole packets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.captures import files, traffic
 
 
 def facts(line: dict[str, Any]) -> tuple[Any, ...]:
-    """What the headers tell, and when."""
+    """The facts that headers give, and the times."""
     times = [line[side] and (line[side]["timestamp"], line[side]["size"]) for side in ("request", "response")]
     names = ("client", "broker", "api", "api_version", "correlation_id", "latency_ms")
     return (*(line[name] for name in names), *times)
@@ -38,12 +38,12 @@ def test_what_is_left_is_right(path: Path, snap: int, tmp_path: Path) -> None:
             assert line["client_id"] == other["client_id"]
         for side in ("request", "response"):
             if line[side] is not None and line[side]["body"] is not None:
-                # What the other half told, it tells no more: then it is guessed, and that is said.
+                # if one half is cut, the reading of bytes in the other is guessed, and marked so
                 assert certain(line[side]["body"]) == certain(other[side]["body"])
                 assert not any(problem["where"] == side for problem in line["problems"])
 
 
 def test_less_than_a_header_gives_nothing(tmp_path: Path) -> None:
-    """Sixty-eight bytes hold no Kafka: connections are there, exchanges are not guessed."""
+    """68 bytes of a packet hold no Kafka header: there are connections, and no exchanges are guessed."""
     path = files.write(tmp_path / "cut", files.pcap(traffic.packets(traffic.KAFKA_1_1), snap=68))
     assert traffic.exchanges(traffic.exported(path)) == []

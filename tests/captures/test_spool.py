@@ -1,4 +1,4 @@
-"""Spools: kept and lent, bounded, with room for others, and gone with whoever was killed."""
+"""Spools: kept and reused, bounded, with a check for room on the disk, and removed after their process was killed."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_what_a_killed_process_left_goes_with_the_next_spool(tmp_path: Path) -> 
 
 
 def test_what_others_have_there_stays(tmp_path: Path) -> None:
-    """The directory is one that the user chose."""
+    """The user chose the directory, so other files in it stay."""
     for name in ("mine.spool", "capture-mine.spool", "kproxy-kept/mine/capture", "kproxy-kept/.half/capture"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"mine")

@@ -1,4 +1,4 @@
-"""Packets whose time does not fit are kept, with the time of the packet before, and counted."""
+"""Packets with an impossible time are kept, with the time of the packet before, and counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOCKS = {
 
 
 def capture(path: Path, clock: str) -> int:
-    """A capture of which every packet between the second and the last has a bad time; how many these are."""
+    """Write a capture in which every packet between the second and the last has a bad time; the number of these."""
     resolution, offset, ticks = CLOCKS[clock]
     taken = traffic.packets(traffic.LIBRDKAFKA)[:40]
     options = files.option(9, resolution) + files.option(14, struct.pack("<q", offset))

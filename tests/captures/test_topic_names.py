@@ -1,4 +1,4 @@
-"""Names of topic ids over a whole capture, whatever is selected of it."""
+"""Topic names of topic ids are learnt from the whole capture, whatever exchanges are selected."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A response that cannot be read to its end still shows the error codes before the place that failed.
+"""A response that cannot be decoded to its end still shows the error codes before the place that failed.
 
-librdkafka's mock cluster answers SyncGroup in a rebalance so: the error, and null where Kafka's definition allows none.
+librdkafka's mock cluster sends such SyncGroup responses in a rebalance: the error, then a null that Kafka forbids.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_it_is_shown_and_counted() -> None:
      ("not error == 5", [0]), ("status == undecodable", [0, 1])],
 )  # fmt: skip
 def test_filters_know_it(tmp_path: Path, text: str, expected: list[int]) -> None:
-    """Where no code was read, one may have been further on: that a filter cannot tell."""
+    """If no code was read, there may be one further on, so a filter is undecided."""
     builder = IndexBuilder(tmp_path)
     asked = {"groupId": "g", "memberId": "m"}
     exchanges = [builder.exchange("SyncGroup", 3, asked, raw_response=answer(code)) for code in (27, 0)]
@@ -83,7 +83,7 @@ def test_filters_know_it(tmp_path: Path, text: str, expected: list[int]) -> None
 
 @pytest.mark.parametrize(("code", "version"), [(0, 3), (12_345, 3), (27, 99)])
 def test_what_may_be_no_error_is_none(code: int, version: int) -> None:
-    """No error; no code of Kafka's; the layout of a version that no release has."""
+    """Code 0, a code that Kafka does not have, and the layout of a version that no release has."""
     (exchange,) = play(synced(code, version=version)).exchanges
     assert exchange_json(exchange, play(synced(code, version=version)).tape, eyes())["error_codes"] == []
 

@@ -1,4 +1,4 @@
-"""Real captures taken apart and put together again, whole or damaged."""
+"""Takes real captures apart and builds new ones from their packets, whole or damaged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pcapng(taken: Iterable[files.Packet]) -> bytes:
 
 
 def lines(reader: Reader) -> list[dict[str, Any]]:
-    """What export prints of a reading; of one that ends in an error what comes before."""
+    """The lines that export prints for a reading; if that ends in an error, those before it."""
     form = JsonLines(reader, View(show_secrets=True))
     out = []
     try:

@@ -41,7 +41,7 @@ def smallest(release: str) -> tuple[tuple[Golden, Decoded], ...]:
 
 @cache
 def every_message() -> tuple[tuple[Message, int], ...]:
-    """Every definition that we hold, with each of its versions."""
+    """Every definition with each of its versions."""
     return tuple(
         (message, version)
         for message in definitions().messages()
@@ -50,7 +50,7 @@ def every_message() -> tuple[tuple[Message, int], ...]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality in which a float that is no number equals itself."""
+    """Equality in which NaN equals itself."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

@@ -75,7 +75,7 @@ def test_every_definition_compiles() -> None:
 
 
 def check_any(definition: Message, version: int, data: bytes) -> None:
-    """What holds for any bytes: values that the tree confirms and the writer keeps, or one placed error."""
+    """Assert what holds for any bytes: values that tree and writer confirm, or one error with its place."""
     noted: list[Problem] = []
     node = tree(definition, version, data, 0, len(data))
     problems = [n.problem for n in node.walk() if n.problem is not None]

@@ -10,7 +10,7 @@ from tests.decoders.support import RELEASES, decoded
 
 
 def codes(value: Any) -> Iterator[int]:
-    """Every error code of a body, in its order, by looking everywhere."""
+    """Every error code of a body in order, found by a search of all values."""
     if isinstance(value, list):
         for element in value:
             yield from codes(element)

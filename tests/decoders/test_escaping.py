@@ -1,4 +1,4 @@
-"""No text from elsewhere controls what shows it."""
+"""Text from elsewhere never controls the terminal or program that shows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = f"{CLIPBOARD}\r\nkproxy: forged\x9b31m\x7f\u202egnp.exe\u2066\u061c"
 
 
 def controls(text: str) -> set[str]:
-    """Characters that a terminal may obey, or that change the direction of text."""
+    """Characters that may control a terminal, or that change the direction of text."""
     return {one for one in text if unicodedata.category(one) in {"Cc", "Cs"} or unicodedata.bidirectional(one) in BIDI}
 
 

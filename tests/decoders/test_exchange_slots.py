@@ -1,4 +1,4 @@
-"""What exchange.pxd says of exchange.py: C reads and writes memory by it."""
+"""exchange.pxd agrees with exchange.py: compiled code accesses memory by it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ each = pytest.mark.parametrize("of", [Frame, Exchange])
 
 
 def found(pattern: str, of: type) -> list[list[str]]:
-    """The names in what a pattern finds, where CLASS and FUNCTION stand for the names of a class and its maker."""
+    """Names in each match of a pattern, in which CLASS is the name of a class and FUNCTION that of its constructor."""
     pattern = pattern.replace("CLASS", of.__name__).replace("FUNCTION", of.__name__.lower())
     texts = re.findall(pattern, TYPES, re.DOTALL)
     return [re.findall(r"\b(?!PyObject\b|object\b|cdef\b|list\b|SET\b)\w+", text) for text in texts]

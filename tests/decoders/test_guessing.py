@@ -1,4 +1,4 @@
-"""The API of a response without its request is guessed only where nothing else fits."""
+"""The API of a response without its request is guessed only if nothing else fits."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_request_headers_of_golden_frames() -> None:
 
 
 def test_every_golden_frame_of_the_older_release_is_read_with_the_newest_definitions_or_says_otherwise() -> None:
-    """A layout of the older release that the newest does not fit is found, and labelled."""
+    """A layout of the older release that the newest definitions do not fit is found, and labelled."""
     labelled = set()
     for one in golden("3.9.2"):
         if one.kind == "request":
@@ -150,7 +150,7 @@ def test_bytes_after_the_body_are_reported_and_the_body_kept() -> None:
             if one.kind == "request"
             else decode_response(data, one.api_key, one.api_version, NEWEST)
         )
-        # The older layout of the same version may take the byte for its own.
+        # the older layout of the same version may accept the added byte
         if again.definitions is None:
             assert again.body == read.body, one
             assert [(p.code, p.offset, p.where) for p in again.problems] == [

@@ -129,7 +129,7 @@ def test_null_stays_null_and_other_configs_stay_readable() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_no_secret_of_a_golden_message_is_in_its_json(release: str) -> None:
-    """By the tree's marks, which do not come from the converter that the JSON is made with."""
+    """Secrets are taken from the tree's marks, which are independent of the converter to JSON."""
     count = 0
     for one, read in decoded(release):
         if one.api_key not in secrets.API_KEYS:

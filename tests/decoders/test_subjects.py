@@ -1,4 +1,4 @@
-"""What exchanges name, held to the bodies that Kafka's own classes printed."""
+"""Subjects of exchanges agree with the bodies that Kafka's own classes printed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kproxy.decoders.subjects import Role, Subject, subject
 
 CAPTURES = Path(__file__).parents[1] / "data/captures"
 OLD = ["kafka-0.8.2.2", "kafka-1.1.1"]
-"""Releases without topic ids, so that bodies tell all."""
+"""Releases without topic ids, so that bodies hold all names."""
 
 
 def named(value: Any, found: dict[str, set[str]]) -> None:
-    """Topics, groups and transactional ids in a JSON body, told by names of fields alone."""
+    """Add topics, groups and transactional ids of a JSON body to `found`, by names of fields only."""
     if isinstance(value, list):
         for element in value:
             named(element, found)
@@ -66,7 +66,7 @@ def test_names_are_those_in_the_bodies(release: str) -> None:
 
 
 def asked(api: str, version: int, values: dict[str, Any]) -> Subject:
-    """What a request names that our writer made."""
+    """The subject of a request written by kproxy's writer."""
     definitions = schema.definitions()
     key = schema.apis.by_name(api)
     assert key is not None

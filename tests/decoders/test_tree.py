@@ -10,13 +10,13 @@ from tests.support.places_to_cut import Ends, each_end
 
 
 def overlaps(node: Node) -> list[Node]:
-    """Nodes that reach out of their parent or into the node before them."""
+    """Nodes that extend beyond their parent or overlap the node before."""
     wrong = []
     at = node.start
     for child in node.children:
         if child.start < at or child.end > node.end:
             wrong.append(child)
-        # Tagged fields lie inside the bytes that the list of tags covers.
+        # tagged fields lie inside the bytes of the list of tags
         if child.name != "_unknownTaggedFields":
             at = child.end
         wrong += overlaps(child)

@@ -71,7 +71,7 @@ def test_values_that_do_not_fit_name_their_field(field: Field, value: Any) -> No
 
 @pytest.mark.parametrize("text", ["x" * 32_767, "\u00e9" * 16_383 + "x"])
 def test_the_longest_text_is_written(text: str) -> None:
-    """Its length is an int16, in bytes of UTF-8."""
+    """The length of a string is an int16 that counts bytes of UTF-8."""
     assert write(message(Field("a", "string")), 0, {"a": text}) == b"\x7f\xff" + text.encode()
 
 

@@ -1,4 +1,4 @@
-"""A client of our own making that asks a broker one thing at a time, in any version."""
+"""A client that sends a broker one request at a time, in any version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asking:
         self._socket.close()
 
     def frame(self, api_key: int, version: int, values: dict[str, Any]) -> bytes:
-        """The response as it comes."""
+        """Send a request; the response's frame."""
         message = DEFINITIONS.request(api_key, version)
         assert message is not None
         self._correlation_id += 1
@@ -37,7 +37,7 @@ class Asking:
         return head + self._exactly(int.from_bytes(head, "big"))
 
     def ask(self, api_key: int, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """The response's body."""
+        """Send a request; the response's decoded body."""
         return decoded(self.frame(api_key, version, values), api_key, version)
 
     def _exactly(self, size: int) -> bytes:

@@ -1,9 +1,9 @@
-"""kproxy whose interface breaks at a place that a test names.
+"""Runs kproxy with an error injected at a place that a test names.
 
 python -m tests.support.breaking PLACE ERROR FLAG ARGUMENT...
 
-PLACE is module:function, module:Class.method, or a module whose import fails. The place raises ERROR, a built-in
-exception, from when the file FLAG exists; at once where FLAG is "".
+PLACE is module:function, module:Class.method, or a module whose import fails. It raises ERROR, a built-in exception, as
+soon as the file FLAG exists, or at once if FLAG is "".
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tests.support.certificates import TestCa
 from tests.support.raw import RawClient
 
 HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-# Old Kafka and ZooKeeper reach into the platform's classes.
+# Old releases of Kafka and ZooKeeper use internal classes of Java by reflection.
 OPENS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"]
 READY_SECONDS = 120.0
 LOG4J = """\
@@ -40,13 +40,13 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c)%n
 
 
 class BrokerError(Exception):
-    """A broker that does not start; the message ends with the tail of its log."""
+    """A broker does not start; the message ends with the tail of its log."""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports of this machine (of loopback unless told) that nobody listens on.
+    """`count` free ports of `host`.
 
-    Below the range of which the kernel takes the clients' ports, so that no connection takes one meanwhile.
+    They are below the range of ephemeral ports, so that no outgoing connection takes one meanwhile.
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
@@ -61,7 +61,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_base(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on; `free_ports` never gives one of them."""
+    """The first of `count` consecutive free ports of loopback, outside of the range of `free_ports`."""
     for base in random.sample(range(12000, 20000 - count), 200):
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for port in range(base, base + count):
@@ -71,12 +71,12 @@ def free_base(count: int) -> int:
 
 
 class Process:
-    """A Java program in its own process group, killed at the latest with this process."""
+    """A Java program in its own process group; it is killed when this process ends, if not before."""
 
     def __init__(self, name: str, classpath: str, arguments: list[str], directory: Path) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
-        # Ends the program even where this process is killed and cannot clean up.
+        # Kills the program even if this process is killed and cannot clean up.
         tie = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -94,7 +94,7 @@ class Process:
         return self._process.pid
 
     def check(self) -> None:
-        """Raises BrokerError where the program has ended."""
+        """Raise BrokerError if the program has ended."""
         if self._process.poll() is not None:
             raise BrokerError(f"{self.name} ended with {self._process.returncode}: {self.tail()}")
 
@@ -102,7 +102,7 @@ class Process:
         return self.log.read_text(errors="replace")[-3000:]
 
     def kill(self) -> None:
-        """End the whole process group at once; does nothing where it has ended."""
+        """Kill the process group; does nothing if it has ended."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -111,10 +111,9 @@ class Process:
 
 
 class Cluster:
-    """Brokers that run until `stop`, which the end of the `with` block or of this process calls too.
+    """Brokers that run until `stop` is called, at the latest at the end of the `with` block or of this process.
 
-    `bootstrap` is "host:port,…"; `ports` are the clients' ports of the brokers in order of their ids (from 1), both of
-    the first listener.
+    `bootstrap` ("host:port,…") and `ports` are those of the brokers' first listener, in order of node ids (from 1).
     """
 
     def __init__(
@@ -127,10 +126,10 @@ class Cluster:
         protocols: Sequence[str] = ("PLAINTEXT",),
         host: str = "127.0.0.1",
     ) -> None:
-        """`settings(node)` are more of a node's own; clients reach the brokers at `host`.
+        """`settings(node)` adds settings of one node; clients reach the brokers at `host`.
 
-        KRaft's brokers have a listener for each of the security protocols, and speak the first with each other. One of
-        SSL wants a client's certificate, which is of `ca` as the brokers' own are.
+        KRaft brokers have one listener for each security protocol, and use the first between brokers. An SSL listener
+        requires client certificates, which `ca` issues, as it does those of the brokers.
         """
         self.release = release
         self.host = host
@@ -151,7 +150,7 @@ class Cluster:
         return ",".join(self.addresses(next(iter(self.listeners))))
 
     def addresses(self, protocol: str) -> list[str]:
-        """Where the nodes' listeners of a security protocol are, as "host:port"."""
+        """Addresses ("host:port") of the nodes' listeners of a security protocol."""
         return [f"{self.host}:{port}" for port in self.listeners[protocol]]
 
     @property
@@ -196,7 +195,7 @@ class Cluster:
             "transaction.state.log.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
             "log.retention.check.interval.ms": 3_600_000,
-            # Records may be as old as a test likes.
+            # Tests write records with old timestamps.
             "log.retention.hours": 876_000,
         }
 
@@ -216,7 +215,7 @@ class Cluster:
             self._start(f"kafka-{node}", "kafka.Kafka", str(config))
 
     def _kraft_config(self, node: int) -> Path:
-        """Of a broker; one that has a port for it is controller as well."""
+        """Write the configuration of a broker; one with a controller port is a controller as well."""
         voters = list(enumerate(self.controllers, start=1))
         own = dict(voters).get(node)
         protocols = list(self.listeners)
@@ -249,13 +248,13 @@ class Cluster:
         self.processes.pop(self._place(node)).kill()
 
     def start_node(self, node: int, port: int | None = None) -> None:
-        """Start a stopped broker of KRaft again, at another port if one is given."""
+        """Restart a stopped KRaft broker, at another port if given."""
         if port is not None:
             self.ports[node - 1] = port
         self._start(f"kafka-{node}", "kafka.Kafka", str(self._kraft_config(node)))
 
     def join(self) -> int:
-        """Start one more broker of KRaft, which is no controller; returns its id."""
+        """Start another KRaft broker that is no controller; returns its id."""
         node = len(self.ports) + 1
         for ports in self.listeners.values():
             ports.extend(free_ports(1, self.host))
@@ -283,7 +282,7 @@ class Cluster:
         }
 
     def _admin_settings(self) -> dict[str, str]:
-        """What librdkafka needs to speak to the brokers."""
+        """Settings with which librdkafka connects to the brokers."""
         if self.ca is None or next(iter(self.listeners)) != "SSL":
             return {}
         certificate, key = self.ca.leaf("admin")
@@ -295,7 +294,7 @@ class Cluster:
         }
 
     def _format(self, configs: list[Path]) -> None:
-        """Format the first node's storage with Kafka's tool, and copy it, with their own ids, to the others."""
+        """Format the first node's storage with Kafka's tool, then copy it to the others with their own ids."""
         cluster = _kafka_uuid()
         arguments = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(configs[0])]
         run = subprocess.run(
@@ -314,7 +313,7 @@ class Cluster:
 
     @staticmethod
     def _identify(source: Path, target: Path, node: int) -> None:
-        """Write one node's meta.properties with what makes it another's."""
+        """Copy meta.properties from one node to another, with the ids replaced."""
         changed = {"node.id": str(node), "directory.id": _kafka_uuid()}
         lines = []
         for line in source.read_text().splitlines():
@@ -344,7 +343,7 @@ class Cluster:
                     **self._settings(),
                     "broker.id": node,
                     "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                    # What 0.8 has in place of it.
+                    # 0.8 has these in place of `listeners`.
                     "host.name": "127.0.0.1",
                     "port": port,
                     "zookeeper.connect": f"127.0.0.1:{keeper_port}",
@@ -355,7 +354,7 @@ class Cluster:
             self._start(f"kafka-{node}", log4j, "kafka.Kafka", str(config))
 
     def _await_ready(self) -> None:
-        """Ask for the metadata until every broker is in it and one is the controller, where it says so."""
+        """Ask for metadata until it lists every broker, and a controller if the release names one."""
         if self.release.startswith("0.8"):
             self._await_listed()
             return
@@ -386,9 +385,9 @@ class Cluster:
         raise self._not_ready(state)
 
     def _await_listed(self) -> None:
-        """The same of brokers that librdkafka does not speak to, whose metadata names no controller.
+        """`_await_ready` for 0.8, which librdkafka cannot talk to and whose metadata names no controller.
 
-        They hear of each other with the first topic, which asking creates.
+        Its brokers learn of each other with the first topic, which the request creates.
         """
         deadline = time.monotonic() + READY_SECONDS
         state = "no answer"
@@ -413,7 +412,7 @@ class Cluster:
 
 
 def _kafka_uuid() -> str:
-    """As Kafka writes it; none that looks like an option to its tools."""
+    """A UUID in Kafka's form, without a leading "-", which Kafka's tools would take for an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
@@ -429,7 +428,7 @@ def cluster(
     protocols: Sequence[str] = ("PLAINTEXT",),
     host: str = "127.0.0.1",
 ) -> Iterator[Cluster]:
-    """A running cluster in a directory of its own, which is removed afterwards."""
+    """A running cluster in a temporary directory, which is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="kproxy-brokers-", ignore_cleanup_errors=True) as directory,
         Cluster(release, nodes, Path(directory), settings, protocols=protocols, host=host) as running,

@@ -1,4 +1,4 @@
-"""Certificates of the test's own CAs: of any name, any age, for either side."""
+"""Certificates of test CAs, with any name and validity, for clients and servers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestCa:
         self.path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def leaf(self, name: str, *hosts: str, expired: bool = False, password: bytes | None = None) -> tuple[Path, Path]:
-        """Paths of a certificate for `hosts` (with the CN `name`) and of its key."""
+        """Paths of a new certificate with CN `name` for `hosts`, and of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         begin, end = (now - 2 * DAY, now - DAY) if expired else (now - DAY, now + DAY)

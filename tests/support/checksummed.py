@@ -1,4 +1,4 @@
-"""Traffic whose every message is compared by its digest with what was sent."""
+"""Traffic whose messages are compared by digest: those sent, delivered and read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.patience import SECONDS
 
 
 class Traffic:
-    """Produces and consumes until it is to end; counts the digests of what was sent, delivered and read."""
+    """Produces and consumes in a `with` block; counts the digests of messages sent, delivered and read."""
 
     def __init__(self, bootstrap: str) -> None:
         common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -39,12 +39,12 @@ class Traffic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        """Waits until what was sent is delivered and read, for a limited time."""
+        """Wait for a limited time until all messages sent are delivered and read."""
         self._ending.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Assert, after the end, that every message arrived once and unchanged."""
+        """Assert, after the block, that every message arrived exactly once and unchanged."""
         assert not self.failures
         assert self.sent == self.delivered == self.read
 

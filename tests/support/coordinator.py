@@ -1,7 +1,7 @@
-"""Conversations in the two drafts of the unreleased co-ordinator protocol, as captures.
+"""Captures of conversations in the two drafts of the unreleased co-ordinator protocol.
 
-Every byte is packed here by hand from the tables of the drafts; nothing of the decoder is used. Run as a module to
-write tests/data/dialects anew: python -m tests.support.coordinator.
+Every byte is packed by hand from the tables of the drafts, without the decoder. Run as a module, it writes
+tests/data/dialects anew: python -m tests.support.coordinator.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def framed(data: bytes) -> bytes:
 
 
 class Draft:
-    """Frames of one draft; a correlation id is ignored where the draft has none."""
+    """Frames of one draft; correlation ids are ignored if the draft has none."""
 
     def __init__(self, number: int, *, correlation_ids: bool = True) -> None:
         self.name = f"coordinator-draft-{number}"
@@ -79,7 +79,7 @@ class Draft:
         return self.asked("Ping", correlation_id, "coordinator")
 
     def offsets(self, correlation_id: int, offsets: Sequence[Offset] | None, error: int = 0) -> bytes:
-        """A PingResponse or StopResponse; None where the consumer does not commit by itself."""
+        """A PingResponse or StopResponse; `offsets` is None if the consumer does not commit automatically."""
         body = b""
         if offsets is not None:
             body = struct.pack(">h", len(offsets))
@@ -98,18 +98,18 @@ class Draft:
 
 
 def metadata(correlation_id: int) -> bytes:
-    """Kafka's Metadata v1 for all topics."""
+    """A request of Kafka's Metadata v1 for all topics."""
     return framed(struct.pack(">hhi", 3, 1, correlation_id) + string("shop") + struct.pack(">i", -1))
 
 
 def metadata_answer(correlation_id: int) -> bytes:
-    """One broker, no topics."""
+    """A response of Metadata v1 with one broker and no topics."""
     broker = struct.pack(">i", 7) + string("kafka-7") + struct.pack(">i", KAFKA_PORT) + struct.pack(">h", -1)
     return framed(struct.pack(">ii", correlation_id, 1) + broker + struct.pack(">ii", 7, 0))
 
 
 class Wire:
-    """Packets of TCP connections over raw IPv4, each side's bytes in packets of their own."""
+    """Packets of TCP connections over raw IPv4."""
 
     def __init__(self) -> None:
         self.time = START
@@ -127,7 +127,7 @@ class Wire:
 
 
 class Talk:
-    """One connection, from its SYN on unless `opened` is false."""
+    """One connection; it begins with the SYN unless `opened` is False."""
 
     def __init__(self, wire: Wire, port: int, broker: str, broker_port: int, *, opened: bool = True) -> None:
         self.wire = wire
@@ -147,7 +147,7 @@ class Talk:
         self._packet(1, 0x18, b"".join(frames))
 
     def lose(self, side: int, size: int) -> None:
-        """Bytes that the capture missed."""
+        """Leave a gap: `size` bytes that the capture does not hold."""
         self.next[side] += size
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ BROKERS = (("zk-1", 7, "kafka-7", 9092), ("zk-1", 8, "kafka-8", 9092))
 
 
 def consulting(wire: Wire, draft: Draft) -> None:
-    """Consult among Kafka's own requests, pipelined: everything is answered in order."""
+    """Consult requests pipelined with Kafka's own; responses come in order."""
     talk = Talk(wire, 40001, BROKER, KAFKA_PORT)
     talk.client(metadata(1))
     talk.broker(metadata_answer(1))
@@ -187,7 +187,7 @@ def consulting(wire: Wire, draft: Draft) -> None:
 
 
 def committing(wire: Wire, draft: Draft) -> None:
-    """A consumer that commits by itself is pinged, stopped and started."""
+    """A consumer with automatic commits is pinged, stopped and started."""
     talk = Talk(wire, 40002, COORDINATOR, draft.port)
     register = draft.register(1, "billing", "c-1", auto_commit=True, rest="smallest", interval=3000, most=3)
     talk.client(register)
@@ -206,7 +206,7 @@ def committing(wire: Wire, draft: Draft) -> None:
 
 
 def failing(wire: Wire, draft: Draft) -> None:
-    """A consumer that does not commit misses one ping, is back, and then answers no more."""
+    """A consumer without automatic commits misses one ping, answers the next, and then no more."""
     talk = Talk(wire, 40003, COORDINATOR, draft.port)
     talk.client(draft.register(1, "billing", "c-2", auto_commit=False, rest="largest", interval=1000, most=3))
     wire.wait(400)
@@ -225,7 +225,7 @@ def failing(wire: Wire, draft: Draft) -> None:
 
 
 def forgotten(wire: Wire, draft: Draft) -> None:
-    """A consumer registers and is pinged too late."""
+    """A consumer registers, and its first ping comes too late."""
     talk = Talk(wire, 40004, COORDINATOR, draft.port)
     talk.client(draft.register(1, "billing", "c-3", auto_commit=False, rest="largest", interval=1000, most=3))
     wire.wait(1500)
@@ -235,7 +235,7 @@ def forgotten(wire: Wire, draft: Draft) -> None:
 
 
 def recording(draft: Draft) -> bytes:
-    """All of the above as one pcap file."""
+    """All conversations above as one pcap file."""
     wire = Wire()
     for part in (consulting, committing, failing, forgotten):
         part(wire, draft)

@@ -1,4 +1,4 @@
-"""Open files, so that further ones get numbers that `select` does not take."""
+"""Opens so many files that further descriptors have numbers beyond the limit of `select`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEYOND = 1024
 
 @contextmanager
 def many_open() -> Iterator[None]:
-    """Within, every further descriptor is beyond those that `select` takes."""
+    """Within the block, new descriptors have numbers beyond the limit of `select`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = BEYOND + 200
     if hard != resource.RLIM_INFINITY and hard < wanted:

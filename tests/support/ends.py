@@ -1,4 +1,4 @@
-"""Two ends of a connection that note what they see, and the ways between them: none, socat, kproxy."""
+"""Two ends of a connection that record what they receive, joined directly, by socat or by kproxy."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kproxy.runs.settings import Settings, upstream
 from tests.support.brokers import free_ports
 
 SECONDS = 180.0
-"""Longer than any stall: a send that waits for a reader has this long."""
+"""Timeout of a send that waits for a reader; longer than any stall of the tests."""
 Seen = tuple[str | int, ...]
-"""("bytes", how many, their digest), ("fin",), ("rst",) or ("broken",)"""
+"""What an end observed: ("bytes", count, digest), ("fin",), ("rst",) or ("broken",)."""
 
 
 class End:
-    """One end; `seen` is what it sees, in order. What it sends without waiting is sent by a thread."""
+    """One end; `seen` is what it has observed, in order. `send_meanwhile` sends in a thread."""
 
     def __init__(self, connection: socket.socket, seconds: float = SECONDS) -> None:
         self._connection = connection
@@ -48,20 +48,20 @@ class End:
         return self
 
     def sent(self) -> Self:
-        """Waits until what is sent meanwhile has left."""
+        """Wait until `send_meanwhile` has sent everything."""
         if self._sending is not None:
             self._sending.join(SECONDS)
             assert not self._sending.is_alive(), "it cannot be sent"
         return self
 
     def dribble(self, data: bytes) -> Self:
-        """Sends each byte as a segment."""
+        """Send each byte by its own call, as a segment."""
         for byte in data:
             self._connection.sendall(bytes([byte]))
         return self
 
     def pour(self) -> Self:
-        """Sends until the other side is known to be gone."""
+        """Send until an error shows that the other side is gone."""
         with contextlib.suppress(ConnectionError):
             for _ in range(10_000):
                 self._connection.sendall(b"\0\0\0\x08\0\x0c\0\0\0\0\0\x01")
@@ -98,7 +98,7 @@ class End:
         return end
 
     def finish(self) -> Self:
-        """FIN; it still reads."""
+        """Send FIN; the end can still read."""
         self._connection.shutdown(socket.SHUT_WR)
         return self
 
@@ -110,21 +110,21 @@ class End:
         self._connection.close()
 
     def await_bytes(self) -> Self:
-        """Waits until something can be read, and leaves it there."""
+        """Wait until there are bytes to read, without reading them."""
         self._connection.recv(1, socket.MSG_PEEK)
         return self
 
 
 @dataclass
 class Way:
-    """How the client comes to the server: where it connects, and the processes between."""
+    """The path from client to server: the port that the client connects to, and the processes in between."""
 
     name: str
     port: int
     pids: Callable[[], Sequence[int]]
 
     def kill(self) -> None:
-        """Kills what is between, all at once."""
+        """Kill the processes in between."""
         for pid in self.pids():
             os.kill(pid, signal.SIGKILL)
 
@@ -136,7 +136,7 @@ def direct(port: int) -> Iterator[Way]:
 
 @contextlib.contextmanager
 def through_socat(port: int) -> Iterator[Way]:
-    """-t: by itself socat ends half a second after one side's FIN, whatever the other side still sends."""
+    """Option -t is needed because socat by default ends half a second after one side's FIN, even if the other sends."""
     (listen,) = free_ports(1)
     listening = f"TCP-LISTEN:{listen},reuseaddr,fork,nodelay,bind=127.0.0.1,backlog=1024"
     process = psutil.Popen(
@@ -172,13 +172,13 @@ def through_kproxy(port: int, record_to: Path | None = None) -> Iterator[Way]:
 
 
 Script = Callable[[End, End], None]
-"""What client and server do, step by step."""
+"""The steps of client and server."""
 Between = Callable[[int], contextlib.AbstractContextManager[Way]]
 
 
 @contextlib.contextmanager
 def joined(between: Between) -> Iterator[tuple[End, End, Way]]:
-    """A client and a server with a connection through a way."""
+    """A client and a server, connected through `between`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(SECONDS)
         with between(listener.getsockname()[1]) as way:
@@ -192,7 +192,7 @@ def joined(between: Between) -> Iterator[tuple[End, End, Way]]:
 
 
 def both_see(script: Script, between: Between) -> dict[str, list[Seen]]:
-    """Plays a script through a way; what each end sees."""
+    """Run a script through `between`; what each end has observed."""
     with joined(between) as (client, server, _):
         script(client, server)
     return {"client": client.seen, "server": server.seen}

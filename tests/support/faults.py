@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a broker, as scripts for two ends."""
+"""Failures between a client and a broker, as scripts for two ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FETCH = request(1, 16, 1)
 
 
 def fetched(size: int) -> bytes:
-    """A Fetch response that may carry addresses, so that it is held or walked, and carries none."""
+    """A Fetch response of a version that may carry addresses, so that it is held or walked; this one has none."""
     topic = {"topicId": bytes(16), "partitions": [{"partitionIndex": 0, "records": bytes(range(256)) * (size // 256)}]}
     return response(1, 16, 1, {"responses": [topic]})
 
@@ -127,7 +127,7 @@ def single_bytes(client: End, server: End) -> None:
 
 
 def stall(client: End, server: End, *, seconds: float) -> None:
-    """Nobody reads for a time, in both directions; then everything comes, and the end behind it."""
+    """For a time neither side reads; then all bytes arrive, and then the FIN."""
     size = 32 << 20
     asked, answer = request(0, 9, 1, bytes(size)), fetched(size)
     client.send(FETCH)
@@ -178,4 +178,4 @@ SOCAT_ENDS_GENTLY = {
     "client_resets", "server_resets", "client_sends_and_resets", "server_sends_and_resets",
     "server_resets_in_a_held_frame", "client_leaves_bytes_unread", "server_leaves_bytes_unread",
 }  # fmt: skip
-"""Where socat turns a reset into an orderly end; kproxy passes it on, as a direct connection would."""
+"""Scripts in which socat turns a reset into an orderly end; kproxy passes it on, as a direct connection would."""

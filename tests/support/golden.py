@@ -1,4 +1,4 @@
-"""The golden corpora: frames from a pcap beside what Kafka's classes read in them."""
+"""The golden corpora: frames from a pcap, each with the body that Kafka's classes read in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 @dataclass(frozen=True)
 class Golden:
-    """A frame, its length field included, and what is expected of it."""
+    """A frame with its length field, and its expected reading."""
 
     frame: bytes
     kind: str
@@ -84,7 +84,7 @@ def golden(release: str) -> tuple[Golden, ...]:
 
 
 def plain(body: Any) -> Any:
-    """Our JSON in the form of the expectations: a records object as its size, a {base64, decoded} as its base64."""
+    """kproxy's JSON in the form of the expectations: a records object as its size, {base64, decoded} as its base64."""
     if isinstance(body, list):
         return [plain(element) for element in body]
     if not isinstance(body, dict):

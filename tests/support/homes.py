@@ -1,4 +1,4 @@
-"""Where kproxy keeps what is the user's."""
+"""Directories in which kproxy keeps the user's files."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ NAMES = ("CACHE", "CONFIG", "STATE", "DATA")
 
 
 def homes(directory: Path) -> dict[str, str]:
-    """The environment that has all of it inside a directory."""
+    """Environment variables that put all of them inside a directory."""
     return {f"XDG_{name}_HOME": str(directory / name.lower()) for name in NAMES}

@@ -1,4 +1,4 @@
-"""Brokers and clients that lie, an honest pair that shares a relay with them, and what the relay takes meanwhile."""
+"""Hostile brokers and clients, an honest pair that shares a relay with them, and the relay's use of resources."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Self
 import psutil
 
 SECONDS = 60.0
-"""After so long, whatever is waited for counts as hanging."""
+"""Timeout after which whatever is waited for counts as hanging."""
 
 Answer = Callable[[int, int, int], Iterable[bytes]]
-"""(API key, version, correlation id) of a request -> the pieces to send, each with a system call of its own."""
+"""Maps a request's (API key, version, correlation id) to the pieces of the answer, each sent by one system call."""
 
 _HEAD = struct.Struct(">ihhi")
 API_VERSIONS, METADATA = 18, 3
 METADATA_VERSION = 1
-"""The first with a controller: nothing in it is compact, so frames are quickly written."""
+"""The first version with a controller; it has no compact fields, so frames are simple to write."""
 
 
 def framed(data: bytes) -> bytes:
@@ -30,12 +30,12 @@ def framed(data: bytes) -> bytes:
 
 
 def request(api_key: int, version: int, correlation_id: int, body: bytes = b"") -> bytes:
-    """A request without a client id."""
+    """A request's frame, without a client id."""
     return framed(struct.pack(">hhih", api_key, version, correlation_id, -1) + body)
 
 
 def metadata(correlation_id: int, nodes: Iterable[tuple[int, bytes, int]], more: bytes = b"") -> bytes:
-    """An answer to Metadata v1 that names nodes as (id, host, port); `more` is the name of a topic."""
+    """A response of Metadata v1 with nodes (id, host, port); `more` makes topic names of at most 32,000 bytes."""
     entries = [
         struct.pack(">ih", node_id, len(host)) + host + struct.pack(">ih", port, -1) for node_id, host, port in nodes
     ]
@@ -48,7 +48,7 @@ def metadata(correlation_id: int, nodes: Iterable[tuple[int, bytes, int]], more:
 
 
 def told(frame: bytes) -> dict[int, tuple[bytes, int]]:
-    """The nodes that an answer to Metadata v1 names: (host, port) by id."""
+    """The nodes in a response of Metadata v1: (host, port) by id."""
     (count,) = struct.unpack_from(">i", frame, 8)
     at, found = 12, {}
     for _ in range(count):
@@ -61,7 +61,7 @@ def told(frame: bytes) -> dict[int, tuple[bytes, int]]:
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes, or fewer where the other side ends first."""
+    """`size` bytes, or fewer if the other side ends first."""
     got = bytearray()
     while len(got) < size:
         piece = connection.recv(min(size - len(got), 1 << 20))
@@ -72,9 +72,9 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def frame(connection: socket.socket, most: int = 1 << 30) -> bytes:
-    """The next frame with its length.
+    """The next frame with its length field.
 
-    b"" where the other side ends, or resets, before it is whole, and where it has more than `most` bytes.
+    b"" if the other side ends or resets before the frame is complete, or if its length exceeds `most` bytes.
     """
     with contextlib.suppress(ConnectionError):
         head = exactly(connection, 4)
@@ -93,12 +93,12 @@ def connect(address: str) -> socket.socket:
 
 
 def echo(_key: int, _version: int, correlation_id: int) -> Iterable[bytes]:
-    """The shortest answer to anything."""
+    """A minimal answer to any request."""
     return (framed(struct.pack(">ih", correlation_id, 0)),)
 
 
 class Broker:
-    """Answers every request on loopback by `answer`, one thread a connection."""
+    """A broker on loopback that answers every request by `answer`, with one thread for each connection."""
 
     def __init__(self, answer: Answer = echo) -> None:
         self.answer = answer
@@ -136,9 +136,9 @@ class Broker:
 
 
 class Waiting:
-    """A client that asks again and again, and how long it has waited for an answer at most, in seconds.
+    """A client that sends requests continually; `longest` is the longest wait for an answer, in seconds.
 
-    `failed` says why it no longer asks.
+    `failed` says why it has stopped.
     """
 
     def __init__(self, address: str) -> None:
@@ -165,11 +165,11 @@ class Waiting:
             self.failed = repr(error)
 
     def so_far(self) -> float:
-        """The longest wait, that which is not over included."""
+        """The longest wait in seconds, the present one included."""
         return max(self.longest, 0.0 if self._asked is None else time.monotonic() - self._asked)
 
     def await_answers(self, more: int = 3) -> None:
-        """Raises AssertionError where it does not go on."""
+        """Wait for `more` answers. Raises AssertionError if they do not come."""
         wanted = self.answers + more
         deadline = time.monotonic() + SECONDS
         while self.answers < wanted:
@@ -186,7 +186,7 @@ class Waiting:
 
 
 class Taken:
-    """What a process has: resident bytes, descriptors, listening sockets."""
+    """Resources of a process: resident bytes, descriptors, listening sockets."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)

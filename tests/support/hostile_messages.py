@@ -1,4 +1,4 @@
-"""Every message of Kafka's with hostile text in each of its fields, as a capture."""
+"""A capture of every Kafka message with hostile text in each field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.decoders.test_escaping import HOSTILE
 from tests.support.scripts import eyes, request, response
 
 TEXT = f"={HOSTILE}"
-"""What a spreadsheet would calculate, and what a terminal obeys."""
+"""Text that a spreadsheet would take for a formula, with control sequences for terminals."""
 DATA = TEXT.encode()
 RECORDS = batch(record(0, DATA, DATA, [(DATA, DATA)]), 1)
 INSIDE = {
@@ -30,13 +30,13 @@ INSIDE = {
     "assignment": "ConsumerProtocolAssignment",
     "groups.members.memberAssignment": "ConsumerProtocolAssignment",
 }
-"""What is in bytes that members of a group send, by the field's path."""
+"""Structures inside bytes fields that members of a group send, by path of the field."""
 RAW = 101
 
 
 def conversation() -> Iterator[tuple[bytes, bytes]]:
-    """A request and its response for every API, in its last version, all fields set."""
-    yield request(18, 0, 0), response(18, 0, 0)  # by which the connection is known as Kafka's
+    """Request and response of every API in its last version, with all fields set."""
+    yield request(18, 0, 0), response(18, 0, 0)  # by this the connection is recognised as Kafka
     for number, key in enumerate(eyes().apis, 1):
         version = eyes().versions(key).high
         asked, answered = eyes().request(key, version), eyes().response(key, version)
@@ -46,7 +46,7 @@ def conversation() -> Iterator[tuple[bytes, bytes]]:
 
 
 def filled(message: Message, version: int) -> bytes:
-    """The message with TEXT in every string, one element in every array, and every tagged field there."""
+    """A message's body with TEXT in every string, one element in every array, and every tagged field."""
     body = write(message, version, _values(layout_of(message, version)))
     _, end = decoder(message, version)(body, 0, len(body))
     assert end == len(body)
@@ -70,7 +70,7 @@ def _value(slot: Slot, path: str) -> Any:
 
 
 def _inside(path: str) -> bytes:
-    """The bytes of a field: where a group's members say something in them that, else the text alone."""
+    """The value of a bytes field: the filled structure of INSIDE if it has one, else the text."""
     name = INSIDE.get(path)
     if name is None:
         return DATA
@@ -80,7 +80,7 @@ def _inside(path: str) -> bytes:
 
 
 def capture(path: Path) -> Path:
-    """All of it as one connection, an exchange after the other."""
+    """Write a capture with all exchanges on one connection, one after the other."""
     from scapy.layers.inet import IP, TCP
 
     packets: list[Packet] = []

@@ -1,4 +1,4 @@
-"""Indexes made by hand: frames written by our writer into one file, rows by the index's own writer."""
+"""Builds indexes: frames by kproxy's message writer in one file, rows by the index writer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 10_000_000
 
 
 class FileBytes:
-    """A source over bytes in memory."""
+    """A Source of bytes in memory."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -54,7 +54,7 @@ class IndexBuilder:
         return self.connections[number]
 
     def frame(self, side: Side, data: bytes) -> Frame:
-        """A frame around a message's bytes (header and body), stored in the capture."""
+        """Frame a message's bytes (header and body) and append the frame to the capture."""
         framed = struct.pack(">i", len(data)) + data
         at = len(self.source.data)
         self.source.data += framed
@@ -95,7 +95,7 @@ class IndexBuilder:
         raw_response: bytes | None = None,
         problems: list[Problem] | None = None,
     ) -> Exchange:
-        """Add an exchange; without an answer it waits."""
+        """Add an exchange; without an answer its response is due."""
         key = schema.apis.by_name(api)
         assert key is not None
         self.numbered += 1
@@ -110,7 +110,7 @@ class IndexBuilder:
         return made
 
     def answer(self, exchange: Exchange, answered: dict[str, Any] | None, *, raw_response: bytes | None = None) -> None:
-        """Give an exchange its response; `put` writes it."""
+        """Add a response to an exchange; `put` writes the row."""
         assert exchange.api_key is not None
         assert exchange.api_version is not None
         if raw_response is not None:
@@ -129,7 +129,7 @@ class IndexBuilder:
         self.writer.write_meta(**meta)
 
     def finish(self, **meta: Any) -> Path:
-        """End of the capture; the path of the index."""
+        """Complete the index; its path."""
         self.flush(state="complete", **meta)
         self.writer.close()
         return self.path

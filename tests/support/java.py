@@ -1,4 +1,4 @@
-"""Build and start the Java programs of tests/oracle, and find the jars of whole brokers, by Maven."""
+"""Builds the Java programs of tests/oracle and finds the jars of brokers, by Maven."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MAVEN_SECONDS = 600
 
 
 def maven(project: Path, *arguments: str) -> None:
-    """Run Maven on a project file: from its local repository if that suffices, else from the network.
+    """Run Maven on a project file: offline if its local repository suffices, else with the network.
 
-    Raises RuntimeError with Maven's words where both fail.
+    Raises RuntimeError with Maven's output if both fail.
     """
     require("java", "mvn")
     said = ""
@@ -41,14 +41,14 @@ def _up_to_date(made: Path, sources: list[Path]) -> bool:
 
 
 def _jars(listing: Path) -> list[str] | None:
-    """The class path that Maven wrote, None where a jar of it has gone."""
+    """The class path that Maven wrote; None if one of its jars is missing."""
     jars = listing.read_text().strip().split(":")
     return jars if all(Path(jar).exists() for jar in jars) else None
 
 
 @functools.cache
 def oracle_classpath(release: str) -> str:
-    """Class path of the programs of tests/oracle, with kafka-clients of a release; builds them where needed."""
+    """Class path of the programs of tests/oracle with a release's kafka-clients; builds them if needed."""
     require("java", "mvn")
     target = TARGET / release
     stamp = target / "built"
@@ -61,7 +61,7 @@ def oracle_classpath(release: str) -> str:
 
 @functools.cache
 def members_classpath() -> str:
-    """Class path of the program of tests/oracle/members, with Connect and Streams; builds it where needed."""
+    """Class path of the program of tests/oracle/members, with Connect and Streams; builds it if needed."""
     require("java", "mvn")
     project = ORACLE / "members" / "pom.xml"
     target = TARGET / "members"
@@ -73,7 +73,7 @@ def members_classpath() -> str:
 
 
 def broker_classpath(release: str) -> str:
-    """Class path of a whole broker."""
+    """Class path of a broker of a release."""
     return _classpath(f"brokers/kafka-{release}")
 
 
@@ -84,7 +84,7 @@ def hdfs_classpath() -> str:
 
 @functools.cache
 def _classpath(project: str) -> str:
-    """Class path of a project file in tests/oracle that names jars alone."""
+    """Class path of a project file in tests/oracle that only lists jars."""
     require("java", "mvn")
     file = ORACLE / f"{project}.xml"
     listing = TARGET / f"{file.stem}.classpath"

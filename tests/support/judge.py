@@ -1,4 +1,4 @@
-"""Kafka's own classes beside ours on recorded traffic."""
+"""Compares kproxy's reading of recorded traffic with that of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kproxy.decoders.view import View
 from tests.support.java import oracle_classpath
 from tests.support.plain import plain
 
-# The newest release rules; an older one is read with its own names and layouts.
+# None means kproxy's newest definitions; an older release is read with its own names and layouts.
 DEFINITIONS: dict[str, str | None] = {"4.4.0": None, "3.9.2": "3.9"}
 
 
 def bodies(recording: Path, release: str) -> list[tuple[Decoded, bytes]]:
-    """Every frame with a Kafka header: what we read in it, and its bytes after the header."""
+    """Every frame with a Kafka header: kproxy's reading of it, and its bytes after the header."""
     known = definitions(DEFINITIONS[release])
     found = []
     with closing(read([recording], release=DEFINITIONS[release])) as reader:
@@ -42,29 +42,29 @@ def bodies(recording: Path, release: str) -> list[tuple[Decoded, bytes]]:
 
 
 def judge(release: str, asked: list[tuple[str, int, bytes]]) -> list[Any]:
-    """The body that Kafka reads in each (name, version, bytes), or a string that says what is wrong."""
+    """The body that Kafka reads in each (name, version, bytes), or a string with Kafka's error."""
     return _answers(release, "Judge", [f"{name}\t{version}\t{_base64(data)}" for name, version, data in asked])
 
 
 def judge_records(asked: list[tuple[str, bytes | None, bytes | None]]) -> list[Any]:
-    """What Kafka reads in records of internal topics, each (topic, key, value), or a string that says what is wrong.
+    """Kafka's reading of records of internal topics, each given as (topic, key, value), or a string with its error.
 
-    {"key": {"type", "data"}, "value": {"type", "version", "data"}}.
+    A reading is {"key": {"type", "data"}, "value": {"type", "version", "data"}}.
     """
     lines = [f"{topic}\t{_base64(key)}\t{_base64(value)}" for topic, key, value in asked]
     return _answers("4.4.0", "RecordJudge", lines)
 
 
 def judge_bearer(release: str, messages: list[bytes]) -> list[Any]:
-    """What Kafka's broker reads in first messages of OAUTHBEARER, or a string that says what is wrong.
+    """The reading of first messages of OAUTHBEARER by Kafka's broker, or a string with its error.
 
-    {"token", "authorizationId", "extensions"}.
+    A reading is {"token", "authorizationId", "extensions"}.
     """
     return _answers(release, "BearerJudge", [_base64(data) for data in messages])
 
 
 def as_formatter(record: dict[str, Any]) -> dict[str, Any]:
-    """What our JSON of a record of an internal topic says, in the form of `judge_records`."""
+    """kproxy's JSON of a record of an internal topic, converted to the form of `judge_records`."""
     said: dict[str, Any] = {}
     for part in ("key", "value"):
         decoded = None if record[part] is None else record[part]["decoded"]
@@ -89,14 +89,14 @@ def _answers(release: str, program: str, lines: list[str]) -> list[Any]:
 
 
 def differences(recording: Path, release: str) -> tuple[int, list[str]]:
-    """Number of bodies compared, and what is wrong with our reading of any."""
+    """Number of bodies compared, and descriptions of the differences."""
     ours = bodies(recording, release)
     wrong = [f"{decoded.header}: {decoded.problems}" for decoded, _ in ours if decoded.message is None]
     asked = [(decoded.message, decoded.version, decoded, data) for decoded, data in ours if decoded.message is not None]
     answers = judge(release, [(message.name, version, data) for message, version, _, data in asked])
     for (message, version, decoded, _), theirs in zip(asked, answers, strict=True):
         if decoded.problems and isinstance(theirs, str):
-            continue  # both find fault with it
+            continue  # both reject it
         body = decoded.body
         shown = None if body is None else plain(body_json(body, message, version, View(show_secrets=True)))
         if json.loads(json.dumps(shown)) != theirs:

@@ -1,4 +1,4 @@
-"""What Kafka's own classes read in the captures of tests/data (the .jsonl.gz beside each), as the views' facts."""
+"""Facts for tests of the views, from the reading of tests/data by Kafka's own classes (.jsonl.gz beside captures)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def frames(name: str) -> tuple[dict[str, Any], ...]:
 
 
 def judged(name: str, kind: str, *api_keys: int) -> Iterator[dict[str, Any]]:
-    """The bodies of requests or responses."""
+    """Bodies of the requests or responses of some APIs."""
     return (one["body"] for one in frames(name) if one["kind"] == kind and one["api_key"] in api_keys)
 
 
 def fetches(name: str) -> dict[str, int]:
-    """How many Fetch requests, by who asks."""
+    """Number of Fetch requests by role of the sender."""
     roles = Counter(body["replicaId"] for body in judged(name, "request", FETCH))
     counts = {"debugging": roles[-2], "follower": sum(count for replica, count in roles.items() if replica >= 0)}
     return {role: count for role, count in counts.items() if count}
 
 
 def controllers(name: str) -> list[tuple[int, int]]:
-    """Who says to be the controller, in which epoch, in the order of saying so."""
+    """(controller id, epoch) of all controllers, in the order of their requests."""
     told = judged(name, "request", LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
     return list(dict.fromkeys((body["controllerId"], body["controllerEpoch"]) for body in told))
 
 
 def generations(name: str) -> dict[int, set[tuple[str, int]]]:
-    """By generation of the group its leader, and how many members that was told of."""
+    """(leader, number of members in its response) by generation of the group."""
     found: dict[int, set[tuple[str, int]]] = {}
     for body in judged(name, "response", JOIN_GROUP):
         if not body["errorCode"] and body["memberId"] == body["leader"]:
@@ -50,12 +50,12 @@ def generations(name: str) -> dict[int, set[tuple[str, int]]]:
 
 
 def ended(name: str) -> list[str]:
-    """How each transaction ended."""
+    """The outcome of each transaction: "committed" or "aborted"."""
     return ["committed" if body["committed"] else "aborted" for body in judged(name, "request", END_TXN)]
 
 
 def aborted(name: str) -> list[tuple[int, int, int]]:
-    """What Fetches told of aborted transactions: partition, producer id, first offset."""
+    """Aborted transactions in Fetch responses: partition, producer id, first offset."""
     return [
         (partition["partitionIndex"], one["producerId"], one["firstOffset"])
         for body in judged(name, "response", FETCH)
@@ -66,5 +66,5 @@ def aborted(name: str) -> list[tuple[int, int, int]]:
 
 
 def connections(name: str) -> Counter[str]:
-    """How many requests each client address sent."""
+    """Number of requests by client address."""
     return Counter(one["client"] for one in frames(name) if one["kind"] == "request")

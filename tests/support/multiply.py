@@ -1,7 +1,7 @@
-"""Make a capture of any size out of a small one: python -m tests.support.multiply BASE.pcap[.xz] COPIES OUT.pcap.
+"""Makes a large capture out of a small one: python -m tests.support.multiply BASE.pcap[.xz] COPIES OUT.pcap.
 
-Copies follow one another, each with its own addresses (the second and third octet of both IPv4 addresses count it) and
-its own time, so that each brings connections of its own. The base is a little-endian pcap of Ethernet frames with IPv4.
+Copies follow one another in time. Second and third octet of both IPv4 addresses hold the copy's number, so that each
+copy has its own connections. The base is a little-endian pcap of Ethernet frames with IPv4.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def multiply(base: Path, copies: int, out: Path) -> None:
 
 
 def lengthen(base: Path, copies: int, out: Path) -> None:
-    """Write the connection of `base` that has the most packets, which goes on as if all was said `copies` times."""
+    """Write the connection of `base` with the most packets, its payload repeated `copies` times on that connection."""
     header, records = _read(base)
     talks: dict[frozenset[bytes], list[Record]] = {}
     for record in records:
@@ -93,7 +93,7 @@ def _payload(frame: bytes) -> bytes:
 
 
 def _ends(frame: bytes) -> bytes:
-    """Who sends to whom: address and port of both."""
+    """Address and port of sender and receiver."""
     tcp = _tcp(frame)
     one, other = frame[SOURCE : SOURCE + 4], frame[DESTINATION : DESTINATION + 4]
     return one + frame[tcp : tcp + 2] + other + frame[tcp + 2 : tcp + 4]

@@ -1,4 +1,4 @@
-"""Network namespaces: machines of the test's own, joined by cables, each with IPv4 and IPv6."""
+"""Network namespaces as machines for tests, joined by virtual cables, with IPv4 and IPv6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def require_namespaces() -> None:
-    """Skip (in CI: fail) where no network namespace can be made."""
+    """Skip the test (in CI: fail) if network namespaces cannot be created."""
     require("ip")
     if os.geteuid():
         unavailable("network namespaces need root")
@@ -31,7 +31,7 @@ def _setns(descriptor: int) -> None:
 
 
 class Machine:
-    """A network namespace; `run` runs a command there, `inside` moves the calling thread's new sockets there."""
+    """A network namespace; `run` runs a command in it, within `inside` the calling thread opens its sockets in it."""
 
     def __init__(self) -> None:
         self.name = f"kproxy-{os.getpid()}-{next(_NUMBERS)}"
@@ -72,7 +72,7 @@ class Machine:
 
 @contextlib.contextmanager
 def machines(count: int) -> Iterator[list[Machine]]:
-    """So many machines without any cable; processes that still run there keep theirs alive."""
+    """`count` machines without cables; a machine outlives the block while processes run on it."""
     made: list[Machine] = []
     try:
         for _ in range(count):
@@ -88,9 +88,9 @@ def machines(count: int) -> Iterator[list[Machine]]:
 
 @contextlib.contextmanager
 def routed() -> Iterator[tuple[Machine, Machine, Machine]]:
-    """A client, a gateway that forwards, and a host, on the nets 1 and 2.
+    """A client, a forwarding gateway and a host, on nets 1 and 2.
 
-    None has a way to anywhere else: a look for a host's name, as SASL makes it, fails at once.
+    None has a route to anywhere else, so look-ups of host names, as SASL makes them, fail at once.
     """
     with machines(3) as (client, gateway, host):
         join(1, client, gateway)
@@ -106,7 +106,7 @@ def routed() -> Iterator[tuple[Machine, Machine, Machine]]:
 
 
 def join(net: int, left: Machine, right: Machine) -> None:
-    """A cable between two machines: 10.9.NET.1 and fd09:NET::1 on the left, .2 and ::2 on the right."""
+    """Join two machines: 10.9.NET.1 and fd09:NET::1 on the left, .2 and ::2 on the right."""
     names = (f"to-right-{net}", f"to-left-{net}")
     subprocess.run(
         ["ip", "link", "add", names[0], "netns", left.name, "type", "veth", "peer", *(names[1], "netns", right.name)],

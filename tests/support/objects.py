@@ -1,4 +1,4 @@
-"""A small S3 of this process: objects in memory, as much of the protocol as clients use that list, read and write."""
+"""A small S3 server in this process: objects in memory, and the part of S3's protocol that lists, reads and writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATE = "2026-11-21T05:00:00.000Z"
 
 
 class Objects(ThreadingHTTPServer):
-    """`held` are objects by "bucket/key"; `ranges` what has been read of them: (name, first byte, last byte)."""
+    """The server. `held` are objects by "bucket/key"; `ranges` are the reads: (name, first byte, last byte)."""
 
     daemon_threads = True
 
@@ -29,7 +29,7 @@ class Objects(ThreadingHTTPServer):
 
     @property
     def options(self) -> str:
-        """What a URL for pyarrow ends with."""
+        """The query string of URLs for pyarrow."""
         return f"?endpoint_override=127.0.0.1:{self.server_port}&scheme=http&region=us-east-1"
 
 
@@ -47,7 +47,7 @@ def serving() -> Iterator[Objects]:
 
 @contextmanager
 def as_somebody() -> Iterator[None]:
-    """Credentials in the environment, which any will do."""
+    """Put credentials into the environment; the server accepts any."""
     given = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_EC2_METADATA_DISABLED": "true"}
     with patch.dict(os.environ, given):
         yield
@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _unchunked(stream: BufferedIOBase) -> bytes:
-    """Chunks with their sizes before them, to the last, with what stands behind that."""
+    """The body of a chunked upload; reads trailers as well."""
     out = b""
     while count := int(stream.readline().partition(b";")[0], 16):
         out += stream.read(count)

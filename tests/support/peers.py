@@ -1,4 +1,4 @@
-"""Other people's readers and writers of records, beside ours."""
+"""Readers and writers of records by other projects, to compare kproxy's with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder as AioLegacy
 from aiokafka.record.memory_records import MemoryRecords as AioMemoryRecords
 
 with warnings.catch_warnings():
-    # kafka-python reads its definitions in a deprecated way while it is imported.
+    # importing kafka-python raises deprecation warnings
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record.default_records import DefaultRecordBatchBuilder
     from kafka.record.legacy_records import LegacyRecordBatchBuilder

@@ -1,4 +1,4 @@
-"""Where messages are cut in tests: at every byte in system tests, at a few dozen of each in unit tests."""
+"""Offsets at which tests cut messages: every byte in system tests, a few dozen in unit tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 Ends = Callable[[int, int], Iterable[int]]
 FEW = 40
-"""Places of a message that unit tests try."""
+"""Offsets of a message that unit tests try."""
 
 
 def every(start: int, end: int) -> Iterable[int]:
@@ -17,11 +17,11 @@ def every(start: int, end: int) -> Iterable[int]:
 
 
 def some(start: int, end: int) -> Iterable[int]:
-    """All of a short message; of a longer one the first and the last, and others drawn by the two numbers."""
+    """All offsets of a short range; of a longer one the first, the last, and others drawn with the range as seed."""
     if end - start <= FEW:
         return range(start, end)
     return sorted({start, end - 1, *random.Random(f"{start} {end}").sample(range(start, end), FEW - 2)})
 
 
 each_end = pytest.mark.parametrize("ends", [some, pytest.param(every, marks=pytest.mark.system)])
-"""Gives a test the places between two offsets, as `ends(start, end)`."""
+"""Parametrises a test with `ends(start, end)`, which returns the offsets to try."""

@@ -1,4 +1,4 @@
-"""The JSON bodies that Kafka's own classes print, beside ours."""
+"""Converts kproxy's JSON bodies to the form that Kafka's own classes print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def bare(value: Any) -> Any:
-    """Our body with base64 alone where what is inside bytes is shown as well."""
+    """The body with only the base64 of bytes that are shown decoded as well."""
     if isinstance(value, list):
         return [bare(element) for element in value]
     if not isinstance(value, dict):
@@ -17,7 +17,7 @@ def bare(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Our body without what we add to Kafka's form.
+    """The body without kproxy's additions to Kafka's form.
 
     A records object becomes `xSizeInBytes: n` in its struct, a `{base64, decoded}` object its base64.
     """

@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def compiled(directory: Path, sources: Mapping[str, str]) -> bytes:
-    """The FileDescriptorSet of these files (name to text) with all that they import, imports first."""
+    """The FileDescriptorSet of `sources` (text by file name) and all their imports, imports first."""
     from grpc_tools import protoc
 
     for name, text in sources.items():

@@ -1,4 +1,4 @@
-"""Small SOCKS5 and HTTP CONNECT proxies in threads of their own, which note what they were asked."""
+"""Small SOCKS5 and HTTP CONNECT proxies, each in a thread, that record their requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.patience import SECONDS
 
 
 class _Listening:
-    """`names` are hosts that only this proxy knows, with the address behind; what is not there is taken as it is."""
+    """`names` maps host names that only this proxy resolves to addresses; other hosts are used as they are."""
 
     scheme = ""
 
@@ -116,7 +116,7 @@ class Socks5(_Listening):
 
 
 class Connect(_Listening):
-    """Its answer comes byte by byte."""
+    """An HTTP CONNECT proxy; it sends its answer byte by byte."""
 
     scheme = "http"
 

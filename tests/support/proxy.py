@@ -23,13 +23,13 @@ KPROXY = Path(sys.executable).with_name("kproxy")
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """Ours, with kproxy's places inside a directory of the test's own."""
+    """The environment for kproxy: this process's, with kproxy's directories inside `directory`."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
     return {**ours, **homes(directory)}
 
 
 def kproxy(directory: Path, *arguments: str | Path, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a kproxy command to its end."""
     return subprocess.run(
         [KPROXY, *arguments],
         env=environment(directory),
@@ -42,7 +42,7 @@ def kproxy(directory: Path, *arguments: str | Path, timeout: float = SECONDS) ->
 
 
 def tcp_connections(pid: int) -> list[Any]:
-    """TCP sockets of a process and its children; fewer where one ends meanwhile."""
+    """TCP sockets of a process and its children; fewer if one of them ends meanwhile."""
     found: list[Any] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
@@ -53,9 +53,9 @@ def tcp_connections(pid: int) -> list[Any]:
 
 
 class Proxy:
-    """A proxy in front of `upstream` that records into `recording`; killed at the end of the `with` block.
+    """A proxy in front of `upstream` that records into `recording`; it is killed at the end of the `with` block.
 
-    It listens on the port `listen`, or on a free one.
+    It listens on port `listen`, or on a free one.
     """
 
     def __init__(self, upstream: str, directory: Path, *options: str, listen: int | None = None) -> None:
@@ -104,7 +104,7 @@ class Proxy:
         self._children = self._now()
 
     def stop(self, seconds: float = SECONDS) -> int:
-        """Interrupt it as a user would, and wait for its end; returns the exit code."""
+        """Interrupt the proxy by SIGINT, as a user would, and wait for its end; returns the exit code."""
         self.process.send_signal(signal.SIGINT)
         try:
             return self.process.wait(seconds)
@@ -112,7 +112,7 @@ class Proxy:
             raise AssertionError(f"kproxy run does not end: {self.said()}") from None
 
     def _kill(self) -> None:
-        """The relay has a session of its own, so it is found as a child, not by its process group."""
+        """Kill the proxy and its children; a process group does not suffice, as the relay leads its own session."""
         for process in {*self._children, *self._now()}:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -132,7 +132,7 @@ class Proxy:
 
 
 def export(recording: Path, directory: Path, timeout: float = SECONDS) -> list[dict[str, Any]]:
-    """All lines that `kproxy export` makes of a recording."""
+    """The exchanges that `kproxy export` writes for a recording."""
     out = directory / "exchanges.jsonl"
     run = kproxy(directory, "export", recording, "-o", out, "--force", timeout=timeout)
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""A client that says exactly what it is told: requests written by Kafka's definitions, over one socket."""
+"""A client that sends exactly the given requests, written by Kafka's definitions, over one socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.patience import SECONDS
 
 
 class RawClient:
-    """A connection to "host:port". Raises OSError where there is none, or it ends early."""
+    """A connection to "host:port". Raises OSError if it cannot be opened, or ends early."""
 
     def __init__(self, address: str, *, timeout: float = SECONDS) -> None:
         host, _, port = address.rpartition(":")
@@ -24,7 +24,7 @@ class RawClient:
         self._asked = 0
 
     def ask(self, api: str, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer's values. Raises AssertionError where it cannot be read."""
+        """Send a request; the response's values. Raises AssertionError if the response cannot be decoded."""
         key = schema.apis.by_name(api)
         assert key is not None
         message = self._definitions.request(key, version)
@@ -57,7 +57,7 @@ class RawClient:
         return data
 
     def await_leader(self, topic: str, version: int = 0) -> None:
-        """Ask for a topic, which creates it, until its first partition has a leader."""
+        """Ask for a topic's metadata, which creates the topic, until its first partition has a leader."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             (found,) = self.ask("Metadata", version, {"topics": [{"name": topic}]})["topics"]
@@ -67,7 +67,7 @@ class RawClient:
         raise AssertionError(f"{topic} has no leader")
 
     def produce(self, topic: str, records: bytes, version: int = 0) -> int:
-        """Send a records field to a topic's first partition; its first offset."""
+        """Produce a records field to a topic's first partition; returns the base offset."""
         partition = {"index": 0, "records": records}
         body = {"acks": 1, "timeoutMs": 10_000, "topicData": [{"name": topic, "partitionData": [partition]}]}
         deadline = time.monotonic() + SECONDS
@@ -80,7 +80,7 @@ class RawClient:
             time.sleep(0.1)
 
     def fetch(self, topic: str, offset: int, most: int = 1 << 20, version: int = 0) -> dict[str, Any]:
-        """What the first partition answers with `most` bytes from an offset on."""
+        """Fetch up to `most` bytes from an offset of a topic's first partition; that partition in the response."""
         partition = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": most}
         body = {
             "replicaId": -1,

@@ -1,4 +1,4 @@
-"""A schema registry over HTTP with the few endpoints that Confluent's serialisers and kproxy use."""
+"""A schema registry over HTTP with those endpoints that Confluent's serialisers and kproxy use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ JSON = "application/vnd.schemaregistry.v1+json"
 
 @dataclass
 class State:
-    """What is registered, and how the registry behaves."""
+    """The registered schemas, and settings of the registry's behaviour."""
 
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
-    """Bodies by path, for Apicurio's own API and for odd answers."""
+    """Response bodies by path, for Apicurio's own API and for malformed answers."""
     asked: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     credentials: str | None = None
-    """The Authorization header that it wants."""
+    """The Authorization header that the registry requires."""
     delay: float = 0.0
     redirect: str | None = None
 
@@ -41,7 +41,7 @@ class State:
         return number
 
     def answer(self, number: int, query: dict[str, list[str]], subject: str | None = None) -> dict[str, Any]:
-        """A schema as a registry shows it: Protobuf as .proto text unless it is asked for otherwise."""
+        """A schema as a registry returns it: Protobuf as .proto text unless the query asks for the serialised form."""
         schema = dict(self.schemas[number])
         if schema.get("schemaType") == "PROTOBUF" and query.get("format") != ["serialized"]:
             schema["schema"] = 'syntax = "proto3"; // as text'
@@ -126,7 +126,7 @@ class Running:
 
 @contextmanager
 def registry() -> Iterator[Running]:
-    """A registry that is empty and listens."""
+    """A running registry without schemas."""
     state = State()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"state": state}))
     server.daemon_threads = True

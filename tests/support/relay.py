@@ -1,4 +1,4 @@
-"""`kproxy run` on machines of the test's own."""
+"""`kproxy run` in network namespaces."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def eventually(condition: Callable[[], Any], what: str, seconds: float = SECONDS
 
 
 class Relay:
-    """`kproxy run` on a machine, which records; killed at the end of the `with` block."""
+    """A recording `kproxy run` on a machine; it is killed at the end of the `with` block."""
 
     def __init__(self, machine: Machine, directory: Path, *arguments: str, before: Sequence[str] = ()) -> None:
-        """`before` is a command that runs kproxy."""
+        """`before` is a command that starts kproxy, such as a wrapper."""
         directory.mkdir(exist_ok=True)
         self.machine = machine
         self.directory = directory
@@ -75,7 +75,7 @@ class Relay:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        # 130 where the interrupt came before it was ready to follow the recording.
+        # 130 if the interrupt came before kproxy was ready to follow the recording
         assert self.process.wait(SECONDS) in {0, 130}, self.text
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Brokers that want clients to authenticate by SASL, who may, and tokens for them."""
+"""Brokers with SASL listeners, the user that may log in, and credentials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSWORD: Final = "alice-secret"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = ("PLAIN", *SCRAM, "OAUTHBEARER")
 OPEN, ENCRYPTED, BRIEF = "sasl_plaintext", "sasl_ssl", "brief"
-"""The listeners: without TLS, with it, and one without it whose sessions last REAUTHENTICATION_MS."""
+"""The listeners: without TLS, with TLS, and without TLS but with sessions that last REAUTHENTICATION_MS."""
 REAUTHENTICATION_MS: Final = 3000
 
 _SECURITY: Final = "org.apache.kafka.common.security"
@@ -31,8 +31,8 @@ _VALIDATOR: Final = f"{_SECURITY}.oauthbearer.internals.unsecured.OAuthBearerUns
 
 
 class SaslCluster(Cluster):
-    """Brokers of Kafka 4.4.0 with the listeners above beside the plaintext one; all know USER. Tokens need no
-    signature."""
+    """Brokers of Kafka 4.4.0 with the listeners above and a plaintext one. USER may log in at all of them; tokens need
+    no signature."""
 
     def __init__(self, nodes: int, directory: Path, host: str = "127.0.0.1") -> None:
         super().__init__("4.4.0", nodes, directory, self._listeners, host=host)
@@ -71,7 +71,7 @@ class SaslCluster(Cluster):
         return found
 
     def add_users(self) -> None:
-        """USER for SCRAM, with PASSWORD; PLAIN and tokens need nothing."""
+        """Add USER with PASSWORD for SCRAM; for PLAIN and tokens the brokers' configuration suffices."""
         from confluent_kafka.admin import AdminClient
         from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
@@ -83,7 +83,7 @@ class SaslCluster(Cluster):
 
 
 def token(subject: str = USER, seconds: int = 3600) -> str:
-    """An unsecured JWS (RFC 7515, A.5)."""
+    """An unsecured JWS (RFC 7515, A.5) that is valid for `seconds`."""
     now = int(time.time())
     parts: tuple[Mapping[str, object], ...] = (
         {"alg": "none"},
@@ -96,7 +96,7 @@ EXTENSIONS: Final = {"traceId": "4711", "logicalCluster": "lkc=1, second"}
 
 
 def credentials(directory: Path, mechanism: str, password: str = PASSWORD) -> Path:
-    """A file for --sasl-credentials; a token comes with EXTENSIONS."""
+    """Write a file for --sasl-credentials; OAUTHBEARER's has a token and EXTENSIONS."""
     path = directory / f"{mechanism}.login"
     bearer = "\n".join([token(), *(f"{name}={value}" for name, value in EXTENSIONS.items())])
     path.write_text(bearer if mechanism == "OAUTHBEARER" else f"username={USER}\npassword={password}\n")

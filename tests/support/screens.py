@@ -1,4 +1,4 @@
-"""A terminal that a program paints on; not its controlling one, so that no signal tells of the end."""
+"""A terminal for a program under test; it is not the controlling one, so no SIGHUP announces its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Painted:
         self._master, slave = pty.openpty()
         self.resize(*size)
         self.before = termios.tcgetattr(slave)
-        # these say what size the terminal around the tests has
+        # these hold the size of the terminal that runs the tests
         env = {name: value for name, value in environment.items() if name not in {"COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
@@ -48,19 +48,19 @@ class Painted:
 
     @property
     def text(self) -> str:
-        """What was painted since the last key, in the order of painting."""
+        """The text painted since the last key, in the order of painting."""
         return ESCAPES.sub(b"", self.seen).decode("utf-8", "replace")
 
     @property
     def attributes(self) -> list[object]:
-        """Of the terminal (termios), but for its queues."""
+        """The terminal's attributes (termios), without its queues."""
         return list(termios.tcgetattr(self._master))
 
     def resize(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read(self, seconds: float = 0.1) -> bool:
-        """Take what is painted within some seconds; False once the program has left the terminal."""
+        """Read what is painted within some seconds; False once the program has closed the terminal."""
         if select.select([self._master], [], [], seconds)[0]:
             try:
                 self.seen += os.read(self._master, 1 << 16)
@@ -75,7 +75,7 @@ class Painted:
             assert time.monotonic() < deadline, self.text[-3000:]
 
     def press(self, keys: str | bytes) -> None:
-        """Give keys, or any bytes, as one burst."""
+        """Send keys, or any bytes, in one burst."""
         self.seen = b""
         os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
 
@@ -85,7 +85,7 @@ class Painted:
         self._master = -1
 
     def end(self) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the end of the program; its exit code."""
         deadline = time.monotonic() + SECONDS
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "it does not end"

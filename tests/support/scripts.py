@@ -1,4 +1,4 @@
-"""Scripted conversations: who said what, in order, as a capture of one connection that can be cut up at will."""
+"""Scripted conversations on one connection, as events of a capture that can be cut into any batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLIENT, BROKER = Side.CLIENT, Side.BROKER
 MILLISECOND = 1_000_000
 START = 1_700_000_000 * 1_000_000_000
 PACKET_HEADER = 20
-"""Bytes of the tape before each packet's payload, so that no two packets' bytes adjoin."""
+"""Bytes of the tape before each packet's payload, so that payloads do not adjoin."""
 
 
 @cache
@@ -43,7 +43,7 @@ def request(
     raw: bytes | None = None,
     **body: Any,
 ) -> bytes:
-    """A request frame; what `body` does not name has its default. `raw` stands in place of a body."""
+    """A request frame; fields that `body` does not name have their defaults. `raw` replaces the body."""
     header_version = eyes().request_header_version(key, version)
     header = eyes().message("RequestHeader", header_version)
     message = eyes().request(key, version)
@@ -58,7 +58,7 @@ def request(
 
 
 def response(key: int, version: int, correlation_id: int, /, *, raw: bytes | None = None, **body: Any) -> bytes:
-    """A response frame; what `body` does not name has its default. `raw` stands in place of a body."""
+    """A response frame; fields that `body` does not name have their defaults. `raw` replaces the body."""
     header_version = eyes().response_header_version(key, version)
     header = eyes().message("ResponseHeader", header_version)
     message = eyes().response(key, version)
@@ -81,7 +81,7 @@ class Tape:
 
 @dataclass
 class Script:
-    """What a capture of one connection holds; each call of `client` and `broker` is a packet, a millisecond later."""
+    """Events of one captured connection; each call of `client` or `broker` adds a packet, a millisecond later."""
 
     tape: Tape = field(default_factory=Tape)
     events: list[Event] = field(default_factory=list)
@@ -107,13 +107,13 @@ class Script:
         return self
 
     def packets(self, side: Side, data: bytes, size: int = 1448) -> Script:
-        """`data` in packets of `size`."""
+        """Add `data` in packets of `size` bytes."""
         for at in range(0, len(data), size):
             self.packet(side, data[at : at + size])
         return self
 
     def lost(self, side: Side, data: bytes) -> Script:
-        """What the capture missed."""
+        """Add a gap: `data` was sent and is not in the capture."""
         self.tape.data += bytes(PACKET_HEADER)
         start = self.offsets[side]
         self.offsets[side] = start + len(data)
@@ -122,7 +122,7 @@ class Script:
         return self
 
     def again(self, side: Side, low: int, high: int) -> Script:
-        """Bytes [low, high) of a side come again as others."""
+        """Add a retransmission of bytes [low, high) of a side with other content."""
         self.tape.data += bytes(PACKET_HEADER)
         self.time += MILLISECOND
         now = len(self.tape.data) - 1
@@ -144,7 +144,7 @@ Cut = Callable[[list[Event]], Batches]
 
 
 def packets(events: list[Event]) -> Iterator[list[Event]]:
-    """A batch a packet."""
+    """Cut: each packet is a batch."""
     for event in events:
         yield [event]
 
@@ -154,13 +154,13 @@ def _size(event: Event) -> int:
 
 
 def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
-    """A run of one segment cut at offsets of its payload."""
+    """A run of one segment, cut at offsets of its payload."""
     if not isinstance(event, Run) or not event.ends:
         yield event
         return
     start, end, address, time = event.start, event.ends[0], event.at[0], event.times[0]
     held = None if event.stored is None else event.stored[0]
-    # What the snap length took from a packet is in no piece of its own.
+    # bytes beyond the snap length stay with the last captured ones, in no piece of their own
     cuts = [*sorted(cut for cut in set(at) if held is None or cut < held), end - start]
     low = 0
     for high in cuts:
@@ -173,7 +173,7 @@ def _pieces(event: Event, at: Iterable[int]) -> Iterator[Event]:
 
 
 def bytewise(events: list[Event]) -> Iterator[list[Event]]:
-    """A batch a byte."""
+    """Cut: each byte is a batch."""
     for event in events:
         size = _size(event)
         for piece in _pieces(event, range(1, size)):
@@ -181,7 +181,7 @@ def bytewise(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def joined(events: list[Event]) -> list[Event]:
-    """One batch as a reader hands it over: one run a direction where nothing comes between."""
+    """The events as one batch in a reader's form: adjoining segments of a direction are one run."""
     out: list[Event] = []
     for side in (CLIENT, BROKER):
         last: Run | None = None
@@ -208,12 +208,12 @@ def joined(events: list[Event]) -> list[Event]:
 
 
 def whole(events: list[Event]) -> Iterator[list[Event]]:
-    """Everything at once."""
+    """Cut: all events are one batch."""
     yield joined(events)
 
 
 def at_random(seed: int) -> Cut:
-    """Packets cut anywhere and joined to batches of any size."""
+    """Cut: packets are cut at random offsets, and the pieces joined to batches of random size."""
 
     def cut(events: list[Event]) -> Iterator[list[Event]]:
         dice = random.Random(seed)
@@ -232,7 +232,7 @@ def at_random(seed: int) -> Cut:
 
 @dataclass
 class Played:
-    """What came out: `items` in order of completion."""
+    """The result of a reading: `items` are in order of completion."""
 
     items: list[Exchange | StreamProblem]
     health: Health
@@ -248,11 +248,11 @@ class Played:
         return [item for item in self.items if isinstance(item, StreamProblem)]
 
     def facts(self) -> list[tuple[Any, ...]]:
-        """Everything that must not depend on how the bytes came in."""
+        """All facts that must not depend on how the bytes are cut into batches."""
         return [*(facts(item, self.tape) for item in self.items), tuple(vars_of(self.health))]
 
     def lines(self) -> list[str]:
-        """A short line an exchange: "1 Metadata v12 #7 ok", so that tests read as scripts."""
+        """One short line for each exchange, "1 Metadata v12 #7 ok", so that tests read as scripts."""
         return [line(item) for item in self.items]
 
 
@@ -305,7 +305,7 @@ def play(
     limits: Limits | None = None,
     release: Definitions | None = None,
 ) -> Played:
-    """Feed the script's packets in the batches that `cut` makes of them."""
+    """Read the script's events in the batches that `cut` makes of them."""
     health = Health()
     conversation = Conversation(
         "10.0.0.1:51234", "10.0.0.2:9092", script.tape, release or eyes(),

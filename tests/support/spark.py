@@ -1,4 +1,4 @@
-"""A Spark session for tests; there is one in a process."""
+"""A Spark session for tests; a process can have one at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def local_session(cache: Path, cores: int = 2) -> Iterator[SparkSession]:
-    """A session on this machine, without its web pages; afterwards it is gone, and so are Java and its environment."""
+    """A local session without web pages; the end of the block stops session and Java and restores os.environ."""
     require("java")
     with patch.dict(os.environ):
         java.prepare(cache)
@@ -36,7 +36,7 @@ def local_session(cache: Path, cores: int = 2) -> Iterator[SparkSession]:
 
 
 def _end_java() -> None:
-    """Close the connections to Java, which would be left to the garbage collector, and let it end."""
+    """Close the connections to Java, so that they are not left to garbage collection, and wait for its end."""
     gateway: Any = SparkContext._gateway
     gateway.shutdown()
     gateway.proc.stdin.close()
@@ -45,7 +45,7 @@ def _end_java() -> None:
 
 
 def kproxy(*arguments: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
+    """Run a kproxy command in a folder."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", "from kproxy.cli.main import main; main()", *map(str, arguments)],
@@ -54,9 +54,9 @@ def kproxy(*arguments: str | Path, folder: Path = ROOT) -> subprocess.CompletedP
 
 
 def without_java(directory: Path) -> dict[str, str]:
-    """An environment whose PATH, a folder that is made, has every program of this machine but Java.
+    """An environment whose PATH is a new folder with links to all programs of this machine but Java.
 
-    It knows nothing of this tree, and keeps its cache in the same place.
+    It does not point to this tree, and has its cache in the same directory.
     """
     programs = directory / "bin"
     programs.mkdir(parents=True)

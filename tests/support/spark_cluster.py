@@ -1,6 +1,6 @@
-"""A standalone Spark cluster on this machine: a master, and workers that have addresses of their own.
+"""A standalone Spark cluster on this machine: a master, and workers with different addresses.
 
-Spark does a slow task once more only on a host where no attempt of it runs.
+The addresses differ because Spark starts a speculative attempt of a slow task only on a host without an attempt of it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pyspark
 from tests.support.require import require
 
 PATIENCE = 120
-"""Seconds."""
+"""Timeout in seconds."""
 LISTENS = re.compile(r"Starting Spark master at (spark://\S+)")
 JOINED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 
 @contextmanager
 def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The master's URL, with so many workers of two cores each, at 127.0.0.2 and on."""
+    """URL of the master of a cluster with `workers` workers of two cores each, at 127.0.0.2 and following."""
     require("java", "bash")
     folder.mkdir()
     with ExitStack() as stack:
@@ -44,7 +44,7 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 
 
 def _started(stack: ExitStack, log: Path, kind: str, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start one of the cluster's processes, which ends with the stack."""
+    """Start a process of the cluster; it ends with the stack."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     environment |= {"SPARK_DAEMON_MEMORY": "512m", "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false"}
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -59,7 +59,7 @@ def _started(stack: ExitStack, log: Path, kind: str, *arguments: str) -> tuple[s
 
 
 def _said(started: tuple[subprocess.Popen[bytes], Path], words: re.Pattern[str]) -> str:
-    """What a process says when it is there."""
+    """Wait until a process logs that it is ready; the first group of the pattern."""
     process, log = started
     until = time.monotonic() + PATIENCE
     while (found := words.search(log.read_text("utf-8", "replace"))) is None:

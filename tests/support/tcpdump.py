@@ -1,4 +1,4 @@
-"""tcpdump beside what a test does."""
+"""Captures with tcpdump while a test runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.patience import SECONDS
 from tests.support.require import require, unavailable
 
 MARKED = ("127.0.0.1", 9)
-"""Where the last packet goes, by UDP; nobody listens there."""
+"""Destination of the marker packet (UDP); nothing listens there."""
 
 
 @contextlib.contextmanager
 def captured(path: Path, bpf: str) -> Iterator[None]:
-    """All packets of the loopback device that match and pass within the block, in a file; skips without privilege."""
+    """Capture matching packets of the loopback device within the block into a file; skips without privilege."""
     require("tcpdump")
     if os.geteuid():
         unavailable("listening on a device needs root")
@@ -37,7 +37,7 @@ def captured(path: Path, bpf: str) -> Iterator[None]:
 
 
 def _await_all(path: Path) -> None:
-    """Sends a packet, and waits until it is in the file: all before it are by then."""
+    """Send a marker packet and wait until it is in the file: all earlier packets are there then."""
     marker, before = os.urandom(16), path.stat().st_size
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendto(marker, MARKED)

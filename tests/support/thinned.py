@@ -1,4 +1,4 @@
-"""Parameters of tests that try many combinations: a few in unit tests, the others in system tests."""
+"""Parameters of tests with many combinations: a few run in unit tests, the others in system tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def thinned(values: Sequence[Any], keep: int) -> list[Any]:
-    """The values, of which all but the first `keep` are for system tests."""
+    """The values as parameters; all but the first `keep` are marked for system tests."""
     return [*values[:keep], *(pytest.param(*_tuple(one), marks=pytest.mark.system) for one in values[keep:])]
 
 

@@ -1,4 +1,4 @@
-"""One end of a TLS connection over a blocking socket, which can end its direction and go on reading."""
+"""One end of a TLS connection over a blocking socket, which can close its direction and go on reading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLOCK = 1 << 16
 
 
 class TlsPeer:
-    """Shakes hands when made, and closes the socket where that fails. With `bytewise` each byte is its own segment."""
+    """The constructor does the handshake, and closes the socket if that fails. `bytewise` sends bytes one by one."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class TlsPeer:
             self.flush()
 
     def receive(self, most: int = BLOCK) -> bytes:
-        """Some bytes, none where the other end has ended its direction by close_notify.
+        """Up to `most` bytes; b"" if the other end has closed its direction by close_notify.
 
-        Raises EOFError where it ended without one.
+        Raises EOFError if it closed without close_notify.
         """
         while True:
             try:
@@ -88,7 +88,7 @@ class TlsPeer:
         return bytes(got)
 
     def end(self) -> None:
-        """close_notify and FIN."""
+        """Send close_notify and FIN."""
         with contextlib.suppress(ssl.SSLWantReadError):
             self.session.unwrap()
         self.flush()
@@ -100,7 +100,7 @@ class TlsPeer:
 
 
 def client_context(ca: object | None, certificate: tuple[object, object] | None = None) -> ssl.SSLContext:
-    """For a client that trusts the CAs of a file, or anybody."""
+    """Context of a client that trusts the CAs of a file, or any certificate if `ca` is None."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if ca is None:
         context.check_hostname = False
@@ -113,7 +113,7 @@ def client_context(ca: object | None, certificate: tuple[object, object] | None 
 
 
 def server_context(certificate: tuple[object, object], clients: object | None = None) -> ssl.SSLContext:
-    """For a server that asks for clients' certificates where their CA is given."""
+    """Context of a server; it requires client certificates if their CA is given."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*map(str, certificate))
     if clients is not None:

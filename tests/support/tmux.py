@@ -1,4 +1,4 @@
-"""A shell in tmux of 80x24: keys go in, the screen is read off."""
+"""A shell in tmux of 80x24: tests send keys and read the screen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PROMPT = "ready$"
 
 
 class Terminal:
-    """A tmux server of its own, whose socket and shell are in `directory`; ended with the `with` block."""
+    """A separate tmux server, whose shell starts in `directory`; it ends with the `with` block."""
 
     def __init__(self, directory: Path, socket: Path, environment: Mapping[str, str]) -> None:
         self._socket = socket
         self._environment = {name: value for name, value in environment.items() if name not in {"TMUX", "TMUX_PANE"}}
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(directory), "sh")
-        # In two parts, so that what is typed is not taken for the prompt.
+        # in two parts, so that the typed text does not look like the prompt
         self.type(f"PS1='{PROMPT[:-1]}''{PROMPT[-1:]} '; clear")
         self.press("Enter")
 
@@ -46,7 +46,7 @@ class Terminal:
         return done.stdout
 
     def press(self, key: str) -> None:
-        """A key by tmux's name for it: Enter, Down, C-g."""
+        """Press a key, by tmux's name: Enter, Down, C-g."""
         self._tmux("send-keys", key)
 
     def type(self, text: str) -> None:
@@ -62,11 +62,11 @@ class Terminal:
             time.sleep(0.05)
 
     def paste(self) -> None:
-        """Type what was copied last."""
+        """Paste the text that was copied last."""
         self._tmux("paste-buffer")
 
     def wait_for(self, *texts: str) -> None:
-        """Until all of them are on the screen, however many spaces and ends of lines are between their words."""
+        """Wait until all texts are on the screen; any white space may separate their words."""
         deadline = time.monotonic() + SECONDS
         while not all(text in " ".join(self.screen().split()) for text in texts):
             assert time.monotonic() < deadline, f"{texts} is not on the screen:\n{self.screen()}"

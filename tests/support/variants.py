@@ -1,4 +1,4 @@
-"""Modules that setup.py compiles where it can: tests of what they do are of the plain one and the compiled one."""
+"""Parametrises tests of modules that setup.py compiles where it can: plain and compiled."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 
 def variants_of(plain: ModuleType) -> list[ModuleType]:
-    """The module, and the extension that is made of it where there is one."""
+    """The module, and its compiled extension if there is one."""
     package, _, name = plain.__name__.rpartition(".")
     compiled: bool = import_module(f"{package}.compiled").COMPILED
     return [plain, import_module(f"{package}._{name}")] if compiled else [plain]
 
 
 def each_variant_of(plain: ModuleType) -> pytest.MarkDecorator:
-    """Gives a test both as `variant`."""
+    """Parametrises a test with `variant`, each of the module's variants."""
     return pytest.mark.parametrize("variant", variants_of(plain), ids=lambda one: one.__name__.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""A wheel of this tree, built as an installation builds it but from nothing else than what is here."""
+"""Builds a wheel of this tree as an installation does, but without the network."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 COMPILED = ("*.so", "*.pyd")
 PACKAGES = ("kproxy", "pyspark_kproxy")
-"""What can be imported where the wheel is installed."""
+"""Packages that the wheel installs."""
 FOLDERS = (*PACKAGES, "decoders", "captures", "tui")
-"""Where their sources are: kproxy has links to the last three."""
+"""Folders of their sources: kproxy has links to the last three."""
 
 
 def build(directory: Path) -> Path:
-    """A wheel in a folder, built of a copy of the tree that lacks what is compiled; one process builds it once."""
+    """Put a wheel into a folder, built from a copy of the tree without compiled files, once in a process."""
     return Path(shutil.copy(_built(), directory))
 
 

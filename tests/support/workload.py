@@ -1,4 +1,4 @@
-"""The programs of the workload (tests/system/clients/workload), run on machines of the test's own and listened to."""
+"""Runs the programs of the workload (tests/system/clients/workload) in network namespaces and reads their output."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ CLIENTS = ("java", "librdkafka", "pure", "aio")
 CHANCE, CONNECTION = "chance", "connection"
 
 _COMPLAINT = re.compile(r"(?:WARN|WARNING|ERROR|CRITICAL|%[0-5]\|[0-9.]+)[ |].*")
-# What makes these (a new topic, a leader or coordinator that moves, a member that joins, a bootstrap address that turns
-# out to be a known broker's, a client that has to wait for a processor) is in the workload; how many of them a client
-# meets is a matter of milliseconds. Of the answers that clients get over, three are what a proxy would bring about that
-# loses or harms bytes.
+# The workload itself causes these complaints (a new topic, a leader or coordinator that moves, a member that joins, a
+# bootstrap address that turns out to be a known broker's, a client that waits for the CPU); how many a client logs
+# depends on milliseconds. Three retriable errors are excluded: a proxy that loses or corrupts bytes causes them.
 _HARM = {"CORRUPT_MESSAGE", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"}
 _ANSWERS = {error.name for error in all_errors().values() if error.retriable} - _HARM
 _ANSWERS |= {"FENCED_MEMBER_EPOCH", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"}
@@ -44,14 +43,14 @@ _CONNECTION = re.compile("connect|eofoccurred|network|socket|notready|coordinato
 
 
 class Program:
-    """One client's process; killed at the end of the `with` block."""
+    """A client's process; it is killed at the end of the `with` block."""
 
     def __init__(self, client: str, machine: Machine, access: Access, name: str, directory: Path) -> None:
         self.client = client
         self.name = name
         self.log = directory / f"{name}.log"
         self.ledger: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """By "sent TOPIC", "aborted TOPIC", "read READER TOPIC": the digests."""
+        """Digests of messages by "sent TOPIC", "aborted TOPIC", "read READER TOPIC"."""
         self._words: queue.Queue[str | None] = queue.Queue()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -76,7 +75,7 @@ class Program:
         self._words.put(None)
 
     def expect(self, word: str) -> None:
-        """Wait until it says this; raises AssertionError where it says something else, or ends."""
+        """Wait until the program prints `word`; raises AssertionError if it prints another word, or ends."""
         try:
             said = self._words.get(timeout=STAGE_SECONDS)
         except queue.Empty:
@@ -97,9 +96,9 @@ class Program:
         return self.log.read_text(errors="replace")[-4000:]
 
     def complaints(self) -> dict[str, Counter[str]]:
-        """Kinds of what it logged, by the word that it was told last ("" before the first).
+        """Counts of kinds of logged complaints, by the last word sent to the program ("" before the first).
 
-        Kinds are CHANCE, CONNECTION and the words of whatever else.
+        A kind is CHANCE, CONNECTION, or the text of any other complaint.
         """
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
         stage = ""
@@ -164,7 +163,7 @@ def _properties(access: Access) -> dict[str, str]:
 
 
 class Watch:
-    """Looks at the TCP sockets of machines all along, from the beginning of the `with` block to its end."""
+    """Observes the TCP sockets of machines during the `with` block."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
@@ -188,7 +187,7 @@ class Watch:
         self._thread.join()
 
     def peers(self, machine: Machine, local: Sequence[str] | None = None) -> set[str]:
-        """Hosts at the other end, of sockets with these local addresses if they are given."""
+        """Hosts that a machine's sockets were connected to; with `local` only those of sockets with these addresses."""
         return {
             peer.rpartition(":")[0]
             for own, peer in self._seen[machine.name].copy()

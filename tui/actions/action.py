@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 EVERYWHERE = frozenset({"app", "exchanges", "filtering", "walking", "copying", "exporting"})
-"""Contexts that are no pane's."""
+"""Contexts that do not belong to a pane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing a key does. `handler` is "name" or "name(arguments)" of the context's widget."""
+    """One thing a key does. `handler` is "name" or "name(arguments)", a Textual action of the context's widget."""
 
     id: str
     title: str
@@ -21,17 +21,17 @@ class Action:
     context: str
     handler: str
     bar: bool = False
-    """Whether the help bar shows it (the help screen shows all)."""
+    """Whether the help bar shows the action (the help screen shows all)."""
     enabled: Callable[[Any], bool] | None = None
-    """Asked with the context's widget; a disabled action does nothing and is not in the help bar."""
+    """Called with the context's widget; an action for which it returns False does nothing and leaves the help bar."""
     priority: bool = False
     bar_key: str = ""
-    """What the help bar shows for the key, where it speaks for several actions."""
+    """The key that the help bar shows, if the entry stands for several actions."""
     name: str = ""
-    """What it is called on the command line, where that is not its id (see `command`)."""
+    """Name on the command line, if that does not follow from the id (see `command`)."""
     argument: str = ""
-    """What stands after the name on the command line ("EXPR"); the handler is called with it, as text. In brackets it
-    may be left out ("[FILE]")."""
+    """What follows the name on the command line ("EXPR"); the handler gets it as text. In brackets it is optional
+    ("[FILE]")."""
 
     @property
     def must_have_argument(self) -> bool:
@@ -39,6 +39,6 @@ class Action:
 
     @property
     def command(self) -> str:
-        """The name on the command line: that of an action that holds in all panes stands without its context."""
+        """The name on the command line; it begins with the context only if that belongs to a pane."""
         context, _, rest = self.id.partition(".")
         return self.name or (rest if context in EVERYWHERE else f"{context} {rest}")

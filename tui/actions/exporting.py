@@ -1,4 +1,4 @@
-"""Actions around exports: the dialog and its panes."""
+"""Actions of exports, and of the export dialog and its panes."""
 
 from __future__ import annotations
 

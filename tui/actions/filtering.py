@@ -1,4 +1,4 @@
-"""Actions around the filter: its line, menus of what can be filtered by, and the screen that has them."""
+"""Actions of filters: the filter bar, menus of filters, and the screen with both."""
 
 from __future__ import annotations
 

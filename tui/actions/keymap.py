@@ -1,4 +1,4 @@
-"""Which keys actions have: the registry's, or those that the user has given them."""
+"""Keys of actions: the registry's, or those that the user has configured."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ KEY_TEXT = {
     "f7": "F7",
     "f8": "F8",
 }
-"""How a key is written for people, where that is not its name."""
+"""How a key is written for users, if not by Textual's name."""
 
 
 _KEYS = {text: key for key, text in KEY_TEXT.items()}
 
 
 def key_text(key: str) -> str:
-    """A key as people write it."""
+    """A key as it is written for users."""
     return KEY_TEXT.get(key, key)
 
 
 def _key(text: str) -> str:
-    """The toolkit's name of a key that somebody wrote."""
+    """Textual's name of a key that a user wrote."""
     return _KEYS.get(text) or (_character_to_key(text) if len(text) == 1 else text)
 
 
 class Keymap:
-    """Keys by the ids of actions, several with spaces between them: {"list.open": "enter o"}.
+    """Keys by ids of actions, several separated by spaces: {"list.open": "enter o"}.
 
-    `problems` says what of it cannot be; that is left as it was.
+    `problems` lists invalid entries, which are ignored.
     """
 
     def __init__(self, entries: Mapping[str, str] | None = None) -> None:
@@ -81,20 +81,20 @@ class Keymap:
                 break
 
     def keys(self, action: Action) -> tuple[str, ...]:
-        """The keys of an action, by the toolkit's names."""
+        """The keys of an action, by Textual's names."""
         return self._keys.get(action.id, action.keys)
 
     def text(self, action: Action) -> str:
-        """The keys of an action as people write them; of one without a key its command."""
+        """The keys of an action as written for users; for an action without a key its command."""
         keys = " ".join(key_text(key) for key in self.keys(action))
         return keys or f":{action.command} {action.argument}".rstrip()
 
     def bindings(self) -> dict[str, str]:
-        """What differs from the registry, as the toolkit wants it."""
+        """The differences from the registry, in Textual's form."""
         return {name: ",".join(keys) for name, keys in self._keys.items()}
 
     def _rivals(self, action: Action) -> list[Action]:
-        """Other actions with one of the action's keys, where both could be meant."""
+        """Other actions that share a key with this one in a context where both hold."""
         keys = set(self.keys(action))
         return [
             other

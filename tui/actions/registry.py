@@ -1,8 +1,8 @@
-"""The one registry of what can be done: bindings, help bar and help screen are made from it.
+"""The registry of actions, from which bindings, help bar and help screen are made.
 
-An action belongs to a context, which is a pane, a screen or the whole application; its handler is the Textual action
-of the widget of that context. A key means one thing in a pane: those of its screen hold in all its panes, those of
-"app" in all screens, and are not taken again.
+An action belongs to a context, which is a pane, a screen or the whole application; its handler is a Textual action of
+that context's widget. A key has one meaning in a pane: keys of a screen hold in all its panes, keys of "app" in all
+screens, and no pane may use them again.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ CONTEXTS = {
     "exporting": "Exporting",
     "app": "Everywhere",
 }
-"""Contexts and how the help screen calls them."""
+"""Contexts and their titles in the help screen."""
 
 
 def _moves(context: str, what: str) -> tuple[Action, ...]:
-    """Movement is the same in every pane: vi, less and the arrow keys."""
+    """Actions of movement, the same in every pane: keys of vi and less, and the arrow keys."""
     moves = (
         ("down", "Down", f"Next {what}.", ("j", "down"), "move(1)"),
         ("up", "Up", f"Previous {what}.", ("k", "up"), "move(-1)"),
@@ -490,20 +490,20 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 ALONE = ("filter", "find", "command", "follow", "export", "export-file", "help", "menu", "forms")
-"""Contexts of lines that are typed into and of screens over others: they take all keys first, and have no commands."""
+"""Contexts of input lines and dialogs: they get all keys first, and have no commands."""
 ABOVE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*ALONE, "app"), ()),
     "forms": ("menu",),
     "outline": ("app",),
     "stats": ("app",),
 }
-"""Contexts whose keys hold in another one too, where these are not `SCREEN_CONTEXTS`."""
+"""For contexts to which `SCREEN_CONTEXTS` do not apply: the other contexts whose keys hold in them."""
 SCREEN_CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
 """Contexts that hold in all panes of the exchanges screen."""
 
 
 def above(context: str) -> tuple[str, ...]:
-    """The contexts whose keys hold in a context beside its own."""
+    """The other contexts whose keys hold in a context."""
     return tuple(name for name in ABOVE.get(context, SCREEN_CONTEXTS) if name != context)
 
 
@@ -513,7 +513,7 @@ def of(context: str) -> tuple[Action, ...]:
 
 
 def bindings(context: str) -> list[BindingType]:
-    """Textual bindings of a context; their ids are the actions', so that a keymap can move them."""
+    """Textual bindings of a context; their ids are those of the actions, so that a keymap can change the keys."""
     return [
         Binding(",".join(action.keys), action.handler, action.title, show=False, id=action.id, priority=action.priority)
         for action in of(context)
@@ -522,7 +522,7 @@ def bindings(context: str) -> list[BindingType]:
 
 
 def is_enabled(context: str, name: str, widget: Any) -> bool:
-    """Whether the context's action that is handled by `name` may run now."""
+    """Whether the action of a context with handler `name` may run now."""
     for action in of(context):
         if action.enabled is not None and action.handler.partition("(")[0] == name:
             return action.enabled(widget)

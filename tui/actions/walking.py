@@ -1,4 +1,4 @@
-"""Actions that go through the exchanges: marks, comments, jumps, what is followed and found, order and times."""
+"""Actions of navigation through exchanges: marks, comments, jumps, following, finding, order and times."""
 
 from __future__ import annotations
 

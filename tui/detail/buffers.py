@@ -1,4 +1,4 @@
-"""Which bytes a node's offsets count in: those of the frame, or others that were made of them."""
+"""The buffer that a node's offsets refer to: the frame, or bytes that were decompressed from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIRE = "wire"
 
 
 def holders(node: Node | None) -> list[Node]:
-    """The nodes above whose children count in bytes of their own, the outermost first; empty on the wire."""
+    """The ancestors whose children have a buffer of their own, outermost first; empty if offsets refer to the frame."""
     found: list[Node] = []
     while node is not None:
         if node.buffer is not None and node.parent is not None:
@@ -23,13 +23,13 @@ def holders(node: Node | None) -> list[Node]:
 
 
 def bytes_below(holder: Node) -> bytes:
-    """What the offsets of a holder's children count in."""
+    """The buffer that the offsets of a holder's children refer to."""
     buffer = next((child.buffer for child in holder.children if child.buffer is not None), None)
     return b"" if buffer is None else bytes(buffer)
 
 
 def title(holder: Node) -> str:
-    """A buffer in a tab: "batch 0 (lz4, 4.1k -> 19k)"."""
+    """Title of a buffer's tab: "batch 0 (lz4, 4.1k -> 19k)"."""
     codec = (holder.label or "").partition(",")[0]
     sizes = f"{size_text(holder.end - holder.start)} -> {size_text(len(bytes_below(holder)))}"
     above = holder.parent

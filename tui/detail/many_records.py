@@ -1,4 +1,4 @@
-"""The records of the exchanges of a list, one after the other, read only as far as somebody looks."""
+"""The records of the exchanges of a list, one exchange after the other, read only as far as they are shown."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.matching import View as Shown
 
 MOST_BYTES: Final = 16_000_000
-"""Bytes of records that are held; those who want to see on begin further down."""
+"""Most bytes of records that are held; to see further ones, the user begins at a later exchange."""
 AT_ONCE_BYTES: Final = 4_000_000
-"""Bytes of them that are read before somebody asks for more."""
+"""Most bytes of records that one `take` reads."""
 LINE_BYTES: Final = 300
-"""What a line takes beside its record."""
+"""Estimated memory of a line beside its record."""
 RETRY: Final = 1_000
-"""As many of the newest exchanges are waited for where their answer is still to come."""
+"""Newest exchanges whose outstanding responses are waited for; older ones without a response are passed over."""
 
 
 class ManyRecords(LinesRead):
-    """Records of the exchanges that a list shows, from line `start` of it on; `next_row` is the index row that is next.
+    """Records of the exchanges of a list from its line `start` on; `next_row` is the next index row to read.
 
-    It maps the index for itself, so that a thread may read here while the screen's own reader maps it anew.
+    It has its own reader of the index, so that a thread may read here while the screen's reader maps the index anew.
     """
 
     origins = True
@@ -45,7 +45,7 @@ class ManyRecords(LinesRead):
         self.start = start
         self.next_row = shown.row_number(start) if start < shown.count else 0
         self.first: int | None = None
-        """Number of the first exchange that was looked at."""
+        """Number of the first exchange that was read."""
         self.full = False
         self._bytes = 0
         self._shown = shown
@@ -57,11 +57,11 @@ class ManyRecords(LinesRead):
 
     @property
     def behind(self) -> bool:
-        """Whether the list has lines that were not looked at yet."""
+        """Whether the list has exchanges that were not read yet, and there is room for more records."""
         return self._shown.position(self.next_row) < self._shown.count and not self.full
 
     def take(self, count: int = AT_ONCE) -> None:
-        """Read some lines more; fewer where they are large."""
+        """Read up to `count` more lines; fewer if they are large."""
         with self._lock:
             if not self._stopping:
                 self._index.refresh()
@@ -88,7 +88,7 @@ class ManyRecords(LinesRead):
         self.lines = self.lines + found
 
     def go_on(self) -> None:
-        """Read what the list has by now; the next `take` does."""
+        """Let the next `take` read exchanges that the list has got since it was complete."""
         if self.complete and self.behind:
             self.complete = False
             self._rest = self._records()
@@ -98,7 +98,7 @@ class ManyRecords(LinesRead):
         return super().summary() + where
 
     def stop(self) -> None:
-        """Read no more, and let go of the files; from any thread."""
+        """Stop reading and close the files. Any thread may call this."""
         self._stopping = True
         if self._lock.acquire(blocking=False):
             self._opener.close()

@@ -1,4 +1,4 @@
-"""An exchange taken out of the index and decoded: what the detail panes show."""
+"""Frames of an exchange, read through the index and decoded: the content of the detail panes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _WHERE = {Side.CLIENT: "request", Side.BROKER: "response"}
 
 @dataclass(slots=True)
 class Opened:
-    """One frame: its bytes as far as they are there, and its fields.
+    """One frame: its bytes as far as the capture holds them, and its fields.
 
-    `unparsed` are the bytes [start, end) that no field claims, `secret` those to be withheld; `notes` says in words
-    what is not there or where decoding stopped. `version` is that of the API; `remarks` are those about this side.
+    `unparsed` are the bytes [start, end) outside of all fields, `secret` those to withhold; `notes` says in words which
+    bytes are absent or where decoding stopped. `version` is that of the API; `remarks` are those about this side.
     """
 
     side: Side
@@ -49,7 +49,7 @@ class Opened:
 class Opener:
     """Reads the bytes that rows point at and decodes them.
 
-    The captures are opened when first needed and looked at again when an address lies beyond what was there.
+    The captures are opened when first needed, and checked for growth when an address lies beyond their end.
     """
 
     def __init__(self, index: IndexReader, definitions: Definitions, *, show_secrets: bool = False) -> None:
@@ -59,7 +59,7 @@ class Opener:
         self._source: FileSource | None = None
 
     def open(self, row: Row, detail: Detail, side: Side) -> Opened | None:
-        """The frame of one side, decoded; None where that side was not seen. Never raises on bad bytes."""
+        """The frame of one side, decoded; None if the capture does not hold it. Never raises on bad bytes."""
         frame = detail.request if side is Side.CLIENT else detail.response
         if frame is None:
             return None
@@ -87,7 +87,7 @@ class Opener:
         return opened
 
     def remarks(self, row: Row, detail: Detail) -> list[Remark]:
-        """What there is to say about the exchange beyond single fields. Never raises on bad bytes."""
+        """Remarks about the exchange as a whole (decoders.meanings.remarks). Never raises on bad bytes."""
         from kproxy.decoders import message
         from kproxy.decoders.meanings.remarks import MAKERS, remarks
 
@@ -115,7 +115,7 @@ class Opener:
             self._source = None
 
     def bytes_of(self, frame: Frame) -> tuple[bytes, str]:
-        """The bytes of a frame and, where some are not there, a note that says so."""
+        """The bytes of a frame, and a note if some are absent, else ""."""
         try:
             if self._source is None:
                 from kproxy.captures.opening import open_source
@@ -124,7 +124,7 @@ class Opener:
             wanted = sum(length for _, length in frame.spans)
             data = bytes(frame.data(self._source))
             if len(data) < wanted:
-                # a segment that was rolled since is found now; one that was deleted is not
+                # finds a ring segment that was begun since; a deleted one stays absent
                 self._source.grow()
                 data = bytes(frame.data(self._source))
         except CaptureError as error:
@@ -138,7 +138,7 @@ class Opener:
         return data, ""
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
-        """The records fields of an exchange, with what its other half says of them; none where it carries none."""
+        """The records fields of an exchange, joined with what its other frame says about them; [] if it has none."""
         from kproxy.decoders.records.places import PLACES, places
         from kproxy.decoders.schema import api_keys
 
@@ -155,7 +155,7 @@ class Opener:
         return places(row.api_key, asked, answered, self._index.knowledge, self._definitions)
 
     def records(self, row: Row, detail: Detail) -> tuple[RecordLines | None, str]:
-        """The records of an exchange, not read yet; or what to say where there are none."""
+        """The records of an exchange, not read yet; or None and the reason in words."""
         from kproxy.decoders.records.places import PLACES
         from kproxy.decoders.schema import api_keys
 
@@ -170,7 +170,7 @@ class Opener:
         return RecordLines(found, self._view()), ""
 
     def max_wait(self, row: Row, detail: Detail) -> int | None:
-        """For how many milliseconds a Fetch lets the broker wait for data; None for other exchanges."""
+        """Milliseconds that a Fetch lets the broker wait for data (maxWaitMs); None for other exchanges."""
         from kproxy.captures.index.summary import FETCHES
 
         if row.protocol or row.api_key not in FETCHES or detail.request is None:
@@ -221,7 +221,7 @@ class Opener:
         elif secrets.in_frame(api_key, opened.data, response=response):
             hidden = (node for node in root.walk() if node.secret or topic_of(node, knowledge) in secrets.TOPICS)
             opened.secret = [(node.start, node.end) for node in hidden]
-            # what could not be read may hold the secret
+            # bytes that could not be decoded may hold the secret
             opened.secret += opened.unparsed
 
 
@@ -230,11 +230,11 @@ def _whole(data: bytes) -> Ranges:
 
 
 UNREAD = frozenset({"unread", "trailing"})
-"""Nodes of a frame that stand for bytes which no field claims."""
+"""Names of nodes that stand for bytes outside of all fields."""
 
 
 def _unclaimed(root: Node, length: int) -> Ranges:
-    """Bytes outside every top-level part of the frame."""
+    """Ranges of bytes outside of all top-level parts of the frame."""
     ranges: Ranges = []
     position = 0
     for child in root.children:
@@ -249,7 +249,7 @@ def _unclaimed(root: Node, length: int) -> Ranges:
 
 
 def _told(root: Node | None, message: str) -> bool:
-    """Whether a node says this already: where a reading stopped, the problem is on the way to the last node read."""
+    """Whether a node shows this problem already: one that stopped decoding is on the path to the last node read."""
     if root is None:
         return False
     ways = [root, *root.children]

@@ -1,4 +1,4 @@
-"""Fills the detail with one exchange: decoded at once where it is small, otherwise in a thread."""
+"""Fills the detail with one exchange: decodes a small one at once, a large one in a thread."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kproxy.tui.terminal.cells import Cells
 
 DECODE_AT_ONCE = 128 * 1024
-"""Frames up to this size are decoded before the key's repaint; larger ones in a thread of their own."""
+"""Bytes up to which a frame is decoded before the repaint that follows a key; larger ones in a thread."""
 
 
 class Presenter:
-    """Shows exchanges of an index in a detail; `waiting` is the index row that is shown before it was answered."""
+    """Shows exchanges of an index in a detail; `waiting` is the shown index row while its response is due."""
 
     def __init__(
         self, detail: Detail, index: IndexReader, text: RowText, opener: Opener, known: Definitions, cells: Cells
@@ -42,7 +42,7 @@ class Presenter:
         self._decoding = 0
 
     def show(self, row_number: int | None, place: str) -> None:
-        """Fill the detail with the exchange of an index row, None for none; `place` is where in the list it stands."""
+        """Fill the detail with the exchange of an index row, None empties it; `place` is its position in the list."""
         index = self._index
         self._decoding += 1
         self.waiting = None
@@ -97,7 +97,7 @@ class Presenter:
             self._detail.show_timing(told(self._opener.max_wait(row, detail)))
 
     def _time_aside(self, row: Row, detail: RowDetail, told: Callable[[int | None], Timing], ticket: int) -> None:
-        """Add how long a large Fetch may wait."""
+        """Add the max wait of a large Fetch to the timing."""
         if (wait := self._opener.max_wait(row, detail)) is not None:
             self._detail.app.call_from_thread(self._if_wanted, ticket, lambda: self._detail.show_timing(told(wait)))
 
@@ -122,7 +122,7 @@ class Presenter:
         return row.state not in UNSETTLED
 
     def _aside(self, work: Callable[[], None]) -> None:
-        """Run what takes long in a thread; only the last counts."""
+        """Run long work in a thread; only the last work's result is shown."""
         self._detail.run_worker(work, thread=True, exclusive=True, group="decode")
 
     def _decode_aside(self, row: Row, detail: RowDetail, side: Side, ticket: int) -> None:
@@ -130,7 +130,7 @@ class Presenter:
         self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._show_opened, opened, row))
 
     def _remark_aside(self, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int) -> None:
-        """Add to the overview what both bodies tell together."""
+        """Add remarks, which need both bodies, to the overview."""
         if remarks := self._opener.remarks(row, detail):
             told = lines(remarks)
             self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._detail.show_overview, told))

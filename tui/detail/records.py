@@ -1,4 +1,4 @@
-"""The records of an exchange as lines, read batch by batch and only as far as somebody looks."""
+"""The records of an exchange as lines, read batch by batch and only as far as they are shown."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from kproxy.decoders.records.record import Record
 
 AT_ONCE: Final = 1_000
-"""Lines that are read before somebody asks for more."""
+"""Lines that one `take` reads."""
 MOST_OF_BATCH: Final = 100_000
-"""Records that are read of a batch."""
+"""Most records that are read of a batch."""
 SKIPPED: Final = {skipped.BELOW: "below fetch offset", skipped.ABORTED: "aborted"}
 """Why a client drops a record, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The exchange that a record is of: its number, its client, and whether the client sent the record."""
+    """The exchange of a record: its number, its client, and whether the client sent the record."""
 
     number: int
     client: str
@@ -35,9 +35,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RecordLine:
-    """A record, and what its batch and its exchange say of it; `kind` is the control record type, None of data.
+    """A record with facts from its batch and its exchange.
 
-    `origin` tells where records of several exchanges stand beside each other.
+    `uncompressed` is the batch's decompressed size in bytes, `assigned` the offset that the broker gave the record,
+    `skipped` a key of SKIPPED, `kind` the type of a control record. Each is None if absent; so is `origin`, unless
+    records of several exchanges are shown together.
     """
 
     place: Place
@@ -59,7 +61,7 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A topic's name, or what else there is to say; `severity` is a letter, "" for what is in order."""
+    """A topic's name or a message; `severity` is a letter of terminal.look.SEVERITY, "" if nothing is wrong."""
 
     text: str
     severity: str = ""
@@ -71,9 +73,10 @@ Line = RecordLine | TextLine
 
 
 class LinesRead:
-    """Lines read so far; `take` reads on. One thread at a time may call it.
+    """The lines read so far; `take` reads more, in one thread at a time.
 
-    `origins` says whether the records are of several exchanges, `has_assigned` whether a broker told their offsets.
+    `origins` says whether the records are of several exchanges, `has_assigned` whether a broker's response gives their
+    offsets.
     """
 
     origins = False
@@ -87,7 +90,7 @@ class LinesRead:
         self._rest = rest
 
     def take(self, count: int = AT_ONCE) -> None:
-        """Read `count` lines more."""
+        """Read up to `count` more lines."""
         found = list(islice(self._rest, count))
         for line in found:
             if isinstance(line, RecordLine):
@@ -98,7 +101,7 @@ class LinesRead:
         self.complete = len(found) < count
 
     def summary(self) -> str:
-        """What was read, in words: 8 records, 3 below fetch offset, 2 aborted."""
+        """What was read, in words: "8 records, 3 below fetch offset, 2 aborted"."""
         number = f"{self.records:,} record{'' if self.records == 1 else 's'}"
         parts = [number if self.complete else f"the first {number}"]
         parts += [f"{self.counts[mark]:,} {words}" for mark, words in SKIPPED.items() if self.counts[mark]]
@@ -106,7 +109,7 @@ class LinesRead:
 
 
 class RecordLines(LinesRead):
-    """The records of one exchange, below the names of their topics."""
+    """The records of one exchange, each topic's below its name."""
 
     def __init__(self, places: Sequence[Place], view: View = PLAIN) -> None:
         super().__init__(_read(places, view), has_assigned=any(place.assigned is not None for place in places))
@@ -123,7 +126,7 @@ def _read(places: Iterable[Place], view: View) -> Iterator[Line]:
 
 
 def lines_of(place: Place, view: View, origin: Origin | None = None) -> Iterator[Line]:
-    """The records of one partition, and what is wrong with their batches."""
+    """The records of one partition, and messages about the problems of their batches."""
     from kproxy.decoders.records.partition import PartitionRecords
 
     found = PartitionRecords(place, view)

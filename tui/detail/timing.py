@@ -1,4 +1,4 @@
-"""What the times of one exchange tell: bytes, neighbours on its connection, and others of its API and version."""
+"""The times of one exchange: its bytes, its neighbours on the connection, and others of its API and version."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.overview import Line
 
 AROUND: Final = 2_000
-"""Exchanges before and after that are looked at."""
+"""Exchanges before and after the one shown that are compared with it."""
 MOST_NAMED: Final = 4
-"""Requests in flight that are named."""
+"""Most requests in flight that are named."""
 FEWEST_ALIKE: Final = 5
-"""Others alike from which on a share of them is told."""
+"""Fewest comparable exchanges for which a percentage is shown."""
 _MILLISECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What lasted from `start` to `end`, nanoseconds since the epoch."""
+    """A time span from `start` to `end`, nanoseconds since the epoch."""
 
     name: str
     start: int
     end: int
     text: str
     bound: bool = False
-    """How long it might have lasted, or was to last; no bytes tell that it did."""
+    """Whether this is a limit or an instruction (max wait, throttle) instead of a time seen in the capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Bars, the first from the earliest time on, and lines of "name  value" below them."""
+    """Bars, the earliest first, and lines of "name  value" below them."""
 
     bars: tuple[Bar, ...] = ()
     lines: tuple[Line, ...] = ()
@@ -53,7 +53,7 @@ class Timing:
 
 
 def timing(number: int, row: Row, detail: Detail, index: IndexReader, text: RowText, max_wait: int | None) -> Timing:
-    """The times of index row `number`; `max_wait` is what a Fetch asks for, in milliseconds."""
+    """The times of index row `number`; `max_wait` is that of a Fetch request, in milliseconds."""
     around = _Around(number, row, detail, index, text)
     lines = [
         ("latency", _latency(row), look.BOLD),
@@ -69,7 +69,7 @@ def timing(number: int, row: Row, detail: Detail, index: IndexReader, text: RowT
 
 
 def duration_text(nanoseconds: int) -> str:
-    """To the microsecond, in milliseconds up to a second: "0.120 ms", "2.400 s"."""
+    """A duration as text, in milliseconds below a second: "0.120 ms", "2.400 s"."""
     if abs(nanoseconds) < 1_000_000_000:
         return f"{nanoseconds / _MILLISECOND:.3f} ms"
     return f"{nanoseconds / 1e9:.3f} s"
@@ -125,7 +125,7 @@ def _throttle(detail: Detail) -> str:
 
 
 def _unknown(row: Row, detail: Detail) -> Iterator[str]:
-    """What the capture does not say."""
+    """Times that the capture does not show."""
     if detail.request is None:
         yield "when it was asked: no request was seen"
     if detail.response is None and row.state != State.NO_REPLY_EXPECTED:
@@ -137,7 +137,7 @@ def _unknown(row: Row, detail: Detail) -> Iterator[str]:
 
 
 class _Around:
-    """The exchanges around one, as far as they are looked at."""
+    """The exchanges at most AROUND before and after one."""
 
     def __init__(self, number: int, row: Row, detail: Detail, index: IndexReader, text: RowText) -> None:
         self._row, self._index, self._text = row, index, text
@@ -171,10 +171,10 @@ class _Around:
         self.free_at = max(
             (one.time + one.latency for _, one in self._pending if one.latency != NO_LATENCY), default=None
         )
-        """When the last of those that were in flight was answered: a broker takes a connection's requests in turn."""
+        """Time of the last response to an earlier request in flight: brokers answer a connection's requests in turn."""
 
     def standing(self) -> str:
-        """How many others of the same API and version were quicker."""
+        """How many others of the same API and version were faster, in words."""
         if self._row.latency == NO_LATENCY:
             return ""
         what = self._text.api(self._row) + (" that waited as long polls" if self._row.flags & Flag.WAITED else "")
@@ -217,7 +217,7 @@ def _none(place: str, *, whole: bool) -> str:
 
 
 def _gap(earlier: Row, later: int) -> str:
-    """How long after an exchange the first byte of the next one's request passed."""
+    """Time from an exchange to the first byte of the next request, at `later`, in words."""
     sent = f"sent {duration_text(later - earlier.time)} after its request"
     if earlier.latency == NO_LATENCY:
         return f"{sent}, of which no response was seen"

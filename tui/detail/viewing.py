@@ -1,4 +1,4 @@
-"""How keys and values are read for people: by the viewers that are there, of which text and bytes always are."""
+"""How keys and values of records are shown: by viewers, of which text and hex are always available."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WITHHELD: Final = "withheld"
 class Seen(Protocol):
     """A payload as a viewer shows it.
 
-    `value` is as JSON has it: text, or what is to be laid out. It does not count with the viewer HEX, which shows the
-    bytes. `error` says why there is nothing, in which case the bytes are shown, or what is wrong with it.
+    `value` is a JSON value: a text, or a structure to be laid out. The viewer HEX shows the bytes and ignores it.
+    `error` says what is wrong with the value, or why there is none; then the bytes are shown.
     """
 
     @property
@@ -39,7 +39,7 @@ class Seen(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What `Seen` is made of here."""
+    """An implementation of `Seen`."""
 
     viewer: str
     reason: str
@@ -48,17 +48,17 @@ class Read:
 
 
 class Viewers(Protocol):
-    """What shows payloads; `names` are those that can be chosen."""
+    """A set of viewers; `names` are those that the user can choose."""
 
     @property
     def names(self) -> Sequence[str]: ...
 
     def look(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header], viewer: str | None) -> Seen:
-        """A payload as `viewer` shows it, None for the one that fits best. Never raises on any bytes."""
+        """A payload as `viewer` shows it; None takes the viewer that fits best. Never raises on any bytes."""
 
 
 class PlainViewers:
-    """Text where the bytes are some, otherwise the bytes."""
+    """Shows UTF-8 without control characters as text, other bytes in hex."""
 
     names = (TEXT, HEX)
 
@@ -80,9 +80,9 @@ class PlainViewers:
 
 
 class Choices:
-    """Which viewer was chosen for the keys, and for the values, of each topic.
+    """The viewer that was chosen for the keys, and the one for the values, of each topic.
 
-    Records of internal topics are read by their definitions unless one was chosen; what holds a secret stays withheld.
+    Without a choice, records of internal topics are decoded by their definitions; secrets stay withheld in any case.
     """
 
     def __init__(self, viewers: Viewers, view: View = PLAIN) -> None:
@@ -91,7 +91,7 @@ class Choices:
         self._chosen: dict[tuple[str | None, str], str] = {}
 
     def look(self, topic: str | None, part: str, record: Record) -> Seen:
-        """The key or value ("key", "value") of a record of a topic, which is not null."""
+        """The key or value of a record as its viewer shows it; `part` is "key" or "value", and not null."""
         key, value, headers = record[2], record[3], record[4]
         data = (key if part == "key" else value) or b""
         chosen = self._chosen.get((topic, part))
@@ -111,15 +111,15 @@ class Choices:
 
     @property
     def viewers(self) -> Viewers:
-        """Those given, as far as there are any."""
+        """The viewers given, or PlainViewers if these are none."""
         return self._viewers if self._viewers.names else PlainViewers()
 
     def withholds(self, topic: str | None) -> bool:
-        """Whether what no definition reads of a topic's records is withheld."""
+        """Whether those parts of a topic's records are withheld that no definition covers."""
         return topic in secrets.TOPICS and not self._view.show_secrets
 
     def next(self, topic: str | None, part: str) -> None:
-        """Go from the best fitting viewer through all that can be chosen, and back."""
+        """Choose the next viewer, in the cycle of best fit and all names."""
         names: list[str | None] = [None, *self.viewers.names]
         chosen = names[(names.index(self._chosen.get((topic, part))) + 1) % len(names)]
         if chosen is None:

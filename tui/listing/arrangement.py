@@ -1,4 +1,4 @@
-"""What a list makes of a view's rows: some are hidden, marked ones alone are shown, or they are in another order."""
+"""Arrangements of a view's rows in the list: some hidden, a fixed set such as the marked ones, or another order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.matching import View
 
 MOST_ORDERED: Final = 500_000
-"""Rows that are put in order at once; a filter makes them fewer."""
+"""Most rows that can be ordered; above that the user must filter first."""
 
 
 class Rows(Protocol):
-    """Lines that stand for index rows."""
+    """The lines of a list, each an index row."""
 
     @property
     def count(self) -> int: ...
@@ -30,7 +30,7 @@ class Rows(Protocol):
 
 
 class Without:
-    """A view without hidden rows; grows as the view does."""
+    """A view without hidden rows; grows with the view."""
 
     def __init__(self, view: View, hidden: Iterable[int]) -> None:
         self._view = view
@@ -39,7 +39,7 @@ class Without:
         self._counted = -1
 
     def _look(self) -> list[int]:
-        """For each hidden row of the view, how many lines stand before it."""
+        """For each hidden row that the view holds, the number of lines before it."""
         view = self._view
         if self._counted != view.count:
             self._counted = view.count
@@ -63,7 +63,7 @@ class Without:
 
 
 class Fixed:
-    """Rows as they were put together; those that come later are not among them."""
+    """A fixed set of rows in a fixed order; rows that are indexed later are not added."""
 
     def __init__(self, directory: Path, rows: Iterable[int]) -> None:
         self._rows = Numbers(directory, rows)
@@ -76,7 +76,7 @@ class Fixed:
         return self._rows[position]
 
     def position(self, row: int) -> int:
-        """The line of a row, 0 where it has none."""
+        """The line of an index row; 0 if it has none."""
         try:
             return self._rows.index(row)
         except ValueError:
@@ -96,12 +96,12 @@ ORDERS: Final[dict[str, tuple[str, Callable[[Row], Any]]]] = {
     "connection": ("Conn", lambda row: row.connection),
     "error": ("Result", lambda row: row.error),
 }
-"""What rows may be ordered by beside their numbers: the column's title, and what to compare."""
+"""Orders of rows other than by number: title of the column, and sort key (-1 for an absent value)."""
 BY_TITLE: Final = {title: order for order, (title, _) in ORDERS.items()}
 GREATEST_FIRST: Final = frozenset({"latency", "request", "response", "records", "error"})
 
 
 def ordered(index: IndexReader, rows: Iterable[int], order: str, *, descending: bool) -> Fixed:
-    """Rows by a column; equal ones in the order in which they passed."""
+    """Rows sorted by a column of ORDERS; rows with equal values stay in the order of `rows`."""
     _, compared = ORDERS[order]
     return Fixed(index.directory, sorted(rows, key=lambda number: compared(index.row(number)), reverse=descending))

@@ -1,4 +1,4 @@
-"""The values of fields in an index with their counts, counted in slices so that keys have their turn."""
+"""Counts of field values in an index, made in slices so that key presses are handled in between."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class SlicedCounts:
-    """`decoders.filters.Seen` that answers at once with what is counted by now; `advance` counts on."""
+    """A `decoders.filters.Seen` that returns the counts so far at once; `advance` goes on counting."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
         self._index = index
         self._definitions = definitions
         self.asked: set[str] = set()
-        """Fields whose values were wanted since `forget_asked`."""
+        """Fields whose values were requested since `forget_asked`."""
 
     @cached_property
     def _values(self) -> SeenValues:
@@ -34,9 +34,9 @@ class SlicedCounts:
         return self._values.so_far(name)
 
     def forget_asked(self) -> None:
-        """Count on only what is asked for from now on."""
+        """Stop counting until fields are requested again."""
         self.asked.clear()
 
     def advance(self) -> bool:
-        """Count a slice of what was asked for; True where rows are left."""
+        """Count a slice of rows for the requested fields; True if rows are left."""
         return bool([name for name in self.asked if self._values.advance(name)])

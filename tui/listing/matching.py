@@ -1,4 +1,4 @@
-"""Which rows of an index are shown: all, or those that a display filter selects, found while the index grows."""
+"""The rows of an index that are shown: all, or those that a display filter selects, found while the index grows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression, Why
 
 SLICE_SECONDS = 0.01
-"""What testing rows may take, about, before the screen gets its turn."""
+"""About how long a slice of rows is tested before key presses are handled."""
 FIRST_BODIES, MOST_BODIES = 16, 1024
-"""Exchanges whose bodies are opened in the first slice, and at most in one."""
+"""Exchanges whose bodies are decoded in the first slice, and at most in any slice."""
 ROWS_WITH_BODIES = 1024
-"""Rows of a slice where bodies are opened: their columns are read again in the next one."""
+"""Most rows of a slice if bodies are decoded; few, as the next slice reads the columns of unreached rows again."""
 
 
 class View:
-    """Which rows are shown: all, or those that a filter selects, found chunk by chunk while the index grows.
+    """The index rows that are shown; a filter tests them slice by slice while the index grows.
 
-    `scanned` rows have been tested; `unknown` counts those of them that the filter could not tell, by reason (they are
-    not shown). The rows before `first` are gone.
+    Rows before `scanned` have been tested. `unknown` counts those that the filter could not decide, by reason; they are
+    not shown. Rows before `first` are deleted.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class View:
 
     @property
     def outdated(self) -> bool:
-        """Whether times count back from what was the end only as long as the capture had not been read."""
+        """Whether the filter has relative times that count from an end of the capture which has moved since."""
         if not self._growing or self._index.meta.get("state") == "indexing":
             return False
         return self.expression is not None and self.expression.relative
 
     def let_go(self) -> int:
-        """Leave out the rows that the index has let go; how many lines at the beginning those were."""
+        """Drop the rows that the index has dropped; returns the number of lines removed at the beginning."""
         first = self._index.first
         gone = min(self.count, self.position(first))
         if self._rows is not None:
@@ -87,7 +87,7 @@ class View:
         return gone
 
     def scan(self, limit: int) -> bool:
-        """Test rows up to index row `limit`, a slice at most; True where rows are left to test."""
+        """Test one slice of rows, at most up to index row `limit`; True if rows are left to test."""
         if self._rows is None:
             self.scanned = limit
             return False
@@ -106,7 +106,7 @@ class View:
         return self.scanned < limit
 
     def settle(self) -> bool:
-        """Test again the rows that waited for their answer; True where the view changed."""
+        """Test rows again whose response has come since; True if the view changed."""
         if self._rows is None or not self._unsettled:
             return False
         changed = False
@@ -131,6 +131,6 @@ class View:
         return changed
 
     def close(self) -> None:
-        """Let go of the captures."""
+        """Close the captures that the filter has opened."""
         if self._rows is not None:
             self._filter.close()

@@ -1,8 +1,9 @@
 """Marks and comments on exchanges, kept in a file beside the capture: CAPTURE.notes.json.
 
-{"schema": "kproxy.notes/1", "exchanges": {number: {"time": ns since the epoch, "marked": true, "comment": text}}}, of
-which "marked" and "comment" may be absent. The time tells whether the number still means the same exchange: another
-choice of ports or files numbers them anew.
+{"schema": "kproxy.notes/1", "exchanges": {number: {"time": ns since the epoch, "marked": true, "comment": text}}}
+
+"marked" and "comment" are optional. The time shows whether the number still means the same exchange: another choice of
+ports or files numbers exchanges anew.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 SCHEMA: Final = "kproxy.notes/1"
 SUFFIX: Final = ".notes.json"
 MOST: Final = 100_000
-"""Exchanges with notes."""
+"""Most exchanges with notes."""
 
 
 @dataclass(slots=True)
 class Note:
-    """What was noted of the exchange that began at `time` (ns since the epoch)."""
+    """Mark and comment of the exchange that began at `time` (ns since the epoch)."""
 
     time: int
     marked: bool = False
@@ -36,7 +37,7 @@ class Notes:
     """The notes on one capture. Index rows count from 0, so row i is exchange i + 1."""
 
     def __init__(self, path: Path | None) -> None:
-        """None keeps them nowhere. A file that is no such file is left alone, and `trouble` says so."""
+        """With None notes are not stored. A file that is not a notes file is left unchanged, and `trouble` says so."""
         self._path = path
         self._notes: dict[int, Note] = {}
         self.trouble = ""
@@ -44,12 +45,12 @@ class Notes:
             self._read(path)
 
     def of(self, number: int, row: Row) -> Note | None:
-        """What was noted of index row `number`."""
+        """The note on index row `number`, None if there is none."""
         note = self._notes.get(number)
         return note if note is not None and note.time == row.time else None
 
     def letter(self, number: int, row: Row) -> str:
-        """What the list shows: * of a marked exchange, ; of one with a comment, else nothing."""
+        """The letter in the list: "*" for a marked exchange, ";" for one with only a comment, else ""."""
         note = self.of(number, row)
         if note is None:
             return ""
@@ -61,7 +62,7 @@ class Notes:
 
     @property
     def numbers(self) -> list[int]:
-        """Index rows with a note, in order; `of` says whether it is still theirs."""
+        """Index rows with a note, in order; `of` checks that the note still belongs to the exchange."""
         return sorted(self._notes)
 
     def mark(self, number: int, row: Row, *, on: bool) -> None:
@@ -69,7 +70,7 @@ class Notes:
         self._write()
 
     def comment(self, number: int, row: Row, text: str) -> None:
-        """Set a comment; an empty one takes it away."""
+        """Set a comment; an empty one removes it."""
         self._change(number, row, comment=text.strip())
         self._write()
 
@@ -128,7 +129,7 @@ def _check(schema: str) -> None:
 
 
 def beside(sources: list[str]) -> Path | None:
-    """Where the notes on a capture are kept."""
+    """Path of the notes on a capture, beside its first file; None without files."""
     if not sources:
         return None
     first = Path(sources[0])

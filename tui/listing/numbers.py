@@ -1,4 +1,4 @@
-"""Row numbers of an index, as many as there may be: in a mapped file once they are many, so that memory stays."""
+"""A sequence of row numbers that moves into a memory-mapped file when it is long, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Final
 
 STEP: Final = 1 << 18
-"""Bytes by which there is more room; so many stay in memory."""
+"""Bytes by which the sequence grows; the first ones are always in memory."""
 _ONE: Final = struct.Struct("=I")
 _SIZE: Final = _ONE.size
 _AT_ONCE: Final = STEP // _SIZE
 
 
 class Numbers:
-    """A sequence of numbers below 2**32, for which `bisect` works. In memory also where no file can be written.
+    """A sequence of numbers below 2**32, which `bisect` can search. Stays in memory if no file can be written.
 
-    The file has no name and stands in `directory`, which should be on a disk: of what is mapped from there the kernel
-    takes back what nobody looks at. One thread may read while another one writes.
+    The file has no name and lies in `directory`, which should be on a disk, so that the kernel can evict mapped pages.
+    One thread may read while another one writes.
     """
 
     def __init__(self, directory: Path, numbers: Iterable[int] = ()) -> None:
@@ -33,7 +33,7 @@ class Numbers:
         self._file: int | None = None
         self._map = mmap.mmap(-1, STEP)
         self._first = 0
-        """The place of the first one: those before it were dropped."""
+        """Position of the first number in the map: those before it were dropped."""
         self._end = 0
         self.extend(numbers)
 
@@ -59,7 +59,7 @@ class Numbers:
             self._end = end
 
     def insert(self, at: int, number: int) -> None:
-        """Put a number before the one at a place from 0 to the length."""
+        """Insert a number at a position from 0 to the length."""
         self._make_room(self._end + 1)
         place = self._first + at
         self._map.move((place + 1) * _SIZE, place * _SIZE, (self._end - place) * _SIZE)
@@ -67,20 +67,20 @@ class Numbers:
         self._end += 1
 
     def remove(self, at: int) -> None:
-        """Take out the number at a place."""
+        """Remove the number at a position."""
         place = self._first + at
         self._map.move(place * _SIZE, (place + 1) * _SIZE, (self._end - place - 1) * _SIZE)
         self._end -= 1
 
     def drop(self, count: int) -> None:
-        """Take out the first `count` numbers."""
+        """Remove the first `count` numbers."""
         self._first += count
         if self._first > self._end // 2:
             self._map.move(0, self._first * _SIZE, len(self) * _SIZE)
             self._first, self._end = 0, len(self)
 
     def index(self, number: int) -> int:
-        """The place of a number. Raises ValueError where it is not there."""
+        """The position of a number. Raises ValueError if it is absent."""
         for start in range(self._first, self._end, _AT_ONCE):
             some = array("I", self._map[start * _SIZE : min(start + _AT_ONCE, self._end) * _SIZE])
             with contextlib.suppress(ValueError):
@@ -88,7 +88,7 @@ class Numbers:
         raise ValueError(number)
 
     def _make_room(self, end: int) -> None:
-        """Map another piece; the old map goes when no other thread reads from it."""
+        """Grow the map to hold numbers up to `end`; the old map is freed once no other thread reads it."""
         while end * _SIZE > len(self._map):
             size = len(self._map) + STEP
             if not self._in_file(size):
@@ -97,12 +97,12 @@ class Numbers:
                 self._map = grown
 
     def _in_file(self, size: int) -> bool:
-        """Map `size` bytes of the file; False where it is not to be had. What is mapped is written before."""
+        """Map `size` bytes of the file; False if that fails. They are written first, so that the disk has the room."""
         held = len(self._map)
         try:
             if self._file is None:
                 if held > STEP:
-                    return False  # it was refused before
+                    return False  # writing the file failed before
                 with tempfile.TemporaryFile(dir=self._directory) as file:
                     self._file = os.dup(file.fileno())
                 _write(self._file, self._map[:], 0)
@@ -117,6 +117,6 @@ class Numbers:
 
 
 def _write(file: int, data: bytes, at: int) -> None:
-    """Raises OSError where not all of it could be written: a page that the disk has no room for ends the process."""
+    """Write all of `data` or raise OSError: touching a mapped page that the disk has no room for kills the process."""
     if os.pwrite(file, data, at) < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

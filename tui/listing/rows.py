@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.notes import Notes
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
-"""What became of an exchange."""
+"""Text of the Result column for exchanges without an error, by state."""
 
 STATE_LETTER = {
     State.WAITING: ">",
@@ -58,12 +58,12 @@ COLUMNS = (
     Column("records", "Rec", 5, 5, right=True),
 )
 DROPPED_FIRST = ("records", "response", "request", "broker", "client", "connection", "time", "number")
-"""The order in which columns go where the width does not hold them."""
+"""The order in which columns are dropped if the list is too narrow."""
 _GROW = ("result", "label", "label", "api", "client", "result")
 
 
 def fit_columns(width: int) -> list[tuple[Column, int]]:
-    """The columns that `width` cells hold, with their widths; one cell lies between two."""
+    """The columns that fit into `width` cells, with their widths; one cell separates two columns."""
     columns = list(COLUMNS)
     for name in DROPPED_FIRST:
         if sum(column.width + 1 for column in columns) - 1 <= width:
@@ -101,7 +101,7 @@ class RowText:
         return str(getattr(self, f"_{name}")(number, row))
 
     def severity(self, row: Row) -> str:
-        """The worst letter of a row: E could not be read, W an error, N an error that a client retries, else ""."""
+        """The severity of a row: E if it could not be read, W for an error, N for one that clients retry, else ""."""
         if row.state in (State.UNDECODABLE, State.CUT) or row.flags & Flag.PROBLEMS:
             return "E"
         if row.error:
@@ -109,7 +109,7 @@ class RowText:
         return ""
 
     def api(self, row: Row) -> str:
-        """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)"."""
+        """API and version: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)"."""
         if row.state == State.TLS:
             return "TLS"
         key = None if row.api_key == layout.NO_NUMBER else row.api_key
@@ -125,7 +125,7 @@ class RowText:
         return "" if known is None else known.klass
 
     def error(self, row: Row) -> str:
-        """The first error's name as the release of the exchange meant it."""
+        """Name of the first error, as the API and version of the exchange define it."""
         key = None if row.api_key == layout.NO_NUMBER else row.api_key
         return self._definitions.error_name(row.error, key, row.api_version, self._index.protocol(row))
 

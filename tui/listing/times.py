@@ -1,4 +1,4 @@
-"""The Time column: the clock, or how long after something else an exchange began."""
+"""The Time column: time of day, or the seconds since another exchange."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FORMATS: Final[dict[str, str]] = {
 reference), seconds after the line above, after the one before on the same connection, since the epoch."""
 NANOSECONDS: Final = 1_000_000_000
 LOOKED_BACK: Final = 2_000
-"""Rows that are looked at for the one before on a connection."""
+"""Most rows that are searched for the previous exchange on a connection."""
 
 
 def of_day(seconds: int) -> str:
-    """The time of day, 8 characters; question marks for one that this machine's clock cannot say."""
+    """Local time of day, 8 characters; question marks for a time that the platform cannot convert."""
     try:
         return time.strftime("%H:%M:%S", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -34,7 +34,7 @@ def of_day(seconds: int) -> str:
 
 
 def zone(seconds: int) -> str:
-    """How far that clock is from UTC, at most 6 characters; empty where it cannot say."""
+    """Offset of local time from UTC ("UTC", "+02:00"); empty for a time that the platform cannot convert."""
     try:
         offset = time.strftime("%z", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -43,12 +43,12 @@ def zone(seconds: int) -> str:
 
 
 def zone_of(index: IndexReader) -> str:
-    """`zone` when the first exchange began; empty where there is none."""
+    """`zone` at the time of the first exchange; empty without exchanges."""
     return zone(_first(index) // NANOSECONDS) if index.first < index.count else ""
 
 
 class Times:
-    """How times are shown; `reference` is what SINCE counts from, None for the first row."""
+    """Format of the Time column; `reference` is the time that SINCE counts from (ns), None for the first row's."""
 
     def __init__(self, clock: Callable[[int], str]) -> None:
         self.format = CLOCK
@@ -56,7 +56,7 @@ class Times:
         self._clock = clock
 
     def title(self, index: IndexReader | None) -> str:
-        """The column's: of clock times also whose they are, as filters and exports have those of UTC."""
+        """Title of the column; for clock times with their zone, because filters and exports use UTC."""
         if self.format == SINCE and self.reference is not None:
             return "since ref"
         if self.format == CLOCK and index is not None:
@@ -68,12 +68,12 @@ class Times:
         self.format = names[(names.index(self.format) + 1) % len(names)]
 
     def refer_to(self, time: int) -> None:
-        """Count from a time; where that is the reference, from the start again."""
+        """Count from `time` (ns); if that is the reference already, count from the first row again."""
         self.reference = None if self.reference == time else time
         self.format = SINCE
 
     def text(self, index: IndexReader, number: int, row: Row, above: Row | None) -> str:
-        """The cell of index row `number`, empty until a frame is whole; `above` is the row on the line above it."""
+        """The cell of index row `number`, empty until a frame is complete; `above` is the row of the line above."""
         if not row.time:
             return ""
         match self.format:
@@ -99,7 +99,7 @@ def _seconds(nanoseconds: int) -> str:
 
 
 def before_on_connection(index: IndexReader, number: int, most: int) -> int | None:
-    """The index row before `number` on its connection, of the `most` before it."""
+    """The previous index row on the connection of row `number`; None if the `most` rows before have none."""
     connection = index.row(number).connection
     for one in range(number - 1, max(index.first, number - most) - 1, -1):
         if index.row(one).connection == connection:

@@ -1,4 +1,4 @@
-"""What the interface has done by the command that shows it: exchanges are exported, other captures opened."""
+"""How the interface exports exchanges and opens other captures: through the command that started it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """How `kproxy export` is called for what is shown; its own process reads the captures again."""
+    """How to call `kproxy export`, a separate process that reads the captures again."""
 
     program: tuple[str, ...]
-    """What runs it: a program and its first arguments; it takes the option --tell DESCRIPTOR."""
+    """The program and its first arguments; it must accept the option --tell DESCRIPTOR."""
     options: tuple[str, ...] = ()
-    """How the captures are read: ports, definitions, schemas."""
+    """Options for reading the captures: ports, definitions, schemas."""
     captures: tuple[str, ...] = ()
-    """What is read; the sources of the index where there are none, as for standard input."""
+    """The captures to read; if empty, as for standard input, the sources of the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCapture:
-    """Captures that were opened beside what is shown."""
+    """Captures opened from within the interface."""
 
     index_dir: Path
     exporter: Exporter
 
 
 class UnopenedError(Exception):
-    """Captures cannot be opened; the text says why."""
+    """Captures cannot be opened; the message says why."""
 
 
 Opener = Callable[[Sequence[Path]], AbstractContextManager[OtherCapture]]
-"""Has captures indexed, which are read as one, as long as its block lasts; entering it may take a second, in a thread.
+"""A context manager that indexes captures, read as one, while its block lasts. Entering takes up to a second or so.
 
-Raises UnopenedError. What leaves the block may be another thread.
+Enter it in a thread; another thread may leave it. Raises UnopenedError.
 """

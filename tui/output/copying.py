@@ -1,4 +1,4 @@
-"""What of the things on screen can be copied, and in which forms. Secrets are in none of them."""
+"""What can be copied from the screen, and in which forms. None of them holds secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_A_ROW = 16
 
 
 class Copy(NamedTuple):
-    """Something that can be copied; `make` gives its text. The first of a pane is what `y` takes."""
+    """Something that can be copied; `make` returns its text. The key `y` copies the first of a pane."""
 
     name: str
     said: str
@@ -29,7 +29,7 @@ class Copy(NamedTuple):
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text, where they are none as hexadecimal digits."""
+    """Bytes as text if they are UTF-8, else as hexadecimal digits."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -37,7 +37,7 @@ def text_of(data: bytes) -> str:
 
 
 def byte_copies(what: str, data: bytes) -> Iterator[Copy]:
-    """Bytes in the forms that other programs take."""
+    """Copies of bytes in the forms that other programs read."""
     yield Copy(f"{what} hex", "digits without spaces, as kproxy decode takes them", data.hex)
     yield Copy(f"{what} dump", "offsets, digits and characters", lambda: dump(data))
     yield Copy(f"{what} base64", "", lambda: base64.b64encode(data).decode())
@@ -45,7 +45,7 @@ def byte_copies(what: str, data: bytes) -> Iterator[Copy]:
 
 
 def dump(data: bytes) -> str:
-    """Rows of offset, 16 bytes and what of them is ASCII."""
+    """A hex dump: rows of offset, 16 bytes, and their ASCII characters."""
     return "\n".join(
         f"{at:08x}  {data[at : at + BYTES_A_ROW].hex(' '):<47}  "
         + "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data[at : at + BYTES_A_ROW])
@@ -60,13 +60,13 @@ def c_array(data: bytes) -> str:
 
 
 def frame_copies(name: str, opened: Opened | None) -> Iterator[Copy]:
-    """A frame's bytes, unless some of them are withheld."""
+    """Copies of a frame's bytes; none if some of them are withheld."""
     if opened is not None and opened.data and not opened.secret:
         yield from byte_copies(name, opened.data)
 
 
 def record_copies(line: RecordLine, broker: str) -> Iterator[Copy]:
-    """Key, value, and how to fetch the record again."""
+    """Copies of value and key, and of a kcat command that fetches the record again from `broker`."""
     offset, _, key, value, _ = line.record
     for name, data in (("value", value), ("key", key)):
         if data is not None:

@@ -1,4 +1,4 @@
-"""Exports: what is written, in what form, without what, to where; and the process that does it."""
+"""Exports: the user's choices (exchanges, format, what to leave out, file) and the process that writes them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "parquet": ("", "tables for Spark and others, a folder"),
     "pcapng": (".pcapng", "a capture of these exchanges alone"),
 }
-"""The forms of `kproxy export`, their suffixes and what they are."""
+"""Formats of `kproxy export`: suffix of the file, and description."""
 TAKEN_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "secrets": (),
     "payloads": ("payloads",),
     "hosts": ("hosts",),
     "payloads+hosts": ("payloads", "hosts"),
 }
-"""Choices of what is left out beside secrets, as the presets of --redact."""
+"""Choices of what to leave out beside secrets, and the presets of --redact that do so."""
 NOTHING: Final = "nothing"
-"""Where secrets are shown they may be exported as well."""
+"""The choice to export secrets as well, offered where they are shown."""
 SHOWN, MARKED, THIS, ALL = "shown", "marked", "this", "all"
 PART: Final = ".part"
 NEEDS_PYARROW: Final = "parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'"
@@ -50,9 +50,9 @@ NEEDS_PYARROW: Final = "parquet needs pyarrow: pip install 'kafka-kproxy[parquet
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What may be exported: `tests` are display filters that all hold; `number` is that of the one exchange.
+    """A set of `count` exchanges that can be exported: those that pass all display filters in `tests`.
 
-    Without tests it is found by that number.
+    `number` is the exchange's number if it is a single one; without tests the export finds it by that.
     """
 
     count: int
@@ -62,7 +62,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An export that was asked for; `overwrite` says that what is there may be replaced."""
+    """An export that the user asks for; `overwrite` allows to replace an existing file."""
 
     what: str
     form: str
@@ -71,7 +71,7 @@ class Wanted:
     overwrite: bool = False
 
     def trouble(self, what: Choice, captures: Sequence[str] = ()) -> str:
-        """Why this cannot be exported, "" where it can; `captures` are those that are read, never to be replaced."""
+        """Why this cannot be exported, "" if it can. An export never replaces the `captures` that are read."""
         if self.form == "html" and what.number is None:
             return "html is of one exchange: choose this"
         if self.form == "parquet" and find_spec("pyarrow") is None:
@@ -94,9 +94,9 @@ class Wanted:
 
 
 def default_target(captures: Sequence[str], form: str, what: str, number: int | None, stem: str = "") -> Path:
-    """A name that is not taken, in the working directory: CAPTURE-shown.csv, CAPTURE-417.html.
+    """An unused name in the working directory: CAPTURE-shown.csv, CAPTURE-417.html.
 
-    `stem` stands for the name of a capture that nobody has named.
+    `stem` replaces CAPTURE if the user has not named the capture.
     """
     if captures and not stem:
         stem = Path(captures[0].removesuffix(".gz").removesuffix(".zst").removesuffix(".xz")).stem
@@ -112,9 +112,9 @@ def default_target(captures: Sequence[str], form: str, what: str, number: int | 
 
 
 def numbers_test(numbers: Iterable[int]) -> str:
-    """A filter of exchanges by their numbers, neighbours told as a range."""
+    """A filter of exchanges by their numbers; adjoining numbers become a range."""
     ordered = sorted(set(numbers))
-    # numbers count from 1, so that -1 is nobody's neighbour
+    # numbers count from 1, so that -1 adjoins none
     starts = [one for before, one in pairwise([-1, *ordered]) if one != before + 1]
     ends = [one for one, after in pairwise([*ordered, -1]) if after != one + 1]
     single = [str(start) for start, end in zip(starts, ends, strict=True) if start == end]
@@ -126,7 +126,7 @@ def numbers_test(numbers: Iterable[int]) -> str:
 
 
 def arguments(exporter: Exporter, captures: Sequence[str], what: Choice, wanted: Wanted, target: Path) -> list[str]:
-    """What `kproxy export` is given."""
+    """The arguments of `kproxy export`."""
     found = [*exporter.options, "--format", wanted.form]
     if what.tests:
         text = what.tests[0] if len(what.tests) == 1 else " and ".join(f"({test})" for test in what.tests)
@@ -142,15 +142,15 @@ def arguments(exporter: Exporter, captures: Sequence[str], what: Choice, wanted:
 
 
 class Export:
-    """One export in a process of its own, which writes to a part file that gets its name when it is whole.
+    """One export in a separate process, which writes a part file that is renamed when complete.
 
-    Its session is its own, so that it and its helpers can be ended together. `poll` is to be called now and then.
+    The process leads a session, so that it and its helpers can be ended together. Call `poll` regularly.
     """
 
     def __init__(
         self, exporter: Exporter, captures: Sequence[str], what: Choice, wanted: Wanted, notes: Sequence[str] = ()
     ) -> None:
-        """Begins at once; `notes` are said at the end. Raises OSError."""
+        """Start the process; `notes` become part of the closing message. Raises OSError."""
         self.wanted = wanted
         self._notes = list(notes)
         self._told: dict[str, Any] = {}
@@ -180,20 +180,20 @@ class Export:
         self.running = True
         self.failed = False
         self.closing = ""
-        """What there is to say once it is over."""
+        """The message about the result, once the export is over."""
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def said(self) -> str:
-        """How far it is."""
+        """The progress, in words."""
         read, total = self._told.get("read"), self._told.get("total")
         percent = f" {min(100, 100 * read // total)} %" if read is not None and total else ""
         return f"exporting{percent} to {self.wanted.target.name}"
 
     def poll(self) -> bool:
-        """Take in what the process tells; True where it has ended by now."""
+        """Read progress from the process; True once, when it has ended."""
         if not self.running:
             return False
         self._read()
@@ -205,7 +205,7 @@ class Export:
         return True
 
     def stop(self) -> None:
-        """End it and take away what it has written."""
+        """End the process and remove what it has written."""
         if not self.running:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -238,7 +238,7 @@ class Export:
         words = [line.removeprefix("kproxy: ") for line in self._stderr.read().decode("utf-8", "replace").splitlines()]
         words = [line for line in words if line.strip()]
         self._close()
-        # a capture that cannot be read to its end is exported as far as it goes
+        # exit code 3: the capture cannot be read to its end, and is exported up to there
         whole = code == 0 or (code == 3 and "exchanges" in self._told)
         if whole:
             try:
@@ -273,7 +273,7 @@ class Export:
 
 
 def _unused(target: Path) -> Path:
-    """A name beside the target that no file has, for what is not yet whole."""
+    """An unused name beside the target, for the part file."""
     found, more = target.with_name(f"{target.name}{PART}"), 1
     while found.exists() or found.is_symlink():
         more += 1
@@ -288,14 +288,14 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _bytes(path: Path) -> int:
-    """Bytes of a file, or of all files of a folder."""
+    """Size of a file, or of all files of a folder, in bytes."""
     if not path.is_dir():
         return path.stat().st_size
     return sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
 
 
 def of_line(text: str, default: Wanted) -> Wanted:
-    """What `:export FORMAT FILE` asks for, the rest as in `default`. Raises ValueError where it is no such line."""
+    """The export that "FORMAT FILE" asks for, the rest as in `default`. Raises ValueError on any other text."""
     words = shlex.split(text)
     form = words[0] if words else default.form
     if form not in FORMATS:

@@ -1,4 +1,4 @@
-"""Completion of the names of files."""
+"""Completion of file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 200
 
 
 def split(text: str) -> tuple[list[str], str]:
-    """The words of a line that are whole, and the one that is typed; quotes may be open in that."""
+    """The complete words of a line, and the last one, which is being typed and may have an open quote."""
     for closing in ("", "'", '"'):
         try:
             words = shlex.split(text + closing)
@@ -23,7 +23,7 @@ def split(text: str) -> tuple[list[str], str]:
 
 
 def completions(typed: str) -> list[tuple[str, str]]:
-    """Paths that begin with what is typed, and what they are: folders end with a slash. At most MOST."""
+    """At most MOST paths that begin with what is typed, each with its size or "folder"; folders end with a slash."""
     folder, _, start = typed.rpartition("/")
     directory = Path(f"{folder}/" if "/" in typed else ".").expanduser()
     found = []
@@ -45,6 +45,6 @@ def completions(typed: str) -> list[tuple[str, str]]:
 
 
 def quoted(path: str) -> str:
-    """A path as a word of a line; the tilde stays what it is."""
+    """A path quoted as a word of a line; a leading tilde keeps its meaning."""
     home, slash, rest = path.partition("/")
     return f"{home}{slash}{shlex.quote(rest) if rest else ''}" if home == "~" else shlex.quote(path)

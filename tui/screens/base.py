@@ -1,4 +1,4 @@
-"""What all screens have: the lines around the panes, help, and the ways to leave."""
+"""The base of full screens: the lines around the panes, help, running actions by name, ways to leave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kproxy.tui.screens.command import Chosen
 
 SMALL_COLUMNS, SMALL_ROWS = 60, 15
-"""Below this one line says that the terminal is too small."""
+"""Below this size one line says that the terminal is too small."""
 
 
 class KproxyScreen(Composed[None]):
@@ -54,8 +54,8 @@ class KproxyScreen(Composed[None]):
         self._interrupted = 0.0
 
     def _compositor_refresh(self) -> None:
-        # while the application puts its first screen up it displays nothing: what is to be painted then waits
-        if not self.app._batch_count:  # noqa: SLF001 (the toolkit paints for nobody)
+        # nothing is displayed while the application mounts its first screen, so painting waits until that is done
+        if not self.app._batch_count:  # noqa: SLF001 (Textual would paint for nobody)
             super()._compositor_refresh()
 
     @property
@@ -68,7 +68,7 @@ class KproxyScreen(Composed[None]):
         return getattr(self.focused, "CONTEXT", "list")
 
     def _mark_tiny(self) -> None:
-        """Say so where the terminal is too small for the screen."""
+        """Switch to or from the line that says that the terminal is too small."""
         width, height = self.app.size
         self._root.set_class(width < SMALL_COLUMNS or height < SMALL_ROWS, "-tiny")
         self.query_one("#small", Bar).show(
@@ -86,14 +86,14 @@ class KproxyScreen(Composed[None]):
     # running actions by name
 
     def action_command(self, text: str = "") -> None:
-        """Find an action and run it on the focused pane or its screen; `text` stands in the line already."""
+        """Open the command line, which runs an action on the focused pane or its screen; `text` is typed already."""
         from kproxy.tui.screens.command import CommandScreen
 
         screen = CommandScreen(self._cells, self._able(), self.arguments, self.app.commands, text)
         self.app.push_screen(screen, partial(self._run, self.focused))
 
     def _able(self) -> list[Action]:
-        """What can be run now: the focused pane's actions, then those of the screen and everywhere."""
+        """Actions that can run now: the focused pane's, then the screen's, then the application's."""
         # nothing has the focus while the terminal is too small for the panes
         pane = () if self.focused is None else (self.context,)
         contexts = (*pane, *reversed(self.CONTEXTS))
@@ -106,7 +106,7 @@ class KproxyScreen(Composed[None]):
         ]
 
     def on_lines_menu_asked(self, event: Lines.MenuAsked) -> None:
-        """The right mouse button: what the help bar shows, as a menu."""
+        """The right mouse button opens the actions of the help bar as a menu."""
         event.stop()
         from kproxy.tui.screens.menu import Choice, ChoiceMenu
 
@@ -135,7 +135,7 @@ class KproxyScreen(Composed[None]):
             await self.app.run_action(action.handler, target)
 
     def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
-        """What could stand after a command's name, and what it is."""
+        """Completions of a command's argument, each with an explanation."""
         if action.id == "app.theme":
             return [(name, theme.said) for name, theme in THEMES.items() if name.startswith(typed)]
         if action.id == "app.open":
@@ -153,7 +153,7 @@ class KproxyScreen(Composed[None]):
             self.notify(f"no theme {name}: {', '.join(THEMES)}", severity="warning", timeout=4)
 
     def action_open_captures(self, line: str = "") -> None:
-        """Open the captures that `line` names; without one ask which."""
+        """Open the captures that `line` names; if it is empty, ask for their names."""
         try:
             names = shlex.split(line)
         except ValueError as error:
@@ -180,7 +180,7 @@ class KproxyScreen(Composed[None]):
         raise NotImplementedError
 
     def action_step_back(self) -> None:
-        """Like `action_back`, where that leads to a screen."""
+        """Like `action_back`, but never leave kproxy."""
         self.action_back()
 
     def action_quit_now(self) -> None:

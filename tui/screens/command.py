@@ -1,4 +1,4 @@
-"""The command line and the palette, which are one: every action that can be run now, found by what is typed."""
+"""The command line, which is also the palette: it lists the actions that can run now and match what is typed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from kproxy.tui.widgets.chrome import Bar, HelpBar
 from kproxy.tui.widgets.lines import Lines
 
 MOST_RECENT = 8
-"""Commands of before that are offered while nothing is typed."""
+"""Lines of the history that are offered while nothing is typed."""
 NAME_CELLS, KEY_CELLS = 26, 12
 
 
 class Chosen(NamedTuple):
-    """An action to be run, and what was typed after its name."""
+    """An action to run, and what was typed after its name."""
 
     action: Action
     argument: str = ""
 
 
 class Offer(NamedTuple):
-    """A line that could be run: `text` is what the command line holds then."""
+    """A line that can be run. `text` is the command, `keys` the action's keys or argument, `said` explains it."""
 
     text: str
     keys: str
@@ -43,7 +43,7 @@ class Offer(NamedTuple):
 
 
 Arguments = Callable[[Action, str], Sequence[tuple[str, str]]]
-"""Of an action and what is typed after its name: texts that could stand there in its place, and what they are."""
+"""Maps an action and what is typed after its name to completions of that, each with an explanation."""
 
 
 class CommandInput(Input):
@@ -51,14 +51,14 @@ class CommandInput(Input):
     BINDINGS = actions.bindings("command")
 
     class Moved(Message):
-        """Another line is to be marked."""
+        """The mark moves by some lines."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
             self.by = by
 
     class TakeWanted(Message):
-        """The marked line is to be taken into the input."""
+        """The marked line is copied into the input."""
 
     def __init__(self, text: str, **options: Any) -> None:
         super().__init__(text, compact=True, select_on_focus=False, **options)
@@ -71,7 +71,7 @@ class CommandInput(Input):
 
 
 class OfferLines(Lines, can_focus=False):
-    """What could be run; the cursor is on the one that would be."""
+    """The lines that can be run; the cursor marks the one that enter runs."""
 
     CONTEXT = "command"
 
@@ -113,7 +113,7 @@ class OfferLines(Lines, can_focus=False):
 
 
 class CommandScreen(Modal[Chosen | None]):
-    """Answers what is to be run."""
+    """Returns the action to run, None for none."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ()
     DEFAULT_CSS = """
@@ -126,7 +126,7 @@ class CommandScreen(Modal[Chosen | None]):
     def __init__(
         self, cells: Cells, able: Sequence[Action], arguments: Arguments, history: History, text: str = ""
     ) -> None:
-        """`able` are the actions that can be run now."""
+        """`able` are the actions that can run now."""
         super().__init__()
         self._cells = cells
         self._actions = {action.command: action for action in able}
@@ -158,7 +158,7 @@ class CommandScreen(Modal[Chosen | None]):
         return self.query_one(OfferLines)
 
     def _read(self, text: str) -> Chosen | None:
-        """The action whose whole name the text begins with, the longest, with the rest of it."""
+        """The action with the longest name that the text begins with, and the rest of the text as its argument."""
         text = text.strip()
         for name in sorted(self._actions, key=len, reverse=True):
             if text == name or text.startswith(f"{name} "):
@@ -185,7 +185,7 @@ class CommandScreen(Modal[Chosen | None]):
         return Offer(action.command, keys, action.help)
 
     def _found(self, text: str) -> list[Offer]:
-        """Actions by name and title, the best fitting first; while nothing is typed those that were run last."""
+        """Actions whose name or help match the text, best match first; recent lines first while nothing is typed."""
         from textual.fuzzy import Matcher
 
         offers = [self._named(action) for action in sorted(self._actions.values(), key=lambda one: not one.bar)]
@@ -238,7 +238,7 @@ class CommandScreen(Modal[Chosen | None]):
         self._run()
 
     def _run(self) -> None:
-        """Run what is typed where that is whole and nothing else was marked, else what is marked."""
+        """Run the typed line if it is a whole command and no other line was marked, else the marked line."""
         typed, offer = self._read(self.input.value), self.lines.offer
         marked = self._read(offer.text) if offer is not None else None
         chosen = marked if marked is not None and (self.lines.cursor or typed is None) else typed

@@ -1,4 +1,4 @@
-"""The base of all screens: one that is taken away before it has its panes does not look for them."""
+"""The base of all screens: handlers that query panes do not run on a screen that is removed before it has them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from textual.screen import Screen, ScreenResultType
 
 
 class Composed(Screen[ScreenResultType]):
-    """Is mounted only with what it was composed of: where it has to leave meanwhile, its panes may never come."""
+    """Drops mount, resize and resume events while it is being removed, since its panes may never be created."""
 
     @property
     def stands(self) -> bool:
-        """Whether its panes are there to be found: not while it is put up or taken away."""
+        """Whether its panes exist: it is mounted and not being removed."""
         return self.is_mounted and not self._leaves
 
     @property
     def _leaves(self) -> bool:
-        # a screen's own styles never hide it: the toolkit does, as soon as it is to be taken away; all are when it ends
+        # no style of ours hides a screen: Textual does, once it is to be removed, and for all when the application ends
         return not (self.display and self.is_attached)
 
     async def on_event(self, event: events.Event) -> None:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class CopyMenu(KproxyScreen):
-    """A screen of which something can be copied; a subclass says what."""
+    """A screen with a menu of what can be copied; a subclass makes the entries."""
 
     BINDINGS: ClassVar = actions.bindings("copying")
 
     def _copies(self) -> list[Copy]:
-        """What can be copied now, the first of which `y` takes."""
+        """What can be copied now; the key `y` copies the first."""
         raise NotImplementedError
 
     def action_copy_menu(self) -> None:
@@ -51,7 +51,7 @@ class CopyMenu(KproxyScreen):
 
     @work(thread=True, exclusive=True, group="copy")
     def _copy(self, copy: Copy) -> None:
-        """Reading a capture and asking tmux may take a moment."""
+        """Copy in a thread: reading a capture and calling tmux may take a while."""
         try:
             self.app.call_from_thread(self.app.copy, copy.make())
         except CaptureError as error:
@@ -59,13 +59,13 @@ class CopyMenu(KproxyScreen):
 
 
 class CopyingScreen(CopyMenu, FilteringScreen):
-    """Knows what the panes show, and so what of it can be copied."""
+    """Copies from the panes of the exchanges screen."""
 
     _show_secrets: bool
     _opener: Opener | None
 
     def _copies(self) -> list[Copy]:
-        """The focused pane's first, then those of the exchange."""
+        """Copies of what the focused pane shows, then those of the exchange."""
         found = list(self._copies_of(self.focused))
         index, row_number, opener = self._index, self.pane.selected, self._opener
         if index is None or row_number is None or opener is None:
@@ -81,7 +81,7 @@ class CopyingScreen(CopyMenu, FilteringScreen):
         return found
 
     def broker_of(self, row: int) -> str:
-        """Address of the broker that index row `row` went to; "" where it is not known."""
+        """Address of the broker that index row `row` went to; "" if unknown."""
         index = self._index
         if index is None or not index.first <= row < index.count:
             return ""

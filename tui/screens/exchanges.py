@@ -1,4 +1,4 @@
-"""The exchanges: the list, its filter and the detail of one; wires the panes to the index."""
+"""The exchanges screen: connects list, filter bar and detail to the index."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 TICK = 0.1
 """Seconds between looks at the index."""
 WAITING_TICKS = 5
-"""Ticks after which rows that wait show how long they have."""
+"""Ticks between updates of the latency shown for requests in flight."""
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
-"""From here on list and detail are shown at once."""
+"""From this size on list and detail share the screen."""
 WIDE_COLUMNS = 160
-"""From here on the list stands left of the detail."""
+"""From this width on the list stands left of the detail."""
 LAYOUTS = ("auto", "above", "beside")
-"""Where the list stands when it shares the screen: as the terminal's size suggests, or always so."""
+"""Where the list stands when it shares the screen: "auto" decides by the terminal's size."""
 LIST_SHARE, STEP_SHARE = 40, 10
-"""Percent of the shared screen that the list has above the detail at first, and by which that is changed."""
+"""Percent of the shared screen that the list above the detail has at first, and the step of resizing."""
 LEAST_SHARE, MOST_SHARE = 10, 90
 
 
@@ -101,11 +101,11 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._presenter: Presenter | None = None
         self._presented = False
         self._behind = False
-        """Whether the detail shows another exchange than is chosen, until no more keys come."""
+        """Whether the detail still shows an earlier exchange: it catches up when no more keys wait."""
         self._maximised = False
         self._layout = LAYOUTS[0]
         self._share: int | None = None
-        """Percent of the shared screen that the list has, where that was chosen."""
+        """Percent of the shared screen that the user has given the list."""
         self._dragging = False
         self._generation: str | None = None
         self._ticks = 0
@@ -149,11 +149,11 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             return ["", "Nothing marked is shown here.   M shows the others again, m marks one."]
         return self._captions.empty(filtered=self.filtered)
 
-    # what the rest asks
+    # state that actions and other screens ask for
 
     @property
     def reading(self) -> bool:
-        """The detail has the screen, alone or shared, and was opened."""
+        """Whether the user has opened the detail, which has the screen alone or shares it."""
         return self._root.has_class("-reading")
 
     @property
@@ -208,7 +208,10 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
-        """The indexer was started again, with the same exchanges in rows written anew; or the filter's end has come."""
+        """Show the rows anew: the indexer was restarted, or the end that a relative time counts from is now known.
+
+        A restarted indexer writes the same exchanges into new rows.
+        """
         self._generation = index.generation
         self._paused = False
         self._return_to = self.pane.selected
@@ -221,7 +224,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         try:
             index = IndexReader(self._directory)
         except IndexUnreadableError as error:
-            # its writer may not have begun
+            # without meta.json its writer has not begun
             self._captions.error = str(error) if (self._directory / "meta.json").exists() else ""
             return False
         self._index = self._captions.index = index
@@ -238,7 +241,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         return True
 
     def _scan_on(self, view: View) -> None:
-        """Test the next chunk, then let the keys have their turn."""
+        """Test the next chunk of rows, then yield to key presses."""
         if self._index is None or view is not self.pane.view or self._paused:
             return
         old = view.count
@@ -251,20 +254,20 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             self._show_chrome()
 
     def _show_selected(self) -> None:
-        """Fill the detail with the exchange under the cursor."""
+        """Show the exchange under the cursor in the detail."""
         self._behind = False
         if self._presenter is not None:
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
 
     def _catch_up(self) -> None:
-        # the panes are gone before the screen is
+        # panes are removed before their screen is
         if self._behind and self.children:
             self._show_selected()
 
     # layout
 
     def _lay_out(self) -> None:
-        """Take the layout for the terminal's size."""
+        """Apply the layout for the terminal's size."""
         root = self._root
         self._mark_tiny()
         was_split = root.has_class("-split")
@@ -272,11 +275,11 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._give_shares()
         if root.has_class("-split") and not was_split:
             self._show_selected()
-        # what was hidden can take the focus once the new styles are in force
+        # a pane that was hidden can take the focus only once the new styles are applied
         self.call_after_refresh(self._keep_focus)
 
     def _arrange(self, root: Ground, detail: Detail) -> None:
-        """Choose a layout; before the two are mounted, so that their styles are worked out once."""
+        """Choose a layout; `compose` does so before both are mounted, so that styles are computed once."""
         width, height = self.app.size
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
         side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")
@@ -284,7 +287,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         detail.lay_out(width, tall=side)
 
     def _give_shares(self) -> None:
-        """Give list and detail their shares of the screen, where they were chosen."""
+        """Give list and detail the shares of the screen that the user has chosen, if any."""
         for pane in (self.pane, self.detail):
             pane.styles.clear_rule("width")
             pane.styles.clear_rule("height")
@@ -296,7 +299,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                     pane.styles.height = part
 
     def _keep_focus(self) -> None:
-        """The focus is never on something that cannot be seen."""
+        """Move the focus if the pane that has it is hidden."""
         focused = self.focused
         if self._typing() or self._root.has_class("-tiny"):
             return
@@ -356,7 +359,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                 from kproxy.decoders.filters import reasons
 
                 parts.append((f"  cannot tell: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
-            # where the line is too short it is this that is cut: the bar at the top shows it too
+            # last, so that it is cut where the line is too short: the filter bar shows the filter too
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
         right: list[Part] = []
         if client := self._client_without_column():
@@ -366,7 +369,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         return parts, right
 
     def _client_without_column(self) -> str:
-        """The client of the selected one of filtered rows, where the terminal is too narrow for a column of clients."""
+        """The client of the selected row while a filter is applied and there is no room for the column of clients."""
         pane, here = self.pane, self._selected_row()
         if here is None or pane.text is None or self.reading or not self.filtered:
             return ""
@@ -386,10 +389,10 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 
-    # what other screens ask
+    # called by other screens
 
     def lead_to(self, number: int, came_from: str) -> bool:
-        """Put the cursor on exchange `number`, without the filter where that hides it; False where it is not there."""
+        """Put the cursor on exchange `number`; clears a filter that hides it. False if the index does not hold it."""
         index, view, row = self._index, self.pane.view, number - 1
         if index is None or view is None or not index.first <= row < index.count:
             return False
@@ -405,26 +408,26 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         return True
 
     def records_from(self, shown: View, start: int) -> ManyRecords:
-        """The records of what a list shows from a line on. Raises IndexUnreadableError."""
+        """The records of the exchanges of a list from line `start` on. Raises IndexUnreadableError."""
         from kproxy.tui.detail.many_records import ManyRecords
 
         return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
 
     def chosen(self) -> None:
-        """The user has come by the screen's own key: going back leads nowhere else."""
+        """Forget the screen that led here: the user has come by this screen's own key."""
         self._came_from = None
 
     # messages
 
     def _show_chosen(self) -> None:
-        """Show the exchange that the cursor is on now."""
+        """Show the exchange under the cursor in the detail, at once or when no more keys wait."""
         if self.detail_shown:
             if not self._presented:
-                # the first rows are painted before, which is not until the application has mounted
+                # after the first rows are painted, which the application does once it is mounted
                 self._presented = True
                 self.app.call_later(self.call_after_refresh, self._show_selected)
             elif self.app.keys_wait:
-                # keys that come at once are all taken before one exchange is decoded
+                # of a burst of keys only the last exchange is decoded
                 self._behind = True
                 self.app.after_keys(self._catch_up)
             else:
@@ -451,7 +454,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             self.pane.focus()
 
     def on_descendant_focus(self) -> None:
-        # what keys do next in the detail, they do to the exchange that is chosen
+        # keys in the detail must act on the selected exchange
         self._catch_up()
         self._show_chrome()
 
@@ -480,7 +483,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
 
     @property
     def is_indexing(self) -> bool:
-        """A capture whose end is known is still read."""
+        """Whether a capture with a known end is still being indexed."""
         return self._index is not None and self._index.meta.get("state") == "indexing"
 
     def action_stop_reading(self) -> None:
@@ -493,7 +496,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
     def action_maximise(self) -> None:
         width, height = self.app.size
         if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:
-            # one pane at a time already: go to the other
+            # one pane has the screen already: switch to the other
             if self.reading:
                 self.action_step_back()
             else:
@@ -505,18 +508,18 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
 
     @property
     def is_shared(self) -> bool:
-        """List and detail are on the screen at once."""
+        """Whether list and detail share the screen."""
         return self._root.has_class("-split")
 
     def action_layout(self) -> None:
-        """The list above the detail, beside it, or as the terminal's size suggests."""
+        """Switch to the next of LAYOUTS."""
         self._layout = LAYOUTS[(LAYOUTS.index(self._layout) + 1) % len(LAYOUTS)]
         self._share = None
         self._lay_out()
         self.notify(f"list {self._layout}", timeout=2)
 
     def action_resize(self, by: int) -> None:
-        """Give the focused one of list and detail more room (1), or less (-1)."""
+        """Give the focused pane, list or detail, more room (1) or less (-1)."""
         by = by if self.focused is self.pane else -by
         share = self._share if self._share is not None else 50 if self._root.has_class("-side") else LIST_SHARE
         self._take_share(share + by * STEP_SHARE)
@@ -525,7 +528,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._share = max(LEAST_SHARE, min(share, MOST_SHARE))
         self._lay_out()
 
-    # the border between list and detail is dragged
+    # dragging the border between list and detail
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         body = self.query_one("#body").region
@@ -549,7 +552,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self.release_mouse()
 
     def on_mouse_release(self) -> None:
-        # also where another screen opens meanwhile, which gets what the mouse does then
+        # comes also if another screen opens meanwhile and gets the mouse events
         self._dragging = False
 
     def action_pane(self, by: int) -> None:
@@ -564,7 +567,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
             panes[0].focus()
 
     def _step_back(self) -> bool:
-        """Go back to where the user came from; False where that would be out of kproxy."""
+        """Go back to where the user came from; False if that would leave these captures."""
         if self._came_from is not None and not self.reading:
             came_from, self._came_from = self._came_from, None
             self.app.go(came_from)

@@ -1,4 +1,4 @@
-"""Asks what is to be exported, in what form, without what, and to where."""
+"""The export dialog: which exchanges, which format, what to leave out, which file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHAT, FORMAT, LEAVE_OUT = "What", "Format", "Leave out"
 
 
 class ExportLines(Lines):
-    """A line for each thing that is chosen, with all its choices."""
+    """One line for each setting (WHAT, FORMAT, LEAVE_OUT), with all its choices."""
 
     CONTEXT = "export"
     BINDINGS = actions.bindings("export")
@@ -40,13 +40,13 @@ class ExportLines(Lines):
     """
 
     class Changed(Message):
-        """Something else was chosen."""
+        """Another choice was taken."""
 
     class Below(Message):
-        """What is below the last line is wanted."""
+        """The cursor moves below the last line, to the file name."""
 
     def __init__(self, cells: Cells, choices: Mapping[str, Mapping[str, str]], chosen: dict[str, str]) -> None:
-        """`choices` are by line the names and how they are shown, `chosen` the name by line."""
+        """`choices` maps each line's title to its choices (name to shown text), `chosen` maps it to the chosen name."""
         super().__init__(cells)
         self.choices = choices
         self.chosen = chosen
@@ -67,7 +67,7 @@ class ExportLines(Lines):
         line = [Segment(self.cells.fit(f"{'>' if here else ' '}{title}", TITLE_CELLS), look.BOLD if here else look.DIM)]
         for name, text in self.choices[title].items():
             at = name == self.chosen[title]
-            # not by the look alone
+            # brackets, so that the choice does not show by style alone
             line.append(Segment(f"[{text}]" if at else f" {text} ", look.CURSOR if at and here else look.PLAIN))
         return list(Strip(line).crop(0, width))
 
@@ -98,13 +98,13 @@ class ExportLines(Lines):
 
 
 class FileInput(Input):
-    """Where it is written to."""
+    """The name of the file to write."""
 
     CONTEXT: ClassVar[str] = "export-file"
     BINDINGS = actions.bindings("export-file")
 
     def action_complete(self) -> None:
-        """Put in what all paths that begin so have in common."""
+        """Extend the name by the longest common prefix of all matching paths."""
         found = [path for path, _ in completions(self.value)]
         if found:
             first, last = min(found), max(found)
@@ -114,7 +114,7 @@ class FileInput(Input):
 
 
 class ExportScreen(Modal[Wanted | None]):
-    """Answers what is wanted."""
+    """Returns the export that the user wants; None to export nothing."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ()
     DEFAULT_CSS = """
@@ -137,9 +137,7 @@ class ExportScreen(Modal[Wanted | None]):
         notes: Sequence[str] = (),
         stem: str = "",
     ) -> None:
-        """`first` is what was asked for already; with `secrets` these may be exported as well; `stem` as for
-        `default_target`.
-        """
+        """`first` is preselected; with `secrets` these may be exported as well; `stem` is that of `default_target`."""
         super().__init__()
         self._cells = cells
         self._exporter = exporter
@@ -162,7 +160,7 @@ class ExportScreen(Modal[Wanted | None]):
         }
         self._suggested = ""
         self._warned = ""
-        """The file that was said to be there already."""
+        """The file about which the user was warned that it exists."""
 
     def compose(self) -> ComposeResult:
         yield Bar(self._cells, fill=look.TITLE, id="export-title")
@@ -195,7 +193,7 @@ class ExportScreen(Modal[Wanted | None]):
 
     @property
     def wanted(self) -> Wanted:
-        """What is chosen now."""
+        """The present choices."""
         target = Path(self.file.value.strip() or ".").expanduser()
         return Wanted(self._chosen[WHAT], self._chosen[FORMAT], self._chosen[LEAVE_OUT], target)
 
@@ -204,7 +202,7 @@ class ExportScreen(Modal[Wanted | None]):
         return self._choices[self._chosen[WHAT]]
 
     def _suggest(self) -> None:
-        """Name a file by what is chosen, unless the user has named one."""
+        """Suggest a file name for the present choices, unless the user has typed one."""
         if self.file.value == self._suggested:
             name = default_target(
                 self._captures, self._chosen[FORMAT], self._chosen[WHAT], self._choice.number, self._stem
@@ -213,7 +211,7 @@ class ExportScreen(Modal[Wanted | None]):
             self.file.cursor_position = len(self._suggested)
 
     def _tell(self) -> None:
-        """The chosen format, what is left out, and the command that does the same."""
+        """Show the chosen format, notes, and the command that does the same."""
         wanted, choice = self.wanted, self._choice
         count = f"{choice.count:,} exchange{'' if choice.count == 1 else 's'}"
         words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
@@ -269,7 +267,7 @@ class ExportScreen(Modal[Wanted | None]):
         return bool(trouble)
 
     def action_begin(self) -> None:
-        """Export, unless something is in the way; a file that is there is replaced when asked for once more."""
+        """Export if the choices are valid; replace an existing file only when asked a second time."""
         wanted = self.wanted
         again = (
             self._warned == str(wanted.target) and wanted.exists and not wanted.trouble(self._choice, self._captures)
@@ -284,11 +282,11 @@ class ExportScreen(Modal[Wanted | None]):
 
 
 def command_lines(words: Sequence[str], width: int) -> list[str]:
-    """A command as lines that a shell takes for one; a word that is longer than `width` is cut into more."""
+    """A command as lines that a shell joins to one; a word longer than `width` is cut into several lines."""
     lines = [""]
     for word in map(shlex.quote, words):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        # room for what says that the line goes on
+        # leaves room for the backslash of a continued line
         if len(joined) + len(GOES_ON) <= width or not lines[-1]:
             lines[-1] = joined
         else:

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 TOLD_SECONDS = 20.0
-"""How long the status line tells what became of an export."""
+"""How long the status line shows the result of an export."""
 
 
 class ExportingScreen(WalkingScreen):
-    """Exports in a process of its own, one at a time."""
+    """Runs exports, one at a time, each in a separate process."""
 
     BINDINGS: ClassVar = actions.bindings("exporting")
 
@@ -48,9 +48,9 @@ class ExportingScreen(WalkingScreen):
         super().__init__(*arguments)
         self._exporter = exporter
         self.export: Export | None = None
-        """The export that runs."""
+        """The running export."""
         self._exported = ""
-        """What there was to say of the last one."""
+        """Result of the last export, in words."""
         self._over_at = 0.0
 
     @property
@@ -58,7 +58,7 @@ class ExportingScreen(WalkingScreen):
         return self._exporter is not None
 
     def exporting(self) -> list[Part]:
-        """What the status line says of it."""
+        """Parts of the status line about the running export, or the result of the last one."""
         if self.export is not None:
             return [(f"  [{self.export.said()}; x stops it]", look.BOLD)]
         if self._exported and time.monotonic() - self._over_at > TOLD_SECONDS:
@@ -66,12 +66,12 @@ class ExportingScreen(WalkingScreen):
         return [(f"  [{self._exported}]", look.PLAIN)] if self._exported else []
 
     def watch_export(self) -> None:
-        """Say what became of the export that ran."""
+        """Notify the user once the running export has ended."""
         if self.export is not None and self.export.poll():
             self._export_over(self.export)
 
     def end_export(self) -> None:
-        """Nothing is exported once the interface is left."""
+        """Stop the running export, as exports do not outlive the interface."""
         if self.export is not None:
             self.export.stop()
             self.export = None
@@ -94,7 +94,7 @@ class ExportingScreen(WalkingScreen):
         return [] if self._index is None else list(self._index.meta.get("sources", []))
 
     def _choices(self) -> dict[str, Choice]:
-        """What there is to export, by name."""
+        """Sets of exchanges that can be exported, by name: SHOWN, MARKED, THIS, ALL."""
         index, pane, view = self._index, self.pane, self.pane.view
         if index is None or view is None:
             return {}
@@ -117,7 +117,10 @@ class ExportingScreen(WalkingScreen):
         return found
 
     def _numbered(self, rows: Sequence[int]) -> str:
-        """A filter that finds index rows: by number, or, as a ring whose beginning is gone is counted anew, by time."""
+        """A filter that finds index rows by their exchange numbers, or by time if the beginning of a ring is deleted.
+
+        The export reads such a ring again and numbers its exchanges from 1.
+        """
         index = self._index
         if index is None or not index.first:
             return numbers_test(row + 1 for row in rows)
@@ -139,14 +142,14 @@ class ExportingScreen(WalkingScreen):
 
     @property
     def _stem(self) -> str:
-        """What exports of a run are called whose recording has no name."""
+        """Start of the file names of exports of a run without a named recording; "" otherwise."""
         live = self._live
         return "" if live is None or live.recording is not None else f"kproxy-{live.bootstrap.rpartition(':')[2]}"
 
     # actions
 
     def action_export(self, line: str = "") -> None:
-        """Ask what to export; `line` ("csv FILE") says it already."""
+        """Open the export dialog; `line` ("csv FILE") fills it in, or exports at once if it names a new file."""
         exporter, choices = self._exporter, self._choices()
         if self.export is not None:
             self._ask_to_stop(self.export)

@@ -1,4 +1,4 @@
-"""The filter of the exchanges screen: the bar, what is applied, and what things on screen can be filtered by."""
+"""The filter of the exchanges screen: its bar, saved filters, and filters made of what is under the cursor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class FilteringScreen(KproxyScreen):
-    """A screen with an exchange list, its filter bar and a detail; a subclass gives them rows."""
+    """A screen with an exchange list, its filter bar and a detail; a subclass supplies the rows."""
 
     BINDINGS: ClassVar = actions.bindings("filtering")
 
@@ -53,11 +53,11 @@ class FilteringScreen(KproxyScreen):
         self._counts: SlicedCounts | None = None
         self._paused = False
         self._came_from: str | None = None
-        """The screen that led here, to which going back leads."""
+        """The screen that led here; going back returns to it."""
 
     @cached_property
     def pane(self) -> ExchangeList:
-        """The list; screens over this one ask for it when it has been taken away, too."""
+        """The list; cached, because screens over this one use it even after it is removed."""
         return self.query_one(ExchangeList)
 
     @property
@@ -72,7 +72,7 @@ class FilteringScreen(KproxyScreen):
     def filtered(self) -> bool:
         return self.pane.view is not None and self.pane.view.filtered
 
-    # what a subclass does
+    # implemented by a subclass
 
     def _scan_on(self, view: View) -> None:
         """Test the next chunk of a view's rows."""
@@ -83,13 +83,13 @@ class FilteringScreen(KproxyScreen):
         raise NotImplementedError
 
     def _focus_panes(self) -> None:
-        """Give the focus to what is read, after the bar."""
+        """Move the focus from the bar to the pane that is read."""
         raise NotImplementedError
 
     # the filter
 
     def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
-        """Show what a filter selects, from another screen; `prepared` only puts it into the line."""
+        """Apply a filter from screen `came_from`; with `prepared` only put it into the bar."""
         self._came_from = came_from
         if prepared:
             self.bar.prepare(text)
@@ -97,7 +97,7 @@ class FilteringScreen(KproxyScreen):
             self.bar.set_text(text)
 
     def _pending_view(self, index: IndexReader) -> View:
-        """The first view of an index, by the filter that was asked for before there was one."""
+        """The first view of an index, with the filter that was asked for before the index could be read."""
         if not self._first_filter:
             return View(index, self._definitions)
         from kproxy.decoders.filters import parse
@@ -143,7 +143,7 @@ class FilteringScreen(KproxyScreen):
     # filters by name
 
     def action_apply_filter(self, text: str) -> None:
-        """Show what a filter selects; one that is broken is put into the line, and nothing changes."""
+        """Apply a filter; a broken one is only put into the bar to be edited."""
         self.bar.set_text(text)
         if self.bar.pending:
             self.bar.edit()
@@ -181,7 +181,7 @@ class FilteringScreen(KproxyScreen):
         self.notify(said, timeout=3)
 
     def action_saved_filters(self) -> None:
-        """Offer the saved filters, to be joined to the one that is applied."""
+        """Open a menu of saved filters, to be joined to the applied one."""
         from kproxy.decoders.filters.fields import SAVED
         from kproxy.tui.search.clauses import Clause
 
@@ -205,10 +205,10 @@ class FilteringScreen(KproxyScreen):
             ]
         return super().arguments(action, typed)
 
-    # by what is on screen
+    # filters made of what is under the cursor
 
     def action_filter_menu(self) -> None:
-        """Offer what the thing under the cursor can be filtered by."""
+        """Open a menu of filters that match what is under the cursor."""
         clauses = self._clauses()
         if clauses:
             self._offer("Filter by", clauses)
@@ -230,7 +230,7 @@ class FilteringScreen(KproxyScreen):
             self.bar.set_text(asked.text)
 
     def _clauses(self) -> list[Clause]:
-        """Filters that the focused pane suggests, then those of the exchange."""
+        """Filters that the focused pane suggests, then those of the selected exchange; each once."""
         found = self._clauses_of(self.focused)
         row = self.pane.selected
         if self._index is not None and row is not None:

@@ -1,4 +1,4 @@
-"""Asks what to follow: one key each."""
+"""The dialog that asks what to follow: one key for each subject."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kproxy.tui.widgets.chrome import Bar, Part
 
 
 class Offer(Bar, can_focus=True):
-    """The lines; they have the focus so that something has."""
+    """The lines of the dialog; they take the focus because some widget must have it."""
 
 
 class FollowScreen(Modal[str | None]):
-    """What can be followed here, by the letters of the actions; answers a filter."""
+    """Lists what can be followed here, with the actions' keys; returns a filter, None to follow nothing."""
 
     BINDINGS: ClassVar = actions.bindings("follow")
     DEFAULT_CSS = """

@@ -1,4 +1,4 @@
-"""What every key does, the focused pane's first; made from the registry."""
+"""The help screen, made from the registry: what every key does, the focused pane's keys first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HelpLines(Lines):
 
     @property
     def _lines(self) -> list[tuple[str, str, Style]]:
-        """The lines wrapped to the width there is."""
+        """The lines, wrapped to the width of the pane."""
         width = self.size.width
         if self._wrapped[0] != width:
             self._wrapped = (width, [line for whole in self._content for line in _wrap(whole, width - 2)])
@@ -98,7 +98,7 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
 
 
 class HelpScreen(Modal[None]):
-    """Closes with q, esc or ?; / finds a text in it."""
+    """Help; q, esc or ? close it, / finds a text in it."""
 
     BINDINGS: ClassVar = [
         Binding("q,escape,question_mark,f1", "close", show=False),

@@ -1,4 +1,4 @@
-"""Asks before live traffic stops."""
+"""The dialog that asks before live traffic stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Leave = Literal["stop", "keep", "stay"]
 
 
 class LeaveScreen(Modal[Leave]):
-    """What is to become of the proxy."""
+    """Asks whether the proxy stops or keeps running."""
 
     BINDINGS: ClassVar = [
         Binding("y,enter", "answer('stop')", show=False),

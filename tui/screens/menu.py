@@ -1,4 +1,4 @@
-"""Menus: a list of choices over the whole screen, of which one is taken with a key."""
+"""Menus: choices over the whole screen, of which the user takes one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
 
 
 class MenuLines(Lines):
-    """Choices; `names` is how wide their names are."""
+    """The choices of a menu, one on each line."""
 
     CONTEXT = "menu"
     BINDINGS = actions.bindings("menu")
@@ -64,7 +64,7 @@ class MenuLines(Lines):
 
 
 class MenuScreen(Modal[T], Generic[T]):
-    """A title, the choices, what is said of them, keys. A subclass says what taking one answers."""
+    """A title, the choices, a line about them, and keys. A subclass decides what taking a choice returns."""
 
     CONTEXT: ClassVar[str] = "menu"
     CONTEXTS: ClassVar[tuple[str, ...]] = ()
@@ -96,7 +96,7 @@ class MenuScreen(Modal[T], Generic[T]):
         return self.query_one(MenuLines)
 
     def told(self) -> None:
-        """Say what there is to say."""
+        """Show the title and the keys."""
         self.query_one("#menu-title", Bar).show(([(f" {self._title}", look.TITLE)], [("esc back ", look.TITLE)]))
         self.query_one(HelpBar).show_for(self.CONTEXT, self, self)
 
@@ -113,21 +113,21 @@ class MenuScreen(Modal[T], Generic[T]):
 
 
 class ChoiceMenu(MenuScreen[int | None]):
-    """Answers which line was taken."""
+    """Returns the index of the choice taken, None for none."""
 
     def taken(self, index: int) -> None:
         self.dismiss(index)
 
 
 class Asked(NamedTuple):
-    """A filter to be applied, or only to be put into the line (`prepared`)."""
+    """A filter to be applied, or only put into the filter bar (`prepared`)."""
 
     text: str
     prepared: bool
 
 
 class FilterMenu(MenuScreen[Asked | None]):
-    """Joins a clause to the filter that is applied, in the way that the key says."""
+    """Joins a clause to the applied filter; the key pressed chooses the form (`FORMS`)."""
 
     CONTEXT = "forms"
     BINDINGS: ClassVar = actions.bindings("forms")
@@ -169,5 +169,5 @@ class FilterMenu(MenuScreen[Asked | None]):
 
 
 def _said(text: str, saved: Mapping[str, str]) -> str:
-    """A clause; for the name of a saved filter what it stands for."""
+    """The text shown for a clause: for a saved filter's name its text."""
     return saved.get(text.removeprefix(SAVED), text) if text.startswith(SAVED) else text

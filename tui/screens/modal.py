@@ -1,4 +1,4 @@
-"""The base of every screen that asks something, or says it, over another one."""
+"""The base of dialogs: screens that ask or show something on top of another screen."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kproxy.tui.screens.composed import Composed
 
 
 class Modal(ModalScreen[ScreenResultType], Composed[ScreenResultType]):
-    """Answers once."""
+    """A dialog that returns one result."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Leave this screen with an answer; one that comes when it is left already, as by a double click, is dropped.
+        """Close this screen with a result; a second call, as after a double click, is ignored.
 
-        The toolkit would take away the screen that is shown by then.
+        Textual would close the screen that is shown by then.
         """
         return super().dismiss(result) if self.is_current else AwaitComplete()

@@ -1,4 +1,4 @@
-"""Records: those of all exchanges in the list, each leading to its exchange."""
+"""The Records screen: the records of all exchanges in the list, each with a way to its exchange."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.chrome import Part
 
 EARLIER = 200
-"""Exchanges of the list by which the beginning goes back."""
+"""Exchanges by which the action "earlier" moves the beginning back."""
 
 
 class RecordsScreen(CopyMenu, TabbedScreen):
-    """Records from the exchange on that the list's cursor is on; read when it is shown, in a thread."""
+    """Records from the exchange under the list's cursor on, read in a thread when the screen is shown."""
 
     CONTEXTS = ("app", "finding", "copying")
     BINDINGS: ClassVar = actions.bindings("finding")
@@ -44,11 +44,11 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         super().__init__(view, cells, captions)
         self._main = main
         self._begun: tuple[View | None, int | None] = (None, None)
-        """The list's view, and its row, that reading began with."""
+        """The list's view, and the index row selected in it, when reading began."""
         self._many: ManyRecords | None = None
         self._sought: patterns.Sought | None = None
         self._searched: Lines | None = None
-        """The pane that had the focus when a text to find was asked for."""
+        """The pane that had the focus when the find bar was opened."""
 
     def content(self) -> Iterator[Widget]:
         yield RecordsTab(self._cells, self._main.detail.choices, id="records", classes="content")
@@ -106,12 +106,12 @@ class RecordsScreen(CopyMenu, TabbedScreen):
     # reading
 
     def _start(self) -> int:
-        """The line of the list to begin with; where new ones are followed, somewhat before."""
+        """The line of the list to begin with: the cursor's, or EARLIER lines before it while the list is in TAIL."""
         pane = self._main.pane
         return max(0, pane.cursor - EARLIER) if pane.tail else pane.cursor
 
     def _begin(self, shown: View, start: int) -> None:
-        """Read from a line of the list on."""
+        """Start reading at a line of the list."""
         self._let_go()
 
         try:
@@ -126,13 +126,13 @@ class RecordsScreen(CopyMenu, TabbedScreen):
             self._many.stop()
             self._many = None
 
-    # what is asked
+    # actions and messages
 
     @on(RecordTable.ExchangeWanted)
     def _exchange_wanted(self, event: RecordTable.ExchangeWanted) -> None:
         event.stop()
         if self.app.lead_to(event.number, self.view):
-            # coming back shows the same records
+            # so that coming back shows the same records
             self._begun = (self._main.pane.view, event.number - 1)
         else:
             self.notify(f"exchange {event.number} is not in the list", timeout=3)
@@ -152,13 +152,13 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         return [*record_copies(line, broker), Copy("line", text, lambda: text)]
 
     def action_neighbour(self, by: int) -> None:
-        """Go to the records of the next or previous exchange."""
+        """Go to the records of the next (1) or previous (-1) exchange."""
         self.pane.to_exchange(by)
 
-    # what is found
+    # finding
 
     def _focused_lines(self) -> Lines:
-        """The pane that has the focus, else the records."""
+        """The focused pane, else the records."""
         return self.focused if isinstance(self.focused, Lines) else self.pane
 
     def action_ask_what(self) -> None:
@@ -166,7 +166,7 @@ class RecordsScreen(CopyMenu, TabbedScreen):
         self.query_one(FindBar).open()
 
     def action_found(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) line of the focused pane with the text that is sought."""
+        """Go to the next (1) or previous (-1) line of the focused pane that matches."""
         pane, sought = self._focused_lines(), self._sought
         if sought is None or not pane.count:
             return

@@ -1,4 +1,4 @@
-"""Stats: how many exchanges there were, how quick, and how many failed, by API, client, broker or topic."""
+"""The Stats screen: counts, latencies and errors of exchanges by API, client, broker or topic."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.chrome import Part
 
 TALL_ROWS = 36
-"""From here on the plot is tall."""
+"""From this height on the plot is tall."""
 LOW_ROWS = 20
-"""Below that there is no room for a plot."""
+"""Below this height there is no room for the plot."""
 
 
 class StatsScreen(TabbedScreen):
-    """A table of figures over the percentiles of the line under its cursor."""
+    """A table of figures above a plot of the percentiles of the line under its cursor."""
 
     CSS = """
     StatsScreen #root.-tall StatsPlot { height: 14; }
@@ -89,6 +89,6 @@ class StatsScreen(TabbedScreen):
         event.stop()
         pane, line = self.pane, self.pane.line
         if line is not None:
-            # the same exchanges are found while the window goes on
+            # fixed times, so that the filter finds the same exchanges while the window moves on
             within = [] if pane.window == ALL else pane.span.tests(len(line.figures["counts"]))
             self.filter_by([*line.filters, *within] if line.filters else [])

@@ -1,4 +1,4 @@
-"""What the screens beside the exchanges have: the names of all screens, a status line, and looking for what is new."""
+"""The base of all screens but the exchanges: names of the screens, status line, regular refresh."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from kproxy.tui.screens.menu import Asked
 
 TICK = 0.25
-"""Seconds between looks at what is to be shown."""
+"""Seconds between refreshes of the content."""
 ROOMY_COLUMNS = 100
-"""From here on the names of the screens are set apart."""
+"""From this width on the names of the screens are spaced out."""
 WHOLE_COLUMNS = sum(len(key) + len(title) + 1 for key, title, _ in SCREENS.values())
-"""Below this the names of the other screens are cut."""
+"""Below this width the names of the other screens are cut."""
 CUT = 4
-"""Letters of a name that is cut."""
+"""Letters that a cut name keeps."""
 
 
 class TabbedScreen(KproxyScreen):
-    """A screen of SCREENS beside the exchanges; a subclass has the panes and says where their content comes from."""
+    """A screen of SCREENS other than the exchanges; a subclass supplies panes and content."""
 
     CSS = """
     .-tiny #screens, .-tiny .content { display: none; }
@@ -59,23 +59,23 @@ class TabbedScreen(KproxyScreen):
         self._tick()
         self.set_interval(TICK, self._tick)
 
-    # what a subclass is asked
+    # implemented by a subclass
 
     def content(self) -> Iterator[Widget]:
-        """What stands between the names of the screens and the status line; of class "content"."""
+        """The widgets between the names of the screens and the status line; each has the CSS class "content"."""
         raise NotImplementedError
 
     @property
     def pane(self) -> Lines:
-        """The pane that has the focus at first; the status line says where its cursor is."""
+        """The pane that gets the focus at first and whose cursor position the status line shows."""
         raise NotImplementedError
 
     def refreshed(self) -> bool:
-        """Take in what is new; called while the screen is looked at."""
+        """Show new content; whether there was any. Called every TICK while the screen is shown."""
         raise NotImplementedError
 
     def told(self) -> list[Part]:
-        """What the status line says of the lines."""
+        """Parts of the status line about the content."""
         raise NotImplementedError
 
     # the lines around
@@ -123,11 +123,11 @@ class TabbedScreen(KproxyScreen):
         del event
         self._lay_out()
         self._show_chrome()
-        # what was hidden can take the focus once the new styles are in force
+        # a pane that was hidden can take the focus only once the new styles are applied
         self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:
-        """Give the lines the focus that they lost while the terminal was too small."""
+        """Give the pane back the focus that it lost while the terminal was too small."""
         if self.focused is None and not self._root.has_class("-tiny"):
             self.pane.focus()
 
@@ -135,7 +135,10 @@ class TabbedScreen(KproxyScreen):
         self._show_chrome()
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Show the exchanges that pass tests, as far as filters can say them; ask where a filter is applied."""
+        """Show the exchanges that pass those tests which are valid filters.
+
+        If a filter is applied already, a menu asks how to join them to it.
+        """
         known = known_tests(tests)
         applied = self.app.main.bar.applied
         if not known:
@@ -159,14 +162,14 @@ class TabbedScreen(KproxyScreen):
 
 
 def known_tests(tests: Sequence[str]) -> list[str]:
-    """Those of the tests that the filter language knows."""
+    """Those of the tests that are valid filters."""
     from kproxy.decoders.filters import parse
 
     return [test for test in tests if parse(test).expression is not None]
 
 
 def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
-    """What a status line says of a snapshot of captures.analysis.snapshots, None where there is none yet."""
+    """Parts of a status line about a snapshot of captures.analysis.snapshots; `facts` is None before the first one."""
     if died:
         return [("  the process that adds up has failed", look.SEVERITY["E"])]
     if facts is None:
@@ -178,7 +181,7 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
         total = facts["bytes_total"]
         percent = f" {100 * facts['bytes_read'] // total} %" if total else ""
         parts.append((f"  reading{percent}  {size_text(facts['bytes_read'])}B", look.PLAIN))
-    # what is still read, or grows, comes to more
+    # while the capture is read or grows, the count is not final
     done = facts["state"] in {"complete", "failed"}
     if facts["state"] == "stopped":
         parts.append(("  partial: reading was stopped", look.SEVERITY["W"]))
@@ -191,6 +194,6 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
 
 
 def why_empty(facts: dict[str, Any]) -> str:
-    """What stands where a snapshot has no lines."""
+    """The text shown for a snapshot without lines."""
     done = facts["state"] in {"complete", "stopped", "failed"}
     return "Nothing of this in the capture." if done else "Nothing of this yet"

@@ -1,4 +1,4 @@
-"""Topics, groups, transactions, connections, cluster and health: what the exchanges come to, line by line."""
+"""The screens Topics, Groups, Transactions, Connections, Cluster and Health: analyses of all exchanges as lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kproxy.tui.widgets.timeline import TimelinePane
 
 
 class ViewScreen(TabbedScreen):
-    """A screen of lines; a subclass says where they come from."""
+    """An outline with a timeline below; a subclass supplies the lines."""
 
     def content(self) -> Iterator[Widget]:
         yield Outline(self._cells, id="outline", classes="content")
@@ -34,7 +34,7 @@ class ViewScreen(TabbedScreen):
         return self.query_one(Outline)
 
     def facts_told(self) -> list[Part]:
-        """What the status line says of where the lines come from."""
+        """Parts of the status line about the source of the lines."""
         raise NotImplementedError
 
     def told(self) -> list[Part]:
@@ -42,7 +42,7 @@ class ViewScreen(TabbedScreen):
         return [*self.facts_told(), *([(f"  [find: {sought.words}]", look.PLAIN)] if sought is not None else ())]
 
     def _draw(self) -> None:
-        """Draw the timeline of what is under the cursor."""
+        """Draw the timeline of the block under the cursor."""
         block = self.pane.block
         self.query_one(TimelinePane).show(None if block is None else block.timeline)
 
@@ -60,7 +60,7 @@ class ViewScreen(TabbedScreen):
         self.follow(event.number)
 
     def follow(self, number: int) -> None:
-        """Go to an exchange."""
+        """Go to an exchange in the list."""
         if not self.app.lead_to(number, self.view):
             self.notify(f"exchange {number} is not in the list", timeout=3)
 
@@ -94,7 +94,7 @@ class ViewScreen(TabbedScreen):
 
 
 class AnalysisScreen(ViewScreen):
-    """A view that the analysis adds up."""
+    """A view of the analysis process."""
 
     def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis) -> None:
         super().__init__(view, cells, captions)
@@ -107,7 +107,7 @@ class AnalysisScreen(ViewScreen):
         if snapshot is None:
             if self._facts is None:
                 self.pane.empty = "Reading the capture"
-            # the first lines come before the pane has a width, and with it a line under the cursor
+            # the first lines come before the pane has a width, without which no line is under the cursor
             self._draw()
             return False
         self._facts = snapshot.facts
@@ -120,7 +120,7 @@ class AnalysisScreen(ViewScreen):
         return read_so_far(self._facts, died=self._analysis.died)
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Numbers of exchanges find others where these are counted anew."""
+        """Leave out tests by exchange number if the exchanges were renumbered: they would find others."""
         renumbered = self._facts is not None and self._facts["renumbered"]
         super().filter_by([test for test in tests if not (renumbered and test.startswith("exchange "))])
 
@@ -132,7 +132,7 @@ class AnalysisScreen(ViewScreen):
 
 
 class HealthScreen(ViewScreen):
-    """How well the capture could be read."""
+    """The Health screen: how well the capture could be read."""
 
     def __init__(self, view: str, cells: Cells, captions: Captions, health: Health) -> None:
         super().__init__(view, cells, captions)

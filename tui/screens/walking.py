@@ -1,4 +1,4 @@
-"""Going through the exchanges: marks and comments, jumps, what is followed, what is found."""
+"""Navigation of the exchanges screen: marks, comments, jumps, following and finding."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class WalkingScreen(FilteringScreen):
         """Index row that the cursor is put on once the view has it."""
         self._jumped_from: list[int] = []
         self._followed_from: list[tuple[str, int | None, str | None]] = []
-        """Filters and index rows that going back leads to, the last first."""
+        """Stack of what following replaced: filter, selected index row, screen that led here."""
         self._sought: patterns.Sought | None = None
         self._search: ListSearch | None = None
 
     def walking(self) -> list[Part]:
-        """What the status line says of all this."""
+        """Parts of the status line about following, the list's arrangement and finding."""
         pane = self.pane
         parts: list[Part] = []
         if self._followed_from:
@@ -71,7 +71,7 @@ class WalkingScreen(FilteringScreen):
     # marks and comments
 
     def _open_notes(self) -> None:
-        """Read the notes on the capture, once it is known which that is."""
+        """Read the notes on the capture; the index names it."""
         if self._index is not None and self.pane.text is not None:
             self._note(Notes(beside(self._index.meta.get("sources", []))))
 
@@ -83,7 +83,7 @@ class WalkingScreen(FilteringScreen):
             self.notify(notes.trouble, timeout=4)
 
     def _noted(self) -> None:
-        """Notes have changed."""
+        """Show changed notes."""
         self.pane.rearrange()
         self._show_again()
         if self.pane.notes is not None and self.pane.notes.trouble:
@@ -91,7 +91,7 @@ class WalkingScreen(FilteringScreen):
             self.pane.notes.trouble = ""
 
     def _show_again(self) -> None:
-        """Fill the detail again with what is selected."""
+        """Show the selected exchange again in the detail."""
         raise NotImplementedError
 
     def action_mark(self) -> None:
@@ -128,7 +128,7 @@ class WalkingScreen(FilteringScreen):
     # jumps
 
     def _jump(self, row: int) -> None:
-        """Go to an index row, and remember from where."""
+        """Go to an index row and remember the present one for jumping back."""
         pane = self.pane
         if pane.selected is not None:
             self._jumped_from = [*self._jumped_from[-MOST_JUMPS:], pane.selected]
@@ -154,7 +154,7 @@ class WalkingScreen(FilteringScreen):
                 return
         self.notify("none on this connection is shown any more", timeout=3)
 
-    # what is followed
+    # following
 
     def action_follow(self) -> None:
         from kproxy.tui.screens.follow import FollowScreen
@@ -182,12 +182,12 @@ class WalkingScreen(FilteringScreen):
 
     @on(FilterBar.Applied)
     def _all_shown(self, event: FilterBar.Applied) -> None:
-        """Without a filter nothing is followed any more."""
+        """Stop following when the filter is cleared."""
         if not event.text:
             self._followed_from.clear()
 
     def _follow_back(self) -> bool:
-        """Show what was shown before something was followed; False where nothing was."""
+        """Undo the last following; False if nothing is followed."""
         if not self._followed_from:
             return False
         text, row, self._came_from = self._followed_from.pop()
@@ -210,7 +210,7 @@ class WalkingScreen(FilteringScreen):
             text.times.refer_to(here[1].time)
             self.pane.content_changed()
 
-    # what is found
+    # finding
 
     def action_ask_what(self) -> None:
         self._ask(FIND, None)
@@ -238,12 +238,12 @@ class WalkingScreen(FilteringScreen):
             self._nothing(sought)
 
     def _searched(self) -> Lines:
-        """The pane that is searched: the focused one, else the list."""
+        """The pane to search: the focused one, else the list."""
         focused = self.focused
         return focused if isinstance(focused, Lines) else self.pane
 
     def _find_on(self, search: ListSearch) -> None:
-        """Search a slice of the list, then let the keys have their turn."""
+        """Search a slice of the list, then yield to key presses."""
         if search is not self._search or not self.is_attached:
             return
         search.go_on()
@@ -258,7 +258,7 @@ class WalkingScreen(FilteringScreen):
     def _nothing(self, sought: patterns.Sought) -> None:
         self.notify(f"nothing here says {sought.words}", timeout=3)
 
-    # the line in which all this is asked for
+    # the input line for texts to find, places to go to and comments
 
     def _ask(self, title: str, text: str | None) -> None:
         self._asked_in = self._searched()
@@ -287,7 +287,7 @@ class WalkingScreen(FilteringScreen):
         self._show_chrome()
 
     def _meant(self, title: str, text: str) -> Callable[[], None] | None:
-        """What is to be done by what was typed, None for nothing. Raises ValueError that says what is wrong with it."""
+        """The call that carries out what was typed, None for nothing. Raises ValueError with the reason."""
         if title == COMMENT:
             return partial(self._comment, text)
         if not text:
@@ -309,5 +309,5 @@ class WalkingScreen(FilteringScreen):
         self.action_found(1)
 
     def _typing(self) -> bool:
-        """Whether a line is typed into."""
+        """Whether an input line has the focus."""
         return isinstance(self.focused, FilterInput | FindInput)

@@ -1,4 +1,4 @@
-"""Filters that what is under the cursor suggests, and the ways in which one joins the filter that is applied."""
+"""Filters suggested for what is under the cursor, and the forms in which they join the applied filter."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from kproxy.tui.detail.records import RecordLine
 
 MOST_VALUES = 20
-"""Values of a field with several that are suggested."""
+"""Most values that are suggested of a field with several."""
 LONGEST_VALUE = 200
-"""Characters of a text up to which it is suggested."""
+"""Characters up to which a text is suggested."""
 
 
 class Clause(NamedTuple):
-    """A filter, and what of the thing it asks for."""
+    """A suggested filter; `name` is the field or part that it tests."""
 
     name: str
     text: str
 
 
 class Form(NamedTuple):
-    """A way to join a clause to the filter that is applied; `word` stands between them, `negated` before the clause."""
+    """A way to join a clause to the applied filter: `word` between them, "not" before the clause if `negated`."""
 
     word: str
     negated: bool
@@ -51,7 +51,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def joined(applied: str, form: Form, clause: str, saved: Mapping[str, str] | None = None) -> str:
-    """The filter that a form makes of the one that is applied and a clause; brackets where it needs them."""
+    """The applied filter and a clause joined in a form, with brackets if needed."""
     added = _bracketed(clause, And, Or) if form.negated or form.word == "and" else clause
     if form.negated:
         added = f"not {added}"
@@ -67,7 +67,7 @@ def _bracketed(text: str, *kinds: type) -> str:
 
 
 def whole(clauses: Iterable[Clause]) -> list[Clause]:
-    """Those of the clauses that are filters, each once."""
+    """The clauses that are valid filters, each once."""
     found = {clause.text: clause for clause in clauses if parse(clause.text).expression is not None}
     return list(found.values())
 
@@ -80,7 +80,7 @@ _ORDER = ("api", "topic", "group", "txn", "error", "client.id", "connection", "b
 
 
 class RowClauses:
-    """Clauses from the columns of an index."""
+    """Clauses from the index columns of an exchange."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
         from kproxy.captures.index.filtering import RowValues
@@ -89,7 +89,7 @@ class RowClauses:
         self._values = RowValues(index, definitions)
 
     def of(self, number: int) -> list[Clause]:
-        """What index row `number` (from 0) suggests, field by field."""
+        """Clauses for index row `number` (from 0), field by field."""
         fields = [field for field in FIELDS if field.cost is Cost.INDEX]
         fields.sort(key=lambda field: _ORDER.index(field.name) if field.name in _ORDER else len(_ORDER))
         return whole(clause for field in fields for clause in self._field(field, number))
@@ -103,13 +103,13 @@ class RowClauses:
                 yield from self._broker(field, number)
                 return
             if field.name == "size":
-                return  # the sizes of both sides tell more
+                return  # request and response sizes are suggested instead
             get = getter(field.attributes[0])
             value = (meant_errors(get, getter) if field.type is Type.ERROR else get)(row)
         except Unavailable:
             return
         if (field.name == "protocol" and value == KAFKA) or (field.type is Type.FLAG and not value):
-            return  # as nearly all are
+            return  # a filter that matches nearly all exchanges is of no use
         for one in list(value)[:MOST_VALUES] if field.many else () if value is None else (value,):
             if field.type is Type.ADDRESS:
                 host, _, _ = str(one).rpartition(":")
@@ -143,7 +143,7 @@ _INDEX = re.compile(r"\[[0-9]+\]")
 
 
 def node_clauses(node: Node, root: str) -> list[Clause]:
-    """What a field of a tree suggests; `root` is "request" or "response"."""
+    """Clauses for a field of a decoded message; `root` is "request" or "response"."""
     if node.secret or not node.path:
         return []
     top = node
@@ -191,7 +191,7 @@ def _path_test(path: str, node: Node) -> str:
 
 
 def record_clauses(line: RecordLine, *, withheld: bool) -> list[Clause]:
-    """What a record suggests; `withheld` leaves out what it says."""
+    """Clauses for a record; with `withheld` none of its key, value and headers."""
     offset, _, key, value, headers = line.record if not withheld else (line.record[0], None, None, None, [])
     clauses = []
     for name, operator, data in (("record.key", "==", key), ("record.value", "contains", value)):
@@ -208,7 +208,7 @@ def record_clauses(line: RecordLine, *, withheld: bool) -> list[Clause]:
 
 
 def _readable(data: Any) -> str:
-    """Bytes as a text that can be typed; "" of what is none."""
+    """Bytes as printable text; "" if they are not, or longer than LONGEST_VALUE."""
     if not data:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Going to an exchange by its number or by a time, and to its neighbours on the same connection."""
+"""Finds the row to jump to: by number or time, or the neighbour on the same connection."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOVE: Final = re.compile(r"([+-])([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)")
 _CLOCK: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?")
 _UNITS: Final = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 CHUNK: Final = 16_384
-"""Rows that are looked at together."""
+"""Rows that are read together."""
 
 
 def row_of(text: str, index: IndexReader, here: int | None) -> int:
-    """The index row that somebody asked for by number, time of day, date and time, or as far from row `here`.
+    """The index row for a typed number, time of day, date and time, or distance in time from row `here`.
 
-    Of times it is the first row at or after that. Raises ValueError that says what is wrong.
+    For a time this is the first row at or after it. Raises ValueError with the reason.
     """
     text = text.strip()
     if index.count <= index.first:
@@ -40,7 +40,7 @@ def row_of(text: str, index: IndexReader, here: int | None) -> int:
 
 
 def _moment(text: str, start: int) -> int:
-    """A time in words as nanoseconds since the epoch; those of day are of the local day of `start`."""
+    """A typed time as nanoseconds since the epoch; a time of day means the local day of `start`."""
     if match := _MOVE.fullmatch(text):
         by = int(float(match[2]) * _UNITS[match[3]])
         return start + by if match[1] == "+" else start - by
@@ -61,7 +61,7 @@ def _moment(text: str, start: int) -> int:
 
 
 def _at(index: IndexReader, moment: int) -> int:
-    """The first row at or after a moment; the last where there is none. Rows are nearly in the order of time."""
+    """The first row at or after a moment, or the last row. Bisects, as rows are nearly in the order of time."""
     low, high = index.first, index.count
     while low < high:
         middle = (low + high) // 2
@@ -73,7 +73,7 @@ def _at(index: IndexReader, moment: int) -> int:
 
 
 def on_connection(index: IndexReader, number: int, by: int) -> int | None:
-    """The next (1) or previous (-1) row on the connection of row `number`."""
+    """The next (1) or previous (-1) row on the connection of row `number`, None if there is none."""
     if by < 0:
         return before_on_connection(index, number, index.count)
     connection = index.row(number).connection

@@ -1,6 +1,6 @@
-"""What is looked for: a text, a regular expression between slashes, or bytes in hex after 0x.
+"""What to find: a text, a regular expression between slashes, or bytes in hex after 0x.
 
-Expressions are RE2's, as those of filters: none takes longer than the text is long.
+Regular expressions are RE2's, as in filters: the time of a search is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST: Final = 1_000
 
 
 class Sought(NamedTuple):
-    """`pattern` finds it in bytes, and in texts as UTF-8; `bytes_only` where bytes were asked for."""
+    """A compiled search: `pattern` searches bytes, and texts as UTF-8; `bytes_only` if bytes in hex were typed."""
 
     words: str
     pattern: Any
@@ -28,12 +28,12 @@ class Sought(NamedTuple):
         return self.pattern.search(data) is not None
 
     def places(self, data: bytes) -> list[int]:
-        """Where it begins, each time."""
+        """Offsets of all matches that are not empty."""
         return [match.start() for match in self.pattern.finditer(data) if match.end() > match.start()]
 
 
 def read(words: str) -> Sought:
-    """What somebody typed. Raises ValueError that says what is wrong with it."""
+    """Compile what was typed. Raises ValueError with the reason."""
     import re2
 
     if not words or len(words) > LONGEST:

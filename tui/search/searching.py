@@ -1,4 +1,4 @@
-"""Looking for something from the cursor on: in the lines of a pane, in shown bytes, or through a list of exchanges."""
+"""Searches from the cursor on: the lines of a pane, the bytes of a hex view, or a list of exchanges."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.lines import Lines
 
 SLICE_SECONDS: Final = 0.02
-"""How long a list is searched before the keys get their turn."""
+"""How long a list is searched before key presses are handled."""
 LINE_CELLS: Final = 1_000
-"""Cells of a line that are looked at."""
+"""Cells of a line that are searched."""
 SEARCHED: Final = ("client", "api", "label", "result")
-"""Columns that are looked at."""
+"""Columns of the list that are searched."""
 WITHHELD: Final = frozenset({api_keys.SASL_HANDSHAKE, api_keys.SASL_AUTHENTICATE})
-"""SaslHandshake and SaslAuthenticate: their bytes are not looked at."""
+"""APIs whose bytes are not searched, as they may hold credentials."""
 
 
 def _around(count: int, start: int, by: int) -> Iterator[int]:
-    """All lines after (1) or before (-1) a line, round the end, and the line itself last."""
+    """The lines after (1) or before (-1) a line, wrapping around at the end; the line itself comes last."""
     return ((start + by * step) % count for step in range(1, count + 1))
 
 
 def in_lines(pane: Lines, sought: Sought, by: int) -> int | None:
-    """The next line of a pane that says it."""
+    """The next (1) or previous (-1) line of a pane that matches; None if there is none."""
     for index in _around(pane.count, pane.cursor, by):
         if sought.in_text("".join(segment.text for segment in pane.segments(index, LINE_CELLS))):
             return index
@@ -43,14 +43,14 @@ def in_lines(pane: Lines, sought: Sought, by: int) -> int | None:
 
 
 def in_bytes(pane: HexView, sought: Sought, by: int) -> int | None:
-    """The next place in the bytes of a pane; what is withheld is not looked at."""
+    """Offset of the next (1) or previous (-1) match in a hex view, None without one. Skips withheld bytes."""
     found = sought.places(pane.readable())
     after = [at for at in found if (at > pane.byte if by > 0 else at < pane.byte)] or found
     return None if not after else after[0 if by > 0 else -1]
 
 
 class ListSearch:
-    """Looks through the lines of a list, a slice at a time; `found` is the line, `over` whether all were looked at."""
+    """Searches the lines of a list slice by slice; `found` is the matching line, `over` is set when it has ended."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ListSearch:
         self._lines = _around(rows.count, start, by) if rows.count else iter(())
 
     def go_on(self, seconds: float = SLICE_SECONDS) -> None:
-        """Look at some lines."""
+        """Search lines for about `seconds`."""
         end = time.monotonic() + seconds
         for line in self._lines:
             self.looked_at += 1

@@ -1,4 +1,4 @@
-"""What of the thing under the cursor can be followed: each is a filter of its own."""
+"""What can be followed from the thing under the cursor, each as a filter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLLOWED: Final[Mapping[str, str]] = {
     "producer": "Producer id",
     "client": "Client",
 }
-"""What can be followed, and how it is called."""
+"""What can be followed, and its title."""
 _FIELDS: Final = {"connection": "connection", "group": "group", "txn": "txn", "client.id": "client"}
 PARTITIONS: Final = (
     "request.body.topicData[].partitionData[].index",
@@ -36,7 +36,7 @@ PARTITIONS: Final = (
     "response.body.responses[].partitions[].partitionIndex",
     "response.body.topics[].partitions[].partitionIndex",
 )
-"""Where messages that read, write and commit name partitions."""
+"""Paths of partition numbers in messages that read, write and commit."""
 PRODUCERS: Final = (
     "request.body.producerId",
     "response.body.producerId",
@@ -45,7 +45,7 @@ PRODUCERS: Final = (
     "request.body.topicData[].partitionData[].records.batches[].producerId",
     "response.body.responses[].partitions[].records.batches[].producerId",
 )
-"""Where messages name producer ids."""
+"""Paths of producer ids in messages."""
 _WITH_PRODUCERS: Final = frozenset(
     {
         api_keys.PRODUCE,
@@ -58,14 +58,14 @@ _WITH_PRODUCERS: Final = frozenset(
         api_keys.TXN_OFFSET_COMMIT,
     }
 )
-"""API keys of these messages."""
+"""API keys of messages that may hold producer ids."""
 MOST_AROUND: Final = 32
-"""Fields beside one that are looked at."""
+"""Most siblings of a field that are inspected."""
 _PARTITION_NAMES: Final = frozenset({"index", "partition", "partitionIndex"})
 
 
 def producer_of(index: IndexReader, number: int, definitions: Definitions) -> int | None:
-    """The first producer id that the exchange of an index row names, in its batches too; None where there is none."""
+    """The first producer id in the exchange of an index row, record batches included; None if there is none."""
     row = index.row(number)
     if row.api_key not in _WITH_PRODUCERS or index.protocol(row) is not None:
         return None
@@ -86,9 +86,9 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
 def filters(
     clauses: Iterable[Clause], node: Node | None, record: RecordLine | None, producer_of: Callable[[], int | None]
 ) -> dict[str, str]:
-    """Of each that can be followed here its filter: by the exchange's clauses, a field's node and a record.
+    """The filter of each subject of FOLLOWED that the exchange's clauses, a field's node and a record give.
 
-    Where neither field nor record name a producer id, `producer_of` gives that of the exchange, if any.
+    If neither field nor record give a producer id, `producer_of` returns that of the exchange, if any.
     """
     found: dict[str, str] = {}
     topic = ""
@@ -121,7 +121,7 @@ def _any(paths: Iterable[str], value: int) -> str:
 
 
 def _of_node(node: Node | None) -> tuple[int | None, int | None]:
-    """The partition and the producer id that a field, or what is around it, names."""
+    """The partition and the producer id in a field, its siblings or its ancestors and their siblings."""
     partition = producer = None
     while node is not None:
         around = node.children if node.parent is not None else [one for top in node.children for one in top.children]

@@ -1,4 +1,4 @@
-"""What the interface keeps from one run to the next, in the user's state directory: lines entered, saved filters."""
+"""Histories of lines and saved filters, kept in the user's state directory from one run to the next."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from kproxy.captures import private
 
 MOST_LINES = 500
-"""Lines of a history that are kept, the newest."""
+"""Most lines that a history keeps, the newest ones."""
 MOST_CHARACTERS = 4096
 """Longer lines are not kept."""
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file as a whole, readable by its owner alone. Raises OSError."""
+    """Replace a file atomically, readable by its owner alone. Raises OSError."""
     private.folder(path.parent)
     private.replace(path, text)
 
@@ -29,9 +29,9 @@ def _read(path: Path) -> str:
 
 
 class History:
-    """Lines that were entered, oldest first, each once; in a file where there is one.
+    """Lines that were entered, oldest first, each once; stored in a file if `path` is given.
 
-    Where the file cannot be read or written, lines last as long as the process. What other processes add is kept.
+    If the file cannot be read or written, lines last as long as the process. Lines added by other processes are kept.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -45,7 +45,7 @@ class History:
         return self._lines
 
     def add(self, line: str) -> None:
-        """Put a line at the end."""
+        """Append a line."""
         if not line or len(line) > MOST_CHARACTERS or not line.isprintable():
             return
         kept = self.lines if self._path is None else self._stored() or self.lines
@@ -61,7 +61,7 @@ class History:
 
 
 class SavedFilters(Mapping[str, str]):
-    """Filters by name: those of the configuration, and over them those that were saved here, in a JSON file."""
+    """Filters by name: those saved here, in a JSON file, take precedence over those of the configuration."""
 
     def __init__(self, configured: Mapping[str, str] | None = None, path: Path | None = None) -> None:
         self._configured = dict(configured or {})
@@ -78,16 +78,16 @@ class SavedFilters(Mapping[str, str]):
         return len({**self._configured, **self._own})
 
     def owns(self, name: str) -> bool:
-        """Whether a filter was saved here, and can be deleted."""
+        """Whether a filter was saved here and so can be deleted."""
         return name in self._own
 
     def save(self, name: str, text: str) -> None:
-        """Keep a filter under a name. Raises OSError where it cannot be written."""
+        """Save a filter under a name. Raises OSError if the file cannot be written."""
         self._own = {**self._own, **self._stored(), name: text}
         self._store()
 
     def delete(self, name: str) -> None:
-        """Forget a filter that was saved here. Raises OSError where that cannot be written."""
+        """Delete a filter that was saved here. Raises OSError if the file cannot be written."""
         self._own = {one: text for one, text in {**self._own, **self._stored()}.items() if one != name}
         self._store()
 

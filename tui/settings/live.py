@@ -1,4 +1,4 @@
-"""What the terminal interface is told about a running proxy."""
+"""What the interface knows about a running proxy."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A running relay or sniffer, as told by the command that started it."""
+    """A running relay or sniffer, as described by the command that started the interface."""
 
     bootstrap: str
-    """What a client puts into bootstrap.servers ("127.0.0.1:19092"); where it puts nothing, what is listened on."""
+    """The bootstrap.servers for clients ("127.0.0.1:19092"); if they need none, what is listened on."""
     upstream: str
-    """The brokers behind it, as given ("kafka:9092"); empty where nothing is forwarded."""
+    """The brokers behind it, as the user gave them ("kafka:9092"); empty if nothing is forwarded."""
     listening: tuple[str, ...] = field(default=())
-    """Addresses listened on now; those of brokers that appear later are not among them."""
+    """Addresses listened on at the start; those for brokers that appear later are not included."""
     recording: Path | None = None
     """The file that `-w` named; None where only the scratch ring records."""
     ours: bool = True
-    """Whether leaving may stop the traffic; False asks nothing."""
+    """Whether leaving may stop the proxy, and asks first."""
     notes: tuple[str, ...] = field(default=())
-    """Warnings to show while nothing has passed ("kafka:9092 refuses connections")."""
+    """Warnings, shown in the list until traffic passes, and in Health ("kafka:9092 refuses connections")."""
     stopped: Callable[[], str] = field(default=str)
-    """Why the recording has stopped ("No space left on device"); empty while it goes on."""
+    """Returns why the recording has stopped ("No space left on device"), "" while it goes on."""
     since: float | None = None
-    """When it began, in seconds since the epoch; None is now."""
+    """Start time, in seconds since the epoch; None is now."""
     alive: Callable[[], bool] = field(default=lambda: True)
-    """Whether it is still there."""
+    """Returns whether the proxy still runs."""
     indexer_ended: Callable[[], int | None] = field(default=lambda: None)
-    """Exit code of the indexer, minus its signal's number where a signal ended it; None while it works."""
+    """Returns the indexer's exit code (a signal's number negated) once it has ended for good, None before."""
     taken: str = ""
-    """In transparent mode and of a sniffer, which connections of clients end up here."""
+    """For transparent mode and sniffers: which connections of clients are captured, in words."""

@@ -1,4 +1,4 @@
-"""What a user has set up for the interface, as the command that starts it tells."""
+"""The user's settings of the interface, as passed by the command that starts it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SAVED_FILTERS = "filters.json"
-"""The file of the state directory with the filters that were saved."""
+"""Name of the file of saved filters in the state directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """`filters` are saved filters by name, `keymap` keys by the ids of actions ("list.open": "enter,o")."""
+    """`filters` are the configuration's filters by name, `keymap` the keys by action id ("list.open": "enter o")."""
 
     filters: Mapping[str, str] = field(default_factory=dict)
     keymap: Mapping[str, str] = field(default_factory=dict)
     theme: str = "terminal"
     ascii_only: bool = False
-    """Nothing beyond ASCII is painted, as where the locale knows no more."""
+    """Paint ASCII characters only, as with a locale that has no others."""
     plain: bool = False
-    """For who listens: one pane at a time, nothing drawn, the terminal's cursor on the line."""
+    """For screen readers: one pane at a time, no decoration, the terminal's cursor on the current line."""
     mouse: bool = True
     state: Path | None = None
-    """Directory in which histories and saved filters are kept; None keeps nothing."""
+    """Directory of histories and saved filters; None stores nothing."""
 
     def kept(self, name: str) -> Path | None:
-        """Where something is kept; None where nothing is."""
+        """Path of a file in the state directory; None if nothing is stored."""
         return None if self.state is None else self.state / name

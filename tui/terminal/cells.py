@@ -1,4 +1,4 @@
-"""Text from the wire as cells of a terminal: escaped, so that no record can drive it, and measured as it is shown."""
+"""Text from the wire as terminal cells: escaped, so that no record can control the terminal, and cut to cells."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from rich.cells import cell_len, set_cell_size
 
 from kproxy.decoders.escaping import escape
 
-# what a look uses of Unicode and how ASCII says it
+# Unicode glyphs of the interface and their substitutes in ASCII
 _GLYPHS = {
     "…": "~", "│": "|", "─": "-", "▐": "[", "▌": "]", "•": "*", "✖": "x", "▾": "v", "▸": ">", "█": "#", "░": ":",
     "▪": "*", "▬": "#", "━": "=",
 }  # fmt: skip
 
 
-# glyphs that are drawn and say nothing, or that words say in plain text
+# substitutes in plain mode, for glyphs that are decoration or whose meaning words repeat
 _PLAIN = {"│": " ", "─": "-", "█": " ", "▐": "[", "▌": "]"}
 
 
 class Cells:
-    """How text becomes cells; `ascii_only` also spells everything beyond ASCII (a terminal or locale without it).
+    """Turns text into cells; `ascii_only` also spells out all but ASCII, for terminals and locales without Unicode.
 
-    `plain` draws nothing: somebody listens to the screen.
+    `plain` leaves out decoration, for screen readers.
     """
 
     def __init__(self, *, ascii_only: bool = False, plain: bool = False) -> None:
@@ -28,7 +28,7 @@ class Cells:
         self.plain = plain
 
     def escape(self, text: str) -> str:
-        """The text with everything spelt that would move the cursor, change direction or take no cell."""
+        """The text with characters spelt out that move the cursor, change the direction of text or have no width."""
         return escape(text, ascii_only=self.ascii_only)
 
     def fit(self, text: str, width: int, *, right: bool = False) -> str:
@@ -43,14 +43,14 @@ class Cells:
         return padding + text if right else text + padding
 
     def fit_keeping_last_word(self, text: str, width: int) -> str:
-        """Like `fit`, but a text that is cut keeps its last word: the version of an API, how many more topics."""
+        """Like `fit`, but a cut text keeps its last word: an API's version, the number of further topics."""
         head, _, last = text.rpartition(" ")
         if len(text) <= width or not head or not last.isascii() or len(last) > width // 3:
             return self.fit(text, width)
         return f"{self.fit(head, width - len(last) - 1)} {self.fit(last, len(last))}"
 
     def glyph(self, glyph: str) -> str:
-        """A glyph of ours, or what stands in for it."""
+        """A glyph of the interface, or its substitute."""
         if self.plain and glyph in _PLAIN:
             return _PLAIN[glyph]
         return _GLYPHS.get(glyph, "?") if self.ascii_only else glyph

@@ -1,4 +1,4 @@
-"""To the clipboard of the terminal that somebody sits at, over ssh and within tmux too."""
+"""Copies to the clipboard of the user's terminal, over ssh and within tmux too."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Final
 
 MOST_OSC52: Final = 48 * 1024
-"""Bytes that terminals take by OSC 52: 64 KiB as base64. More goes into a file."""
+"""Most bytes that terminals accept by OSC 52: 64 KiB as base64. Longer text goes into a file."""
 TMUX_SECONDS: Final = 2.0
 
 
 def copy(text: str, osc52: Callable[[str], None]) -> str:
-    """Copy a text; what was done, in words. `osc52` writes it to the terminal. Raises OSError where no way is left.
+    """Copy a text; returns what was done, in words. `osc52` sends it to the terminal. Raises OSError if all ways fail.
 
-    tmux ignores OSC 52 from within unless it is set up for it, but passes its own buffers on.
+    Unless configured otherwise, tmux ignores OSC 52 from programs inside it, but passes its own buffers on.
     """
     size = len(text.encode(errors="replace"))
     what = f"copied {size:,} B"
@@ -33,7 +33,7 @@ def copy(text: str, osc52: Callable[[str], None]) -> str:
 
 
 def _to_tmux(text: str) -> bool:
-    """Whether tmux took it."""
+    """Load the text into a buffer of tmux; False without tmux, or if that fails."""
     program = shutil.which("tmux") if os.environ.get("TMUX") else None
     if program is None:
         return False

@@ -1,6 +1,6 @@
-"""What the toolkit paints on and takes keys from, a terminal or a browser, ends the interface when it is gone.
+"""Drivers for Textual, of a terminal and of a browser, that end the interface when the other side is gone.
 
-No signal tells of that where SIGHUP is ignored, or the terminal is not the controlling one.
+SIGHUP does not suffice: it may be ignored, and does not come from a terminal that is not the controlling one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 terminal_input.install()
 
 STUCK_SECONDS = 0.5
-"""What is to end waits so long for a terminal that takes no output."""
+"""Longest wait at the end for a terminal that accepts no output."""
 
 
 class Output:
-    """Writes to a file descriptor; once that fails, `gone` is called and nothing more is written.
+    """Writes to a file descriptor; when a write fails, calls `gone` and drops all further output.
 
-    Threads may write at once: what each gives stays in one piece.
+    Threads may write at once: the output of each call stays in one piece.
     """
 
     def __init__(self, fileno: int, encoding: str, gone: Callable[[], None]) -> None:
@@ -66,7 +66,7 @@ class Output:
                 self._gone()
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: output is not buffered."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -82,7 +82,7 @@ class TerminalDriver(LinuxDriver):
         Thread(target=self._watch, name="hang-up", daemon=True).start()
 
     def _watch(self) -> None:
-        """Wait for the terminal to hang up: reading then says no more than that there is nothing, over and over."""
+        """Wait for the terminal to hang up, which reads cannot show: they return nothing, over and over."""
         poll = select.poll()
         poll.register(self.fileno, 0)
         poll.poll()
@@ -100,16 +100,16 @@ class TerminalDriver(LinuxDriver):
         except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
             self._app.call_later(self._app.fail, error)
 
-    # a terminal that takes no output holds up who paints
+    # a terminal that accepts no output blocks painting
 
     def end(self) -> None:
-        """Let a terminal that is stopped (ctrl+s) not keep the interface from ending."""
+        """Make sure that the interface can end although the terminal is stopped (ctrl+s)."""
         self._ending = True
         Thread(target=self._unblock, name="unblock", daemon=True).start()
 
     @property
     def _waiting(self) -> Queue[str | None]:
-        """What the terminal has not taken yet; who puts more into it may wait for ever."""
+        """Output that the terminal has not taken yet; a put may block for ever."""
         assert self._writer_thread is not None  # noqa: S101 (it lives while there is output)
         return self._writer_thread._queue  # noqa: SLF001 (it has no other way out)
 
@@ -136,7 +136,7 @@ class BrowserDriver(WebDriver):
 
     def __init__(self, app: KproxyApp, **options: Any) -> None:
         super().__init__(app, **options)
-        # who paints and the thread that hands out files both write packets
+        # painting and the thread that delivers files both write packets
         self._write: Any = Output(self.fileno, "utf-8", self._gone).put
 
     def _gone(self) -> None:
@@ -153,8 +153,8 @@ class BrowserDriver(WebDriver):
                 self._gone()
 
     def end(self) -> None:
-        """Nothing holds up a browser's interface."""
+        """Do nothing: no stopped terminal can block a browser's interface."""
 
 
 DRIVERS: dict[type[Driver], type[Driver]] = {LinuxDriver: TerminalDriver, WebDriver: BrowserDriver}
-"""What stands in for the toolkit's own."""
+"""Replacements for Textual's drivers."""

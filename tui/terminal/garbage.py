@@ -1,4 +1,4 @@
-"""Garbage is looked for between keys: a key never waits for what many before it have left."""
+"""Garbage collection between keys, so that it never delays a key press."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import gc
 from typing import Final
 
 SECONDS: Final = 0.25
-"""Between two looks."""
+"""Seconds between checks whether to collect."""
 WORTH_LOOKING: Final = 2_000
-"""Objects that came and did not go; an interface where nothing happens has fewer."""
+"""New objects, less those freed, from which on to collect; an idle interface stays below."""
 YOUNGER_FIRST: Final = 20
-"""How often the younger are looked through before those that have outlived it."""
+"""Collections of a generation before the next older one is collected as well."""
 
 
 def collect() -> None:
-    """Free what nobody holds of what was made lately, now and then of all that was made since `settle`."""
+    """Collect the youngest objects, now and then also older ones or all that were created since `settle`."""
     young, middle, old = gc.get_count()
     if young >= WORTH_LOOKING:
         gc.collect(2 if old >= YOUNGER_FIRST else 1 if middle >= YOUNGER_FIRST else 0)
 
 
 def settle() -> None:
-    """What is there now stays as long as the interface does: do not look through it any more."""
+    """Exempt the present objects from garbage collection: they live as long as the interface."""
     gc.freeze()
 
 

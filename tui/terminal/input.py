@@ -1,7 +1,7 @@
-"""What a terminal or browser sends, read without trust: bytes that are not text, escape sequences out of range.
+"""Input of a terminal or browser, with tolerance for bytes that are not text and escape sequences out of range.
 
-Textual's input threads make their decoder and parser themselves, and what these raise would end the interface. The ones
-here take their place.
+Textual's input threads create their decoder and parser themselves, and an error in these would end the interface. The
+decoder and parser here replace them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from textual.message import Message
 
 
 class Parser(XTermParser):
-    """Textual's parser of what terminals send; a sequence that it cannot read gives nothing."""
+    """Textual's parser of terminal input; it drops sequences that it cannot read."""
 
     def feed(self, data: str) -> Iterable[Message]:
         try:
             yield from super().feed(data)
-        except (ValueError, ArithmeticError):  # numbers that no key, colour or place has
+        except (ValueError, ArithmeticError):  # numbers out of range for a key, colour or position
             super().__init__()
 
 
 def decoder(encoding: str) -> Callable[[], IncrementalDecoder]:
-    """Makes decoders that put U+FFFD in place of bytes that are not text."""
+    """A function that creates decoders which put U+FFFD in place of bytes that are not text."""
     return partial(getincrementaldecoder(encoding), errors="replace")
 
 
 def install() -> None:
-    """Have Textual's drivers use these."""
+    """Make Textual's drivers use this decoder and parser."""
     for module in (linux_driver, web_driver):
         vars(module).update(getincrementaldecoder=decoder, XTermParser=Parser)

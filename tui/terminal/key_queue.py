@@ -1,6 +1,6 @@
-"""Keys in turn: each goes where those before it have led, however fast they come.
+"""Handles keys one after the other: each goes to the pane that earlier keys have focused, however fast they come.
 
-The toolkit hands all keys of a burst to the pane that has the focus then, before the first of them has moved it.
+Textual gives all keys of a burst to the pane that has the focus at first, before one of them can move the focus.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from textual.events import Event
 from textual.widget import Widget
 
 PATIENCE_SECONDS = 1.0
-"""After which keys go on though what one of them set off has not ended."""
+"""Longest wait for the effects of a key before the next key is handled."""
 ROUNDS = 2
-"""A key's way through the queues of the pane, its parents and the application, then that of the message it caused."""
+"""Passes through the queues of pane, parents and application: one for a key, one for the message that it causes."""
 
 
 class KeysInTurn(App[bool]):
-    """An application whose panes get a key once all before it have done what they do."""
+    """An application whose panes get a key once the effects of all earlier keys are complete."""
 
     def __init__(self, *, ansi_color: bool) -> None:
         super().__init__(ansi_color=ansi_color)
         self._held: deque[Event] = deque()
-        """Keys and pasted texts that wait for one before them."""
+        """Keys and pasted texts that wait for an earlier one."""
         self._settling: asyncio.Task[None] | None = None
         self._after: dict[Callable[[], object], None] = {}
 
     @property
     def keys_wait(self) -> bool:
-        """Whether there are keys behind the one that does what it does now."""
+        """Whether keys wait behind the one that is being handled."""
         return bool(self._held)
 
     @property
     def keys_at_work(self) -> bool:
-        """Whether what a key set off goes on."""
+        """Whether a key is being handled."""
         return self._settling is not None
 
     def after_keys(self, call: Callable[[], object]) -> None:
-        """Call once when no key waits: what many keys would make many times. A call that is asked for is kept."""
+        """Call `call` when no key is being handled; once, however many keys have asked for it."""
         self._after[call] = None
         self.call_later(self._calm)
 
@@ -59,7 +59,7 @@ class KeysInTurn(App[bool]):
             await self._give(event)
 
     async def _give(self, event: Event) -> None:
-        """Let a key do what it does; what a line takes as text leads nowhere else."""
+        """Handle a key. Text typed into an input line moves no focus, so the next key need not wait for it."""
         line = self.focused
         if isinstance(event, events.Key) and line is not None and line.check_consume_key(event.key, event.character):
             await super().on_event(event)
@@ -68,7 +68,7 @@ class KeysInTurn(App[bool]):
         await super().on_event(event)
 
     async def _settle(self) -> None:
-        """Wait until what a key set off is over, also where that is a screen that opens; then let the next go."""
+        """Wait for the effects of a key, a screen that opens included; then handle the next key."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 rounds, led = 0, False
@@ -80,11 +80,11 @@ class KeysInTurn(App[bool]):
 
     @property
     def _reader(self) -> Widget:
-        """To which keys go."""
+        """The widget that gets keys."""
         return self.focused or self.screen
 
     async def _pass_queues(self) -> None:
-        """Pass through the queues that a key goes through, behind what is in them."""
+        """Wait until the queues that a key passes through have handled what they hold now."""
         for pump in self._reader.ancestors_with_self:
             passed = asyncio.Event()
             if pump.post_message(events.Callback(callback=passed.set)):

@@ -1,4 +1,4 @@
-"""Styles in the terminal's own 16 colours. Nothing is told by colour alone: letters and words say it too."""
+"""Styles in the terminal's own 16 colours. Colour is never the only sign: letters and words say the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIM = Style(color="bright_black")
 BOLD = Style(bold=True)
 CURSOR = Style(reverse=True)
 CURSOR_AWAY = Style(underline=True, bold=True)
-"""The cursor of a pane that has not the focus."""
+"""The cursor of a pane without the focus."""
 HEADING = Style(bold=True, underline=True)
 TITLE = Style(reverse=True)
 TITLE_ALARM = Style(reverse=True, bold=True, color="red")
@@ -45,5 +45,5 @@ CLASS = {
 
 @lru_cache(maxsize=1024)
 def pressed(style: Style, action: str) -> Style:
-    """A style of what runs a Textual action ("app.go('stats')") when it is clicked."""
+    """A style whose text runs a Textual action ("app.go('stats')") when clicked."""
     return style + Style(meta={"@click": action})

@@ -1,4 +1,4 @@
-"""How the 16 colours in which everything is painted look: as the terminal has them, or otherwise."""
+"""Themes: how the 16 colours of the interface look, as in the terminal or replaced by others."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 DEFAULT = "default"
-"""The colour that the terminal has where nobody asks for one."""
+"""The terminal's default colour."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours in the place of others; `text` and `ground` in that of the terminal's own."""
+    """Replacements of colours by name; `text` and `ground` replace the terminal's default text and background."""
 
     said: str
     colours: Mapping[str, str] = field(default_factory=dict)
     text: str = DEFAULT
     ground: str = DEFAULT
     bold: bool = False
-    """Whether what has a colour is bold as well."""
+    """Whether coloured text is bold as well."""
 
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_black")
@@ -64,7 +64,7 @@ class ThemeFilter(LineFilter):
         self._styled = lru_cache(maxsize=512)(self._style)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        del background  # everything is painted on the default one
+        del background  # everything is painted on the default background
         return [Segment(text, self._styled(style or Style.null()), control) for text, style, control in segments]
 
     def _style(self, style: Style) -> Style:

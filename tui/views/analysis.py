@@ -1,4 +1,4 @@
-"""The views that another process adds up beside an index: started when somebody looks, read as snapshots."""
+"""Views that a separate process computes beside an index: started when first shown, read as snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TimeRow:
-    """What lasted (from, to, "ok" or "failed") and what happened when (time, letter)."""
+    """A row of a timeline: spans (from, to, "ok" or "failed") and marks (time, letter)."""
 
     name: str
     spans: tuple[tuple[int, int, str], ...]
@@ -29,7 +29,7 @@ class TimeRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows from `start` to `end`, nanoseconds since the epoch; `more` are left out. See captures.analysis.timelines."""
+    """Rows from `start` to `end`, ns since the epoch; `more` rows are left out. See captures.analysis.timelines."""
 
     title: str
     start: int
@@ -40,9 +40,9 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One thing with what belongs to it; `key` tells it from others and stays.
+    """One subject of a view and its lines; `key` identifies it from snapshot to snapshot.
 
-    Each line has the tests that find its exchanges, in the words of display filters.
+    Each line has the tests, as display filters, that find its exchanges.
     """
 
     key: Hashable
@@ -53,14 +53,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A view as it was written; see captures.analysis.snapshots for the members."""
+    """A view as the process wrote it; captures.analysis.snapshots documents the members of `facts`."""
 
     facts: dict[str, Any]
     blocks: tuple[Block, ...]
 
 
 class Analysis:
-    """The process, and what it has written."""
+    """The process that computes the views of an index, and its snapshots."""
 
     def __init__(self, index_dir: Path) -> None:
         self._directory = index_dir
@@ -68,7 +68,7 @@ class Analysis:
         self._stamps: dict[str, tuple[int, int, int]] = {}
 
     def start(self) -> None:
-        """Start the process where it was not."""
+        """Start the process unless it was started before."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", MODULE, "--parent", str(os.getpid()), str(self._directory)],
@@ -88,11 +88,11 @@ class Analysis:
 
     @property
     def died(self) -> bool:
-        """Whether the process has ended otherwise than by having read everything."""
+        """Whether the process has failed: its exit code is neither 0 nor 3, that of a capture that cannot be read."""
         return self._process is not None and self._process.poll() not in {None, 0, 3}
 
     def snapshot(self, view: str) -> Snapshot | None:
-        """What was written of a view of blocks since it was last asked for; None where nothing was."""
+        """The snapshot of a view of blocks; None if it is the one returned last, or cannot be read."""
         facts = self.facts(view)
         if facts is None:
             return None
@@ -109,7 +109,7 @@ class Analysis:
         return Snapshot(facts, blocks)
 
     def facts(self, view: str) -> dict[str, Any] | None:
-        """What was written of a view since it was last asked for, as it was written; None where nothing was."""
+        """The snapshot of a view as JSON; None if it is the one returned last, or cannot be read."""
         path = self._directory / VIEWS / f"{view}.json"
         try:
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The health of a reading as lines: what was read, what could not be, and what was warned of."""
+"""The health of a reading as lines: what was read, what could not be read, and warnings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ COUNTERS: dict[str, str] = {
     "not_kafka": "connections that are not Kafka",
     "tls": "connections encrypted with TLS, which cannot be read",
 }
-"""Counters of decoders.exchange.Health, and what they count."""
+"""Counters of decoders.exchange.Health and their descriptions."""
 RARE: dict[str, str] = {"untimed": "packets whose time does not fit, read with that of the packet before"}
-"""The same of counters that are shown only where they count something."""
+"""Counters that are shown only if they are not zero, and their descriptions."""
 FOUND_BY: dict[str, str] = {
     "gaps": "partial",
     "lost": "partial",
@@ -39,15 +39,15 @@ FOUND_BY: dict[str, str] = {
     "undecoded": "status == undecodable",
     "tls": "status == tls",
 }
-"""By counter the filter that finds the exchanges concerned."""
+"""The display filter that finds the exchanges of a counter."""
 STATES: dict[str, str] = {
     "failed": "read as far as it can be read",
     "stopped": "reading was stopped",
     "indexing": "is being read",
 }
-"""What is said for a state of captures.index.indexer, where that is not its name."""
+"""Words for states of captures.index.indexer; other states are shown by name."""
 MOST_PROBLEMS = 200
-"""Problems that are shown: the last ones."""
+"""Most problems that are shown, the last ones."""
 
 
 class Health:
@@ -60,7 +60,7 @@ class Health:
         self._last: tuple[Block, ...] = ()
 
     def blocks(self) -> tuple[Block, ...] | None:
-        """The blocks, None where they are what they were."""
+        """The blocks, None if they have not changed."""
         index, live = self._captions.index, self._live
         meta = {} if index is None else index.meta
         counters = meta.get("health") or {}
@@ -130,7 +130,7 @@ def _capture(index: IndexReader | None, meta: dict[str, Any], error: str, ended:
 
 
 def _early(error: dict[str, Any]) -> list[str]:
-    """What ended the reading of a capture, and what to do about it."""
+    """Lines about the error that ended the reading of a capture, and what to do about it."""
     lines = [f"  reading ended early: {error['text']}"]
     if error["offset"] is not None:
         lines += [

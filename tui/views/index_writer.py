@@ -1,4 +1,4 @@
-"""Whether the process that writes an index still works, and why it ended where it does not."""
+"""Checks whether the process that writes an index still works, and if not, why it ended."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any, Final
 from kproxy.captures.export.text import size_text
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at the process and at the captures."""
+"""Seconds between checks of the process and of the captures."""
 WORKING: Final = frozenset({"indexing", "following"})
 """States of an index that has a writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why no further rows come: `cause` in words, `remedy` says what to do, `time` is when it was seen (ns)."""
+    """Why no further rows come: `cause` in words, `remedy` says what to do, `time` is when it was noticed (ns)."""
 
     cause: str
     remedy: str
@@ -28,18 +28,18 @@ class Ended:
 
 
 class Writer:
-    """Looks after the writer of an index, once in LOOK_SECONDS."""
+    """Checks the writer of an index, at most once in LOOK_SECONDS."""
 
     def __init__(self, live: Callable[[], int | None] | None = None) -> None:
-        """`live` gives the exit code of a live run's indexer, once that is not started again."""
+        """`live` returns the exit code of a live run's indexer once it is no longer restarted, None before."""
         self._live = live
         self._sizes: dict[Path, int] = {}
-        """The greatest size that each capture has had."""
+        """The greatest size seen of each capture."""
         self._looked = 0.0
         self._ended: Ended | None = None
 
     def ended(self, meta: dict[str, Any]) -> Ended | None:
-        """Why no further rows come, None while its writer works or where it has done all that it should."""
+        """Why no further rows come; None while the writer works or if it has finished."""
         if meta.get("state") not in WORKING:
             return None
         now = time.monotonic()
@@ -68,7 +68,7 @@ class Writer:
         return f"the indexer (process {pid}) {how}", again
 
     def _shrunk(self, meta: dict[str, Any]) -> str:
-        """Says that a capture became shorter than it was, or than what was read of it; "" where none did."""
+        """Message about a capture that is shorter than before, or than what was read of it; "" if there is none."""
         if any(meta.get("spools") or ()):
             return ""
         paths = [Path(source) for source in meta.get("sources", ())]
@@ -88,11 +88,11 @@ class Writer:
 
 
 def end_of(pid: int) -> str | None:
-    """How a process has ended, be it one of ours that nobody has waited for; None while it is there."""
+    """How a process has ended, be it a child that nobody has waited for; None while it exists."""
     try:
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        pass  # not ours
+        pass  # not a child of this process
     else:
         if end is None:
             return None
@@ -102,12 +102,12 @@ def end_of(pid: int) -> str | None:
     except ProcessLookupError:
         return "has ended"
     except OSError:
-        pass  # somebody else's
+        pass  # it exists and belongs to another user
     return None
 
 
 def _in_words(code: int) -> str:
-    """An exit code, or minus a signal's number, as what became of a process."""
+    """An exit code, or a signal's number negated, in words."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

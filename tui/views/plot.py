@@ -12,13 +12,13 @@ from kproxy.tui.terminal.cells import Cells
 LEVELS: Final = "▁▂▃▄▅▆▇█"
 ASCII_LEVELS: Final = "._-=+*%#"
 LOW, HIGH, BOTH = "─", "▪", "▬"
-"""The glyphs of the lower and the upper percentile, and of both in one cell."""
+"""Glyphs of the lower and the upper percentile, and of both in one cell."""
 AXIS_CELLS: Final = 7
 """Room for a latency at the left of a plot."""
 
 
 def sparkline(counts: Sequence[int], width: int, cells: Cells) -> str:
-    """The counts from left to right, in at most `width` cells; nothing where nothing was counted."""
+    """The counts as bars from left to right, in at most `width` cells; a blank for zero, "" without counts."""
     joined = _joined(counts, width)
     most = max(joined, default=0)
     levels = ASCII_LEVELS if cells.ascii_only else LEVELS
@@ -26,7 +26,7 @@ def sparkline(counts: Sequence[int], width: int, cells: Cells) -> str:
 
 
 def _joined(counts: Sequence[int], width: int) -> list[int]:
-    """Neighbours added up until there are no more than `width`."""
+    """The counts, neighbours added up so that at most `width` remain."""
     if width <= 0 or not counts:
         return []
     by = -(-len(counts) // width)
@@ -38,7 +38,7 @@ def percentile_plot(
 ) -> list[str]:
     """`height` lines of at most `width` cells: a lower and an upper percentile (ns) of each slice of time.
 
-    A slice takes as many cells as there are; the highest and lowest latency stand at the left.
+    The slices share the width; the highest and the lowest latency stand at the left. [] if there is too little room.
     """
     found = [value for value in (*lows, *highs) if value is not None]
     room = width - AXIS_CELLS - 1
@@ -65,7 +65,7 @@ def percentile_plot(
 
 
 class _Scale:
-    """Latencies on `height` rows, the greatest on row 0."""
+    """A logarithmic scale of latencies on `height` rows, the greatest on row 0."""
 
     def __init__(self, least: int, most: int, height: int) -> None:
         self._low = math.log1p(least)

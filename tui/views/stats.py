@@ -1,4 +1,4 @@
-"""The figures of the Stats screen as they were written beside the index, and the order that they are shown in."""
+"""The figures of the Stats screen, from the snapshot beside the index, and the orders of its lines."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 GROUPINGS: Final = ("api", "client", "broker", "topic")
-"""What exchanges may be counted by, as captures.analysis.stats has it."""
+"""What exchanges can be grouped by, as in captures.analysis.stats."""
 ALL: Final = "all"
 WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", ALL: "all"}
-"""The windows by their names in the figures."""
+"""Windows of time: name in the figures, and text."""
 ORDERS: Final[dict[str, str]] = {
     "count": "count", "failed": "errors", "p50": "p50", "p90": "p90", "p99": "p99", "max": "max",
 }  # fmt: skip
-"""What lines may be ordered by: member of the figures, and its name."""
+"""Orders of the lines: member of the figures, and text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is counted under a name in one window; see captures.analysis.figures for the members of `figures`."""
+    """The figures of one name in one window; captures.analysis.figures documents the members of `figures`."""
 
     name: str
     long_poll: bool
@@ -32,20 +32,20 @@ class Line:
 
     @property
     def title(self) -> str:
-        """A Fetch that the broker held until its max wait was over waited: a long poll."""
+        """The name; with "(wait)" for long polls: Fetches that the broker held until their max wait was over."""
         return f"{self.name} (wait)" if self.long_poll else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time: nanoseconds since the epoch, nanoseconds of a slice, and the seconds that it covers."""
+    """A span of time: start (ns since the epoch), length of a slice (ns), length of the span (s)."""
 
     start: int
     slice: int
     seconds: float
 
     def tests(self, slices: int) -> list[str]:
-        """What finds the exchanges of that many slices of it, in the display filter's words."""
+        """Display filters that find the exchanges of its first `slices` slices; all of them must hold."""
         from kproxy.decoders.filters.fields import Type
         from kproxy.decoders.filters.values import LITERALS
 
@@ -62,7 +62,7 @@ def window_of(facts: dict[str, Any], window: str) -> Window:
 
 
 def lines_of(facts: dict[str, Any], window: str, order: str) -> Sequence[Line]:
-    """The lines with an exchange in a window, the greatest first."""
+    """The lines that have an exchange in a window, the greatest by `order` first."""
     found = [
         Line(one["name"], one["long_poll"], tuple(one["filters"]), one["windows"][window])
         for one in facts["lines"]

@@ -1,4 +1,4 @@
-"""The lines around the panes: title with health, status, keys, detail tabs, facts about bytes."""
+"""The lines around the panes: title, status, keys, tabs of the detail, facts about bytes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kproxy.tui.widgets.painted import Painted
 
 Part = tuple[str, Style]
 KEY_PARTS = 2
-"""Parts of a key in the help bar: itself, and what it does."""
+"""Parts of an entry in the help bar: the key, and what it does."""
 
 
 class Bar(Painted):
-    """One line or more of styled parts, painted only when they are others; `right` parts are never cut.
+    """One or more lines of styled parts, repainted only if they change; left parts are cut before right ones.
 
-    A part whose style is `look.pressed` runs an action when it is clicked.
+    A part with a style of `look.pressed` runs an action when clicked.
     """
 
     auto_links = False
@@ -40,7 +40,7 @@ class Bar(Painted):
         self._lines: list[tuple[list[Part], list[Part]]] = []
 
     def show(self, *lines: tuple[list[Part], list[Part]]) -> None:
-        """Each line is its left and its right parts."""
+        """Show lines, each given as its left and its right parts."""
         if list(lines) != self._lines:
             self._lines = list(lines)
             self.refresh()
@@ -59,26 +59,26 @@ class Bar(Painted):
         return Strip.join([head.adjust_cell_length(room, self._fill), tail])
 
     def cut(self, line: Strip, room: int) -> Strip:
-        """The beginning of a line that is longer than `room`."""
+        """The beginning of a line that is longer than `room` cells."""
         return line.crop(0, room)
 
 
 class HelpBar(Bar):
-    """Two lines of keys: those of the focused pane, then those of its screen and everywhere."""
+    """Two lines of keys: the focused pane's, then those of its screen and of the application."""
 
     DEFAULT_CSS = """
     HelpBar { height: 2; }
     """
 
     def show_for(self, context: str, widget: Any, screen: Any) -> None:
-        """`screen` has `CONTEXTS`, those that hold in all of its panes."""
+        """Show the keys of `widget`'s context and those of `screen.CONTEXTS`, which hold in all its panes."""
         self.show(
             (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
             (self._keys(" kproxy: ", screen.CONTEXTS, screen) if screen.CONTEXTS else [], []),
         )
 
     def cut(self, line: Strip, room: int) -> Strip:
-        """Whole keys, with what they do."""
+        """Cut between entries, so that each key is shown with what it does."""
         kept = list(line)
         while len(kept) > KEY_PARTS and len("".join(part.text for part in kept).rstrip()) > room:
             del kept[-KEY_PARTS:]

@@ -1,4 +1,4 @@
-"""One exchange: tabs, the fields beside the bytes, and what is known of the bytes under the cursor."""
+"""The detail of one exchange: tabs, fields, bytes, and facts about the field under the cursor."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ TIMING = "Timing"
 TABS = ("Overview", "Request", "Response", RECORDS, TIMING)
 SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
 SIDE_BY_SIDE = 100
-"""Columns from which fields and bytes stand beside each other."""
+"""From this width on fields and bytes stand side by side."""
 SIXTEEN_BYTES = 116
-"""Columns from which the bytes beside the fields come 16 a row; below it is 8."""
+"""From this width on a row of bytes beside the fields holds 16; below it holds 8."""
 FEW_LINES = 3
-"""Lines below the bytes up to which only the first of what is known of a field is told, in one of them."""
+"""Up to this height the lines below the bytes show only the first fact about a field, in one line."""
 
 
 class Detail(Ground):
-    """Shows an overview, two frames, their records or times; `tab` says which. Fields and bytes follow each other."""
+    """Shows overview, request, response, records or timing, as `tab` says. Fields and bytes move together."""
 
     DEFAULT_CSS = """
     Detail { width: 1fr; height: 1fr; }
@@ -83,7 +83,7 @@ class Detail(Ground):
         self.tab = "Response"
         self._opened: Opened | None = None
         self._holder: Node | None = None
-        """Whose children's bytes are shown, None for the frame's."""
+        """The node whose children's buffer is shown; None for the frame."""
         self._about = Bar(cells, id="about")
         self._tabs = Bar(cells, id="tabs")
         self._overview = Overview(cells, id="overview")
@@ -112,7 +112,7 @@ class Detail(Ground):
 
     @property
     def panes(self) -> list[Widget]:
-        """What can have the focus in this tab."""
+        """The panes of this tab that can have the focus."""
         if self.tab == RECORDS:
             return self.records.panes
         if self.tab == TIMING:
@@ -121,16 +121,16 @@ class Detail(Ground):
 
     @property
     def side(self) -> Side | None:
-        """The side this tab shows, None where it is not a frame's."""
+        """The side whose frame this tab shows, None if it shows no frame."""
         return SIDES.get(self.tab)
 
     @property
     def side_name(self) -> str:
-        """The side's name, "request" or "response"; "" where `side` is None."""
+        """The side's name, "request" or "response"; "" if `side` is None."""
         return self.tab.lower() if self.side is not None else ""
 
     def choose(self, by: int) -> None:
-        """Go `by` tabs to the right."""
+        """Go `by` tabs to the right, to the left if negative."""
         focused = self.screen.focused in self.panes
         self.tab = TABS[(TABS.index(self.tab) + by) % len(TABS)]
         self.update_classes(
@@ -147,23 +147,23 @@ class Detail(Ground):
         self._timing.draw(timing)
 
     def show_record_count(self, count: int | None) -> None:
-        """How many records the exchange carries, None where it carries none."""
+        """Show the number of records on their tab; None shows no number."""
         self._records = count
         self._show_tabs()
 
     def show_about(self, left: str, right: str) -> None:
-        """The exchange in one line, for where the list cannot be seen."""
+        """Show the exchange in one line, for a screen that has no room for the list."""
         self._about.show(([(f" {left}", look.BOLD)], [(f"{right} ", look.PLAIN)]))
 
     def show_frame(self, opened: Opened | None, *, api: tuple[int, int] | None = None, message: str = "") -> None:
-        """Show a frame, or a message where there is none."""
+        """Show a frame, or a message if there is none."""
         self._opened, self._holder = opened, None
         self.hex.show(opened)
         self.fields.show(opened, api=api, message=message)
         self._mark()
 
     def lay_out(self, width: int, *, tall: bool = False) -> None:
-        """Lay the panes out for a width, or for a place that is `tall` and narrow."""
+        """Lay the panes out for a width in columns; `tall` for the narrow place beside the list."""
         wide, narrow = width >= SIDE_BY_SIDE and not tall, width < SIXTEEN_BYTES
         self.update_classes({"-wide": wide, "-narrow": narrow, "-tall": tall}, update=self.is_attached)
         self.records.lay_out(0 if tall else width)
@@ -213,7 +213,7 @@ class Detail(Ground):
         self._tell_facts()
 
     def _choose_buffer(self) -> None:
-        """Show the bytes that the selected field's offsets count in."""
+        """Show the buffer that the selected field's offsets refer to."""
         chain = holders(self.fields.near)
         holder = chain[-1] if chain else None
         if holder is not self._holder:
@@ -232,7 +232,7 @@ class Detail(Ground):
         self._buffers.show((parts, []))
 
     def _tell_facts(self) -> None:
-        """Which bytes these are, as what type, of which field."""
+        """Show offsets, size, type, path, versions and explanation of the field under the cursor."""
         bar = self._facts
         selected, item = self.fields.selected, self.fields.item
         if self._opened is None or selected is None or item is None:

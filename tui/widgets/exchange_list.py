@@ -1,4 +1,4 @@
-"""The list of exchanges: a window onto the mapped index."""
+"""The list of exchanges, read from the mapped index as it is painted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEEP_LAST_WORD = frozenset({"api", "label", "result"})
 class ExchangeList(Lines):
     """Shows a `View` of an index; `tail` keeps the cursor on the newest row.
 
-    Lines of the view stand for exchanges; `selected` is the index row under the cursor, None where there is none.
+    Each line is an exchange; `selected` is the index row under the cursor, None if there is none.
     """
 
     CONTEXT = "list"
@@ -37,7 +37,7 @@ class ExchangeList(Lines):
     BINDINGS = actions.bindings("list")
 
     class Opened(Message):
-        """The exchange under the cursor is to be opened."""
+        """Asks to open the exchange under the cursor."""
 
     class TailChanged(Message):
         """Tail was switched on or off."""
@@ -49,29 +49,29 @@ class ExchangeList(Lines):
         self.text: RowText | None = None
         self.tail = False
         self.seen = 0
-        """Lines that had come when tail was switched off: those after them are new."""
+        """Number of lines when tail was switched off: further ones are new."""
         self.empty: Callable[[], list[str]] = list
-        """Lines to show where there is no exchange."""
+        """Returns the lines to show if there is no exchange."""
         self.chosen: Callable[[], None] = lambda: None
-        """Called when the cursor is on another exchange: what shows it is painted together with the list."""
+        """Called directly when the cursor moves to another exchange, so that list and detail are painted together."""
         self.notes: Notes | None = None
         self.hidden: set[int] = set()
-        """Index rows that are not shown."""
+        """Index rows that the user has hidden."""
         self.marked_only = False
         self.order = ""
-        """A key of ORDERS, "" for as they passed."""
+        """A key of ORDERS, "" for the order in which exchanges passed."""
         self.descending = True
         self._arranged: Rows | None = None
         self._newer = 0
-        """Rows that came since they were put together."""
+        """Rows that came since a fixed arrangement was made."""
         self._painted: dict[int, Row] = {}
-        """Rows as they were last painted, by line; those on screen and some more."""
+        """Rows as last painted, by line: those on screen and some more."""
         self._selected: int | None = None
         self._columns: tuple[int, list[tuple[Column, int]]] = (0, [])
 
     @property
     def rows_shown(self) -> Rows | None:
-        """The rows that the lines stand for."""
+        """The rows that the list shows, as lines: the view or an arrangement of it."""
         return self.view if self._arranged is None else self._arranged
 
     @property
@@ -101,13 +101,13 @@ class ExchangeList(Lines):
         self.index, self.text = index, text
 
     def show(self, view: View) -> None:
-        """Show another view, with the cursor on the row it was on or the next that is shown."""
+        """Show another view; the cursor stays on its row, or moves to the next one shown."""
         self.view = view
         self.rearrange()
         self.seen = self.count
 
     def rearrange(self) -> None:
-        """Put the rows together again: others are hidden, marked or in another order, or it is another view."""
+        """Arrange the rows again after a change of view, order, marks or hidden rows."""
         row = self._selected
         line = self.cursor - self.top
         self._newer = 0
@@ -144,7 +144,7 @@ class ExchangeList(Lines):
         return Without(view, self.hidden) if self.hidden else None
 
     def said(self) -> str:
-        """What is made of the rows, in words."""
+        """The arrangement in words, for the status line."""
         words = []
         if self.marked_only:
             words.append("marked only")
@@ -158,7 +158,7 @@ class ExchangeList(Lines):
         return ", ".join(words)
 
     def more(self, old: int) -> None:
-        """The view has grown from `old` lines; follow where tail is on."""
+        """Paint the lines that the view has beyond `old`; with tail on, move to the newest."""
         if isinstance(self._arranged, Fixed):
             self._newer += 0 if self.view is None else self.view.count - old
             return
@@ -179,7 +179,7 @@ class ExchangeList(Lines):
             self.refresh()
 
     def let_go(self, gone: int) -> None:
-        """The first `gone` lines are no more; the others stay where they are on screen."""
+        """Remove the first `gone` lines; the others stay where they are on screen."""
         if self._arranged is not None:
             self.rearrange()
             return
@@ -189,13 +189,13 @@ class ExchangeList(Lines):
         self._announce()
 
     def changed(self) -> None:
-        """Rows may have been completed in place: paint those on screen that are others now."""
+        """Repaint rows on screen that the indexer has completed in place."""
         for index in self._on_screen():
             if self._painted.get(index) != self._row(index):
                 self.refresh_line(index)
 
     def time_passed(self) -> None:
-        """Paint how long the rows on screen have been waiting."""
+        """Repaint the latencies of requests in flight on screen."""
         for index in self._on_screen():
             row = self._row(index)
             if row is not None and row.state == State.WAITING:
@@ -205,7 +205,7 @@ class ExchangeList(Lines):
         return range(self.top, min(self.top + self.rows, self.count))
 
     def reordered(self) -> None:
-        """The view's lines moved (a row that waited left or joined it)."""
+        """Repaint after lines of the view moved: a row left or joined it when its response came."""
         if isinstance(self._arranged, Fixed):
             return
         rows = self.rows_shown
@@ -215,7 +215,7 @@ class ExchangeList(Lines):
         self._announce()
 
     def go_to(self, row: int) -> None:
-        """Put the cursor on index row `row`, or the next that is shown."""
+        """Put the cursor on index row `row`, or on the next one shown."""
         rows = self.rows_shown
         if rows is not None:
             self.move_to(rows.position(row))
@@ -255,7 +255,7 @@ class ExchangeList(Lines):
         return self.text.times.title(self.index) if column.name == "time" and self.text is not None else column.title
 
     def line_key(self, index: int) -> Hashable | None:
-        # asked for whenever a line is painted, from the cache or not
+        # called whenever a line is painted, from the cache or not
         row = self._row(index)
         if row is not None:
             if len(self._painted) > 4 * self.rows:
@@ -324,7 +324,7 @@ class ExchangeList(Lines):
         self._order_by(names[(names.index(self.order) + 1) % len(names)])
 
     def action_order_by(self, order: str) -> None:
-        """Order by a key of ORDERS, "" for as they passed; by the same once more turns it round."""
+        """Order by a key of ORDERS, "" for the order in which exchanges passed; the present key reverses the order."""
         if order and order == self.order:
             self.action_reverse()
         else:

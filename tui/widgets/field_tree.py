@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from kproxy.tui.detail.opened import Opened
 
 FIRST_SHOWN = 50
-"""Elements of an array that show before "… n more"."""
+"""Elements of an array that are shown before "… n more"."""
 OPENED_AT_FIRST = 120
-"""Lines up to which structs are unfolded when a frame is opened."""
+"""Most lines up to which structs are unfolded when a frame is opened."""
 MOST_INDENTED = 20
 LEAST_ROOM = 20
-"""Cells for a complaint, however narrow the pane."""
+"""Fewest cells for a problem's text, however narrow the pane."""
 PREVIEW = 24
 """Bytes shown of a bytes field."""
 
 
 TAGS_TITLE = "(other tagged fields)"
 READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES, Code.CRC_MISMATCH})
-"""Problems that did not end the reading."""
+"""Problems after which decoding went on."""
 
 
 @dataclass(slots=True)
 class Item:
-    """A line: a node, or what stands for bytes without one, for elements not shown, or for a problem.
+    """A line: a node, or without one a range of bytes, elements that are not shown (`more_of`), or a problem.
 
-    `near` is a node whose offsets count in the same bytes as the line's.
+    `near` is a node whose offsets refer to the same buffer as the line's.
     """
 
     depth: int
@@ -59,7 +59,7 @@ class Item:
 
 
 class FieldTree(Lines):
-    """The nodes of an opened frame; `selected` is the bytes [start, end) of the line under the cursor."""
+    """The nodes of a decoded frame; `selected` is the range of bytes [start, end) of the line under the cursor."""
 
     CONTEXT = "tree"
     BINDINGS = actions.bindings("tree")
@@ -68,7 +68,7 @@ class FieldTree(Lines):
         """The cursor is on another field."""
 
     class BytesWanted(Message):
-        """The field's bytes are to be looked at."""
+        """Asks to focus the bytes of the field."""
 
     def __init__(self, cells: Cells, *, show_secrets: bool = False, **options: Any) -> None:
         super().__init__(cells, **options)
@@ -79,7 +79,7 @@ class FieldTree(Lines):
         self._shown: dict[int, int] = {}
         self._api: tuple[int, int] | None = None
         self.message = ""
-        """Shown where there is nothing to fold."""
+        """Shown if there are no fields."""
 
     @property
     def count(self) -> int:
@@ -95,7 +95,7 @@ class FieldTree(Lines):
 
     @property
     def near(self) -> Node | None:
-        """A node that tells in which bytes the offsets of the line under the cursor count."""
+        """A node whose offsets refer to the same buffer as those of the line under the cursor."""
         return (self.item.node or self.item.near) if self.item else None
 
     @property
@@ -106,7 +106,7 @@ class FieldTree(Lines):
         return (item.node.start, item.node.end) if item.node is not None else item.span
 
     def show(self, opened: Opened | None, *, api: tuple[int, int] | None = None, message: str = "") -> None:
-        """Show another frame; `api` is (key, version), which tells what error codes meant."""
+        """Show another frame; `api` is (key, version), by which error codes are named."""
         self._opened = opened
         self._api = api
         self.message = message
@@ -118,9 +118,9 @@ class FieldTree(Lines):
         self._rebuild()
 
     def reveal(self, byte: int, within: Node | None = None) -> None:
-        """Put the cursor on the smallest field that holds a byte, unfolding what is above it.
+        """Put the cursor on the smallest field that holds a byte; unfolds its ancestors.
 
-        The byte counts in the frame, or in what the offsets of the nodes below `within` count in.
+        `byte` is an offset in the frame, or in the buffer of the children of `within`.
         """
         if self._opened is None:
             return
@@ -162,7 +162,7 @@ class FieldTree(Lines):
         self.content_changed()
 
     def _add(self, node: Node, depth: int) -> None:
-        # what is wrong inside bytes is known once they are unfolded
+        # problems inside of bytes are known only once these are unfolded
         children = node.children if id(node) in self._unfolded else []
         self._items.append(Item(depth, node))
         self._problem(node, depth + 1)
@@ -183,13 +183,13 @@ class FieldTree(Lines):
             self._complain(depth, stopped + node.problem.message, (node.start, node.end), node)
 
     def _complain(self, depth: int, text: str, span: tuple[int, int] | None = None, near: Node | None = None) -> None:
-        """What is wrong, on as many lines as the pane's width takes now."""
+        """Add a problem's text, wrapped to the present width of the pane."""
         room = max(LEAST_ROOM, self.size.width - 2 * (min(depth, MOST_INDENTED) + 1))
         for piece in wrap(f"{self.cells.glyph('✖')} {text}", room, subsequent_indent="  "):
             self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"], near=near))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Complaints take other lines in another width."""
+        """Wrap the texts of problems anew."""
         del event
         item = self.item
         if any(one.style is look.SEVERITY["E"] for one in self._items):
@@ -198,7 +198,7 @@ class FieldTree(Lines):
                 self.move_to(next(at for at, one in enumerate(self._items) if one.node is item.node), quiet=True)
 
     def _unfold_at_first(self, root: Node) -> None:
-        """Unfold from the top while the whole stays readable, and always the way to what went wrong."""
+        """Unfold from the top up to OPENED_AT_FIRST lines, and always the path to the last problem."""
         level = list(root.children)
         lines = len(level)
         while level:
@@ -225,7 +225,7 @@ class FieldTree(Lines):
             node, above = above, above.parent
 
     def _show_element(self, array: Node, child: Node) -> None:
-        """Make sure that the elements shown of an array include one."""
+        """Show enough elements of an array to include one."""
         index = next((i for i, element in enumerate(array.children) if element is child), 0)
         if index >= self._shown.get(id(array), FIRST_SHOWN):
             self._shown[id(array)] = index + FIRST_SHOWN
@@ -261,7 +261,7 @@ class FieldTree(Lines):
         ]
 
     def meaning(self, node: Node) -> str:
-        """What the node's value means; "" where there is nothing to say, or where it would tell a secret."""
+        """The meaning of the node's value; "" if it has none, or if it would reveal a secret."""
         if self._opened is None or (node.secret and not self._show_secrets):
             return ""
         from kproxy.decoders.meanings.table import node_meaning
@@ -269,7 +269,7 @@ class FieldTree(Lines):
         return node_meaning(node, self._opened.version) or ""
 
     def explained(self) -> list[str]:
-        """What is known of the field under the cursor: what its value means, what else it tells, what it is for."""
+        """Facts about the field under the cursor: meaning of its value, remarks, purpose of the field."""
         node, opened = self.node, self._opened
         if node is None or opened is None:
             return []
@@ -282,7 +282,7 @@ class FieldTree(Lines):
         return [text for text in (self.meaning(node), *remarks, node_help(node, opened.version)) if text]
 
     def value_text(self, node: Node) -> str:
-        """A field's value as somebody would type it; "" of what has none, or is withheld."""
+        """A field's value as a user would type it; "" if it has none, or is withheld."""
         value = node.value
         if node.null or value is None or node.type.startswith("[]") or (node.secret and not self._show_secrets):
             return ""
@@ -302,7 +302,7 @@ class FieldTree(Lines):
         if node.name == UNKNOWN_TAGS:
             return ("" if node.children else "none"), look.DIM
         if isinstance(value, memoryview) and node.type != "uuid":
-            # a label says more than the first bytes do
+            # a label is more useful than the first bytes
             return f"{size_text(len(value))} B" if node.label else _bytes_text(value), look.PLAIN
         if value is None:
             if node.label:
@@ -404,7 +404,7 @@ class FieldTree(Lines):
 
 
 def _fold_size(node: Node) -> int:
-    """How many nodes are inside, 1 where that is not known yet; does not make what is inside bytes or an array."""
+    """Number of child nodes, or 1 if it is not known yet; creates no nodes inside of bytes or arrays."""
     if node.closed:
         return 0 if node.value == 0 else 1
     if node.type.startswith("[]") and isinstance(node.value, int):
@@ -413,12 +413,12 @@ def _fold_size(node: Node) -> int:
 
 
 def _plain_array(node: Node) -> bool:
-    """Whether it is an array of plain values too long to be worth its lines."""
+    """Whether it is an array of more than 8 plain values, which are not worth the lines at first."""
     return node.type.startswith("[]") and _fold_size(node) > 8 and not node.children[0].children
 
 
 def _summary(node: Node) -> str:
-    """What tells a folded struct from its neighbours: its first name or number."""
+    """What distinguishes a folded struct from its siblings: its first name or number."""
     if node.closed:
         return ""
     for child in node.children:

@@ -1,4 +1,4 @@
-"""The filter bar: the line, its state in a word, the error marked where it is, and suggestions."""
+"""The filter bar: input line, state of the text in a word, error with its place marked, suggestions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Completion, Result
 
 QUIET_SECONDS = 0.12
-"""Typing stops for this long before the text is judged."""
+"""Pause in typing after which the text is parsed."""
 SLICE_SECONDS = 0.005
-"""Between two slices of counting the values that are suggested."""
+"""Seconds between slices of counting the suggested values."""
 
 STATES = {
     "ok": ("ok", Style(color="green")),
@@ -35,12 +35,12 @@ STATES = {
     "error": ("error", Style(color="red", bold=True)),
     "empty": ("", look.PLAIN),
 }
-"""By decoders.filters.parser.Status, whose members are these words."""
+"""Word and style by decoders.filters.parser.Status."""
 APPLICABLE = {"ok", "empty"}
 
 
 class FilterBar(Vertical):
-    """Parses while one types; tells of a filter only when it is whole, so that a broken one changes nothing."""
+    """Parses during typing, but posts only complete filters, so that a broken one changes nothing."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; }
@@ -53,7 +53,7 @@ class FilterBar(Vertical):
     """
 
     class Applied(Message):
-        """A whole filter (or none: `result.expression` is None) is to decide what is shown."""
+        """A filter is applied; an empty one (`result.expression` is None) shows all exchanges."""
 
         def __init__(self, text: str, result: Result) -> None:
             super().__init__()
@@ -61,7 +61,7 @@ class FilterBar(Vertical):
             self.result = result
 
     class Left(Message):
-        """The bar is left; what was applied stays."""
+        """The bar was left; the applied filter stays."""
 
     def __init__(
         self, cells: Cells, saved: SavedFilters | None = None, history: History | None = None, **options: Any
@@ -76,7 +76,7 @@ class FilterBar(Vertical):
         self._applied = ""
         self._counts = ""
         self._result: Result | None = None
-        """What the line says; None before anything stood in it."""
+        """The parsed text; None before the first one."""
         self._timer: Timer | None = None
         self._counting: Timer | None = None
 
@@ -98,31 +98,31 @@ class FilterBar(Vertical):
 
     @property
     def applied(self) -> str:
-        """The filter that decides what is shown."""
+        """Text of the applied filter, "" for none."""
         return self._applied
 
     @property
     def pending(self) -> bool:
-        """Whether the line holds something else than what is applied."""
+        """Whether the text differs from the applied filter."""
         return self.input.value.strip() != self._applied
 
     def use(self, counts: SlicedCounts) -> None:
-        """Suggest the values that are counted."""
+        """Suggest the values that `counts` finds in the index."""
         self._counts_of = counts
 
     def set_text(self, text: str) -> None:
-        """Put a text into the line and apply it if it is whole."""
+        """Put a text into the line, and apply it if it is a complete filter."""
         self.input.set_value(text)
         self._submit()
 
     def prepare(self, text: str) -> None:
-        """Put a text into the line to be edited; it is not applied."""
+        """Put a text into the line to be edited, without applying it."""
         self.edit()
         self.input.set_value(text)
         self._judge()
 
     def set_counts(self, counts: str) -> None:
-        """What stands at the right: "312 of 18,204"."""
+        """Show counts at the right: "312 of 18,204"."""
         if counts != self._counts:
             self._counts = counts
             self._show_state()
@@ -132,7 +132,7 @@ class FilterBar(Vertical):
         self.input.cursor_position = len(self.input.value)
 
     def restore(self) -> None:
-        """Put back the filter that is applied."""
+        """Put the applied filter back into the line."""
         self.input.set_value(self._applied)
         self._judge()
         self.close_suggestions()
@@ -155,11 +155,11 @@ class FilterBar(Vertical):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Apply a whole filter; what is unfinished takes the highlighted suggestion instead."""
+        """Apply a complete filter; for an unfinished one take the marked suggestion instead."""
         event.stop()
         self._judge()
         if self._result is not None and self._result.status == "unfinished":
-            self._suggest()  # the list may be of what stood here before the last keys
+            self._suggest()  # the suggestions may date from before the last keys
             if self._suggestions.candidate is not None:
                 self._take()
             return
@@ -243,7 +243,7 @@ class FilterBar(Vertical):
         self._suggestions.offer(completion.candidates)
 
     def _count_on(self) -> None:
-        """Count a slice more of the values that are suggested, and say so."""
+        """Count another slice of rows for the suggested values, and show the new counts."""
         self._counting = None
         if self._counts_of is None or not self._suggestions.is_open:
             return
@@ -259,7 +259,7 @@ class FilterBar(Vertical):
         self._take()
 
     def _take(self) -> None:
-        """Put the highlighted suggestion into the line; an example is selected, so that what is typed replaces it."""
+        """Put the marked suggestion into the line; an example is selected, so that typing replaces it."""
         candidate, completion = self._suggestions.candidate, self._completion
         if candidate is None or completion is None:
             return

@@ -1,4 +1,4 @@
-"""The line into which a filter is typed: what was applied before, and what could be typed next."""
+"""The input line of the filter bar, with a history of applied filters and suggestions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MarkError(Highlighter):
-    """Underlines the part of the text that the parser complains about."""
+    """Underlines the part of the text that the parser rejects."""
 
     def __init__(self) -> None:
         self.result: Result | None = None
@@ -31,19 +31,19 @@ class MarkError(Highlighter):
 
 
 class FilterInput(Input):
-    """Up and down go through what was applied before; down also into the suggestions, where nothing newer is left."""
+    """Up and down move through the history; from the newest line down moves into the suggestions."""
 
     CONTEXT: ClassVar[str] = "filter"
     BINDINGS = actions.bindings("filter")
 
     class Left(Message):
-        """The line is left without applying it."""
+        """The line was left without applying its text."""
 
     class SuggestionWanted(Message):
-        """Suggestions are to be shown now."""
+        """Asks to show suggestions now."""
 
     class SuggestionTaken(Message):
-        """The marked suggestion is to be put in."""
+        """Asks to put the marked suggestion into the line."""
 
     def __init__(self, suggestions: Suggestions, history: History, **options: Any) -> None:
         self.mark = MarkError()
@@ -51,7 +51,7 @@ class FilterInput(Input):
         self._suggestions = suggestions
         self._history = history
         self._back = 0
-        """How many lines back in the history."""
+        """Position in the history, counted back from the newest line; 0 is the draft."""
         self._draft = ""
         self._shown = ""
 
@@ -66,7 +66,7 @@ class FilterInput(Input):
     def action_history(self, by: int) -> None:
         """Go to an older line (-1) or a newer one (1)."""
         if self.value != self._shown:
-            self._back = 0  # what is typed over an older line is the newest
+            self._back = 0  # an edited line is a new draft
         lines = self._history.lines
         if by < 0 and self._suggestions.chosen and self._suggestions.cursor > 0:
             self._suggestions.choose(-1)
@@ -80,7 +80,7 @@ class FilterInput(Input):
         if not self._back:
             self._draft = self.value
             if back == 1 and lines[-1] == self.value and len(lines) > 1:
-                back = 2  # the filter that is applied is the newest line
+                back = 2  # skip the newest line: it is the draft itself, the applied filter
         self._back = back
         self.set_value(lines[-back] if back else self._draft)
 

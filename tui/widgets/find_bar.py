@@ -1,4 +1,4 @@
-"""The line in which a text to find is typed, or what else is asked for; what is wrong is marked in it."""
+"""The input line for a text to find, a place to go to or a comment; marks invalid input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FindInput(Input):
 
 
 class FindBar(Horizontal):
-    """Shown while a text is typed."""
+    """An input line with a title; hidden unless open."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; display: none; }
@@ -41,7 +41,7 @@ class FindBar(Horizontal):
     """
 
     class Done(Message):
-        """What was typed, and what for (the title); None where the line was left."""
+        """The line was entered or left: `text` is what was typed (None if left), `asked` the title of the line."""
 
         def __init__(self, text: str | None, title: str) -> None:
             super().__init__()
@@ -63,7 +63,7 @@ class FindBar(Horizontal):
         return self.has_class("-open")
 
     def open(self, title: str = FIND, text: str | None = None) -> None:
-        """Ask for something; None leaves what was typed before."""
+        """Show the line with a title and a text; None keeps the text typed before."""
         self.asked = title
         self.query_one(Static).update(f" {title} ")
         self.remove_class("-wrong")
@@ -77,7 +77,7 @@ class FindBar(Horizontal):
         self.remove_class("-open")
 
     def complain(self, why: str) -> None:
-        """Mark what was typed, which can be mended then, and say what is wrong with it."""
+        """Mark the text as invalid and notify the user why; the line stays open for corrections."""
         self.add_class("-wrong")
         self.notify(why, timeout=4)
 

@@ -1,4 +1,4 @@
-"""The bytes of a frame with a cursor; the bytes of the selected field are marked."""
+"""The bytes of a frame in hex, with a cursor and the selected field's bytes marked."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _TEXT = "".join(chr(code) if 0x20 <= code < 0x7F else "." for code in range(256)
 
 
 class HexView(Lines):
-    """Rows of 16 bytes (8 where it is narrow); `byte` is the cursor, `marked` the selected field's [start, end)."""
+    """Rows of 16 bytes, 8 if narrow; `byte` is the cursor, `marked` the range [start, end) of the selected field."""
 
     CONTEXT = "hex"
     BINDINGS = actions.bindings("hex")
 
     class Moved(Message):
-        """The byte cursor was moved here (not by a field that was selected)."""
+        """The cursor was moved in this pane, rather than by selecting a field."""
 
     class FieldWanted(Message):
-        """The field that holds the byte is to be looked at."""
+        """Asks to focus the field that holds the byte."""
 
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
@@ -57,7 +57,7 @@ class HexView(Lines):
         return len(self._data)
 
     def marked_bytes(self) -> bytes | None:
-        """The bytes of the marked field; None where they are withheld."""
+        """The bytes of the marked field; None if some are withheld."""
         start, end = self.marked
         return None if any(_holds(self._secret, at) for at in range(start, end)) else self._data[start:end]
 
@@ -70,7 +70,7 @@ class HexView(Lines):
         self._show(opened.data, opened.unparsed, sorted(opened.secret)) if opened else self._show(b"")
 
     def show_made(self, data: bytes, *, secret: bool = False) -> None:
-        """Show bytes that were made of the frame's, such as decompressed ones; `secret` ones are withheld."""
+        """Show bytes derived from the frame's, such as decompressed ones; withhold them if `secret`."""
         self._show(data, secret=[(0, len(data))] if secret else ())
 
     def _show(self, data: bytes, unparsed: Ranges = (), secret: Ranges = ()) -> None:
@@ -80,7 +80,7 @@ class HexView(Lines):
         self.content_changed()
 
     def mark(self, start: int, end: int) -> None:
-        """Mark a field's bytes and bring them into sight; the cursor goes to the first."""
+        """Mark a field's bytes and scroll to them; the cursor goes to the first."""
         self.marked = (start, min(end, len(self._data)))
         self.byte = max(0, min(start, len(self._data) - 1))
         self.cursor = self.byte // self.per_row
@@ -129,16 +129,16 @@ class HexView(Lines):
         return _holds(self._secret, at)
 
     def readable(self) -> bytes:
-        """The bytes that are shown, with those that are withheld left out as zeros."""
+        """The bytes, with zeros in place of withheld ones."""
         data = bytearray(self._data)
         for start, end in self._secret:
             data[start:end] = bytes(max(0, min(end, len(data)) - start))
         return bytes(data)
 
-    # moving: the cursor is a byte, its line follows
+    # moving: the cursor is a byte, and the cursor line follows it
 
     def go_to(self, byte: int) -> None:
-        """Put the cursor on a byte and tell."""
+        """Put the cursor on a byte and post Moved."""
         if not self._data:
             return
         byte = max(0, min(byte, len(self._data) - 1))

@@ -1,7 +1,7 @@
-"""The base of every pane: a list of lines of which only those on screen are ever made.
+"""The base of every pane: a list of lines, of which only those on screen are made.
 
-The pane scrolls itself and never grows a virtual size: a list that grows costs no layout and repaints nothing that has
-not changed.
+The pane scrolls by itself and has no virtual size: when the list grows, Textual computes no layout, and only changed
+lines are repainted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from kproxy.tui.widgets.painted import Painted, joined
 
 CACHED_STRIPS = 512
 RIGHT = 3
-"""The mouse button that asks for a menu."""
+"""The mouse button that opens a menu."""
 LONGEST_LINE = 400
-"""Cells of a line that is copied."""
+"""Most cells of a line that is copied."""
 
 
 class Lines(Painted, can_focus=True):
-    """`count` lines with a cursor; subclasses say how a line looks and what moving onto it means.
+    """`count` lines with a cursor; subclasses paint the lines and react to moves of the cursor.
 
-    `HEADING` lines at the top do not scroll. The last column shows where in the list the window is.
+    `HEADING` lines at the top do not scroll. The last column is the scroll bar.
     """
 
     auto_links = False
@@ -53,37 +53,37 @@ class Lines(Painted, can_focus=True):
         self._thumb = (-1, -1)
 
     class MenuAsked(Message):
-        """What can be done with the line under the cursor is to be offered."""
+        """Asks for a menu of actions on the line under the cursor."""
 
-    # what a subclass is asked
+    # implemented by a subclass
 
     @property
     def count(self) -> int:
         raise NotImplementedError
 
     def segments(self, index: int, width: int) -> list[Segment]:
-        """The line's text in at most `width` cells, all escaped."""
+        """The line in at most `width` cells, escaped."""
         raise NotImplementedError
 
     def line_key(self, index: int) -> Hashable | None:
-        """What the line's look depends on beside width and cursor; None where it must not be kept."""
+        """Cache key of a line: what its look depends on beside width and cursor. None for a line not to be cached."""
         return index
 
     def heading(self, _line: int, _width: int) -> list[Segment]:
         return []
 
     def moved(self) -> None:
-        """The cursor is on another line."""
+        """Called when the cursor has moved to another line."""
 
     # geometry
 
     @property
     def rows(self) -> int:
-        """Lines that scroll, as many as are on screen."""
+        """Number of scrolling lines on screen."""
         return max(1, self.size.height - self.HEADING)
 
     def move_to(self, index: int, *, quiet: bool = False) -> None:
-        """Put the cursor on a line and scroll it into sight; `quiet` does not tell anybody."""
+        """Put the cursor on a line and scroll it into sight; calls `moved` unless `quiet`."""
         index = max(0, min(index, self.count - 1))
         old = self.cursor
         self.cursor = index
@@ -95,7 +95,7 @@ class Lines(Painted, can_focus=True):
             self.moved()
 
     def scroll_into_sight(self) -> bool:
-        """Scroll so that the cursor shows and no lines are wasted; True where that repainted the pane."""
+        """Scroll so that the cursor is on screen and lines fill it; True if that repainted the pane."""
         top = self.top
         top = min(top, self.cursor)
         top = max(top, self.cursor - self.rows + 1)
@@ -115,7 +115,7 @@ class Lines(Painted, can_focus=True):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def content_changed(self) -> None:
-        """Lines are others than before: forget them and paint."""
+        """Repaint all lines, as they have changed."""
         self._strips.clear()
         self.cursor = max(0, min(self.cursor, self.count - 1))
         self.top = max(0, min(self.top, self.count - self.rows))
@@ -123,7 +123,7 @@ class Lines(Painted, can_focus=True):
         self.refresh()
 
     def grown(self, old: int) -> None:
-        """Lines were added after the first `old`: paint what of that is on screen, and the thumb if it moved."""
+        """Paint those lines after the first `old` that are on screen, and the scroll bar if its thumb moved."""
         last = min(self.count, self.top + self.rows)
         if old < last:
             y = max(0, old - self.top) + self.HEADING
@@ -147,12 +147,12 @@ class Lines(Painted, can_focus=True):
         return self._line(index, width, beside)
 
     def line_text(self, index: int) -> str:
-        """A line as it is painted at any width, its columns moved together."""
+        """The text of a line, with the space between its columns reduced to two."""
         text = "".join(segment.text for segment in self.segments(index, LONGEST_LINE))
         return re.sub(" {2,}", "  ", text).strip()
 
     def beyond(self, _line: int, _width: int) -> list[Segment]:
-        """What stands below the last line."""
+        """The text of a line below the last one, counted from 0."""
         return []
 
     def cursor_style(self) -> Style:
@@ -175,7 +175,7 @@ class Lines(Painted, can_focus=True):
         return strip
 
     def _thumb_span(self) -> tuple[int, int]:
-        """First row and number of rows of the scroll thumb; (0, 0) where everything is on screen."""
+        """First row and number of rows of the scroll bar's thumb; (0, 0) if all lines are on screen."""
         count, rows = self.count, self.rows
         if count <= rows:
             return 0, 0
@@ -190,7 +190,7 @@ class Lines(Painted, can_focus=True):
             return Segment(self.cells.glyph("█"), look.DIM)
         return Segment(self.cells.glyph("│"), look.DIM)
 
-    # actions every pane has
+    # actions of every pane
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         return actions.is_enabled(self.CONTEXT, action, self)
@@ -201,7 +201,7 @@ class Lines(Painted, can_focus=True):
     def action_page(self, pages: float) -> None:
         by = int(self.rows * pages) or (1 if pages > 0 else -1)
         top = self.top
-        # the cursor keeps its place on the screen, as in less
+        # the cursor stays on its row of the screen, as in less
         self.set_top(self.top + by)
         self.move_to(self.cursor + (by if self.top == top else self.top - top))
 
@@ -223,17 +223,17 @@ class Lines(Painted, can_focus=True):
         self.call_after_refresh(self._put_terminal_cursor)
 
     async def on_key(self, event: events.Key) -> None:
-        # what the application does with keys that no parent took, without a turn of the loop for each of them
-        if await self.app._check_bindings(event.key):  # noqa: SLF001 (what else runs bindings goes the long way)
+        # what the application does with keys that no parent handled, but without passing through each parent's queue
+        if await self.app._check_bindings(event.key):  # noqa: SLF001 (other ways pass through every parent)
             event.stop()
 
     def on_focus(self) -> None:
         self.refresh_line(self.cursor)
-        # where the pane is, is known once it is laid out
+        # the pane's position is known only once it is laid out
         self.call_after_refresh(self._put_terminal_cursor)
 
     def _put_terminal_cursor(self) -> None:
-        """Where nothing is drawn, readers of the screen look where the terminal's own cursor is."""
+        """In plain mode, put the terminal's cursor on the current line, where screen readers read."""
         if self.cells.plain and self.has_focus:
             self.app.cursor_position = self.region.offset + Offset(0, self.HEADING + self.cursor - self.top)
 
@@ -264,7 +264,7 @@ class Lines(Painted, can_focus=True):
                 self.clicked(event)
 
     def clicked(self, event: events.Click) -> None:
-        """A line was clicked; the cursor is on it by now."""
+        """Called when a line was clicked; the cursor is on it."""
 
     def _wheel(self, by: int) -> None:
         if self.set_top(self.top + by):

@@ -1,4 +1,4 @@
-"""Things with what belongs to them as indented lines, which can be folded, searched and followed to exchanges."""
+"""Blocks of indented lines, which can be folded, searched and followed to exchanges."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 EXCHANGE: Final = re.compile(r"#([0-9]+)$")
 """An exchange's number, at the end of a line."""
 FACTS: Final = "  "
-"""What stands between the facts of a line."""
+"""Separates the facts of a line."""
 FOLD_CELLS: Final = 2
 HANGING: Final = 4
-"""Cells by which the further lines of a long text are indented."""
+"""Cells by which the further lines of a wrapped text are indented."""
 
 
 class Shown(NamedTuple):
-    """A line on screen: `piece` of the text of line `line` of block `block`."""
+    """A line on screen: `piece`, a part of line `line` of block `block`; `first` for the first part."""
 
     block: int
     line: int
@@ -39,7 +39,7 @@ class Shown(NamedTuple):
 
 
 class Outline(Lines):
-    """Shows blocks; keeps the cursor on the same text of the same thing when they are others."""
+    """Shows blocks; when they change, the cursor stays on the same text of the same block."""
 
     CONTEXT = "outline"
     BINDINGS = actions.bindings("outline")
@@ -48,27 +48,27 @@ class Outline(Lines):
         """The cursor is on another line."""
 
     class Followed(Message):
-        """The exchange of the line under the cursor is to be shown."""
+        """Asks to show the exchange of the line under the cursor."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
 
     class FilterBy(Message):
-        """The exchanges that pass `tests` are to be shown."""
+        """Asks to show the exchanges that pass `tests`."""
 
         def __init__(self, tests: Sequence[str]) -> None:
             super().__init__()
             self.tests = tests
 
     class FindAsked(Message):
-        """A text to find is to be asked for."""
+        """Asks for the find bar."""
 
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self.empty = ""
         self.counts = False
-        """Whether lines count exchanges, which `enter` shows then."""
+        """Whether lines are counters, whose exchanges `enter` shows."""
         self.sought: Sought | None = None
         self._blocks: Sequence[Block] = ()
         self._folded: set[Hashable] = set()
@@ -99,11 +99,11 @@ class Outline(Lines):
     # lines on screen
 
     def _reflow(self) -> None:
-        """Make the lines for the width there is; whole ones while the pane is not on the screen."""
+        """Wrap the lines to the pane's width; not at all while it has none."""
         width = max(0, self.size.width - 1)
         if width == self._width:
             return
-        # the same things in lines of another width, or other things, which `_return_to` finds the cursor's place among
+        # same blocks at another width keep the cursor here; for other blocks `_return_to` places it
         same = self._width >= 0 and self.cursor < len(self._shown)
         at = self._shown[self.cursor] if same else None
         old, self._wrapped = self._wrapped, {}
@@ -122,7 +122,7 @@ class Outline(Lines):
             self.cursor = next(index for index, one in enumerate(shown) if (one.block, one.line) == (at.block, at.line))
 
     def _place(self) -> tuple[Hashable, int, str, int] | None:
-        """Thing, line, its text, and the line on screen of the cursor."""
+        """Place of the cursor: key of the block, line, its text, row on screen."""
         if not 0 <= self.cursor < len(self._shown):
             return None
         at = self._shown[self.cursor]
@@ -130,7 +130,7 @@ class Outline(Lines):
         return block.key, at.line, block.lines[at.line], self.cursor - self.top
 
     def _return_to(self, place: tuple[Hashable, int, str, int] | None) -> None:
-        """Put the cursor where it was, or near it; at the top it stays at the top."""
+        """Put the cursor back to a place, or near it; a cursor at the top stays there."""
         self._reflow()
         if place is None or self.cursor == 0:
             return
@@ -168,7 +168,7 @@ class Outline(Lines):
         return [Segment(self.cells.fit(f"  {self.empty}", width))]
 
     def scroll_into_sight(self) -> bool:
-        """Scroll so that the whole line under the cursor shows."""
+        """Scroll so that all wrapped parts of the line under the cursor show."""
         scrolled = super().scroll_into_sight()
         last = self.cursor
         while last + 1 < self.count and not self._shown[last + 1].first:
@@ -178,7 +178,7 @@ class Outline(Lines):
     # actions
 
     def action_move(self, by: int) -> None:
-        """Move by whole lines, however long they are."""
+        """Move by whole lines, over their wrapped parts."""
         index = self.cursor + by
         while 0 <= index < self.count and not self._shown[index].first:
             index += by
@@ -193,7 +193,7 @@ class Outline(Lines):
 
     @property
     def block(self) -> Block | None:
-        """What the line under the cursor belongs to."""
+        """The block of the line under the cursor."""
         here = self._under_cursor()
         return None if here is None else here[0]
 
@@ -251,7 +251,7 @@ class Outline(Lines):
         self.post_message(self.FindAsked())
 
     def action_found(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) line with the text that is sought, in what is folded too."""
+        """Go to the next (1) or previous (-1) matching line, in folded blocks too."""
         sought = self.sought
         if sought is None or not self._blocks:
             return
@@ -274,7 +274,7 @@ class Outline(Lines):
 
 
 def _exchange(lines: Sequence[str]) -> int | None:
-    """The exchange of the last of some lines, or of the line that it belongs to."""
+    """The exchange number of the last of some lines, or of the nearest line above with less indentation."""
     room = len(lines[-1]) + 1
     for text in reversed(lines):
         indent = len(text) - len(text.lstrip(" "))
@@ -287,7 +287,7 @@ def _exchange(lines: Sequence[str]) -> int | None:
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` characters, cut between its facts where they fit, further ones indented."""
+    """The text in lines of at most `width` characters, cut between facts if they fit; further lines are indented."""
     if len(text) <= width:
         return [text]
     body = text.lstrip(" ")
@@ -303,7 +303,7 @@ def _wrap(text: str, width: int) -> list[str]:
         if len(joined) <= width:
             lines[-1] = joined
             continue
-        # a word or two do not stand alone
+        # a line less than half full is joined with the fact, so that a word or two do not stand alone
         alone = len(line) >= width // 2
         if not alone:
             lines.pop()

@@ -1,4 +1,4 @@
-"""The Overview tab: who asked whom, when, with what versions, and what came of it."""
+"""The Overview tab: client, broker, times, versions and result of one exchange."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Line = tuple[str, str, Style]
 NAME_CELLS = 16
 MOST_REMARKS = 20
-"""Remarks of one kind that show before "… n more"."""
+"""Remarks of one kind that are shown before "… n more"."""
 
 
 class Overview(Lines):
@@ -46,7 +46,7 @@ class Overview(Lines):
 
     @property
     def _lines(self) -> list[Line]:
-        """The lines wrapped to the width there is."""
+        """The lines, wrapped to the width of the pane."""
         width = self.size.width
         if self._wrapped[0] != width:
             room = max(20, width - NAME_CELLS - 2)
@@ -130,7 +130,7 @@ def overview(
 
 
 def _session(session: Session) -> list[Line]:
-    """Who the client is after an exchange of SASL's."""
+    """Lines about the authentication that a SASL exchange is part of."""
     style = look.SEVERITY["E"] if session.error else look.PLAIN
     times = [("since", session.since), ("until", session.ends)]
     words = [session.in_words(), *(f"{what} {_moment(time)}" for what, time in times if time is not None)]
@@ -156,7 +156,7 @@ def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
 
 
 def _remarks(remarks: Sequence[Remark]) -> list[Line]:
-    """A line for each kind of remark, with a part for each of them."""
+    """One line for each kind of remark, with the remarks of that kind as its parts."""
     kinds: dict[str, list[str]] = {}
     for remark in remarks:
         kinds.setdefault(remark.title, []).append(remark.text)

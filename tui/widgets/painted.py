@@ -1,4 +1,4 @@
-"""The base of what paints lines of its own: straight to the screen's strips, without a frame's arithmetic for each."""
+"""The base of widgets that paint their own lines, without Textual's arithmetic for borders and padding."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from textual.widget import Widget
 
 
 class Painted(Widget):
-    """A widget whose lines fill it: nothing is around them, and their strips are as wide as the widget.
+    """A widget without border and padding, whose lines are as wide as the widget.
 
-    Lines are made by `render_line`, once until they are refreshed; those that then look as before are not sent again.
+    Lines come from `render_line` and are cached until they are refreshed; those that then look the same are not sent.
     """
 
     def __init__(self, **options: Any) -> None:
         self._made: dict[int, Strip] = {}
         self._sent: dict[int, Strip] = {}
-        """Lines as the terminal has them, as far as that is known."""
+        """Lines that the terminal is known to show."""
         super().__init__(**options)
 
     @property
     def size(self) -> Size:
-        """The size; there is no gutter to take off, which the toolkit would look up in the screen's map every time."""
+        """The size. There is no gutter to subtract, which Textual would look up in the screen's map every time."""
         return self.outer_size
 
     def _set_dirty(self, *regions: Region) -> None:
@@ -42,12 +42,12 @@ class Painted(Widget):
         strip = self._made.get(y)
         if strip is None:
             strip = self._made[y] = self.render_line(y).adjust_cell_length(self.size.width)
-            # who asks may send it or not
+            # the caller may send the strip or not
             self._sent.pop(y, None)
         return strip
 
     def _exchange_repaint_regions(self) -> Collection[Region]:
-        """Of what was refreshed, that which looks otherwise; asked when it is to be sent."""
+        """Those refreshed regions that look different; Textual calls this when it sends them."""
         width = self.size.width
         changed: list[Region] = []
         for region in super()._exchange_repaint_regions():
@@ -75,18 +75,21 @@ class Painted(Widget):
 
 
 class Ground(Painted, Container):
-    """A container: blank lines wherever nothing stands on it."""
+    """A container, blank wherever it has no children."""
 
     def render_line(self, _y: int) -> Strip:
         return Strip.blank(self.size.width)
 
 
 def joined(segments: Iterable[Segment], width: int, beside: Segment, over: Style | None = None) -> Strip:
-    """Segments in `width` cells, in the style `over` theirs, and one cell; neighbours of the same style become one."""
+    """A strip of segments cut or padded to `width` cells, with style `over` on top, and the cell `beside` at the end.
+
+    Adjoining segments of the same style become one.
+    """
     line: list[Segment] = []
     text, style = "", None
     for piece, given, _ in segments:
-        own = given or None  # an empty style paints nothing more
+        own = given or None  # an empty style is the same as none
         if own == style:
             text += piece
             continue

@@ -1,4 +1,4 @@
-"""One record: its key, value and headers as viewers read them, and what its batch says."""
+"""One record: key, value and headers as viewers show them, and the header of its batch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.records import null_text
 
 HEAD: Final = 256 * 1024
-"""Bytes of a key or value that show until more is asked for."""
+"""Bytes of a key or value that are shown at first."""
 MOST_HEADERS: Final = 1_000
 NAME_CELLS: Final = 11
 HEX_CELLS: Final = 76
-"""Cells of a line of 16 bytes with room for its place; where there are fewer, 8 bytes make a line."""
+"""Cells of a line of 16 bytes with offset and text; in fewer cells a line has 8 bytes."""
 
 Shown = tuple[str, str, Style, str]
 """Name, text, style, and the part ("key", "value", "") that the line belongs to."""
@@ -64,7 +64,7 @@ class RecordPane(Lines):
         self.changed()
 
     def changed(self) -> None:
-        """Another viewer was chosen, or more of a value is to be shown."""
+        """Show the record again after a change of the viewer or of the number of bytes."""
         self._laid_out = None
         self.content_changed()
 
@@ -76,13 +76,13 @@ class RecordPane(Lines):
         ]
 
     def _wrapped(self, room: int) -> Iterator[Shown]:
-        """The lines in pieces that fit, escaped."""
+        """The lines, escaped and wrapped to `room` cells."""
         for name, raw, style, part in self._content():
             text = self.cells.escape(raw)
             if len(text) <= room and cell_len(text) <= room:
                 pieces = [text]
             elif part and style is look.PLAIN:
-                # every character of a key or value
+                # cut instead of wrapped, so that every character of a key or value shows
                 pieces = chop_cells(text, room)
             else:
                 pieces = [cut for line in wrap(text, room) for cut in chop_cells(line, room)]
@@ -145,7 +145,7 @@ class RecordPane(Lines):
             yield "", json.dumps(inside[0], ensure_ascii=False), *_PLAIN
 
     def _payload(self, part: str, data: bytes | None) -> Iterator[Shown]:
-        """A key or value: by whom it is read and why, then what it says; bytes where it cannot be read."""
+        """A key or value: its viewer and the reason for that, then its content; bytes if the viewer cannot read it."""
         line = self._record
         if not isinstance(line, RecordLine):
             return
@@ -182,12 +182,12 @@ class RecordPane(Lines):
 
     @property
     def part(self) -> str:
-        """The part under the cursor: "key", or "value" also for what is neither."""
+        """The part under the cursor: "key" or "value"; "value" too if it is neither."""
         part = self._lines[self.cursor][3] if self.cursor < self.count else ""
         return part or "value"
 
     def action_enter(self) -> None:
-        """Show more of what is cut."""
+        """Show more of a key or value that is cut."""
         line = self._record
         if isinstance(line, RecordLine) and max(len(part or b"") for part in line.record[2:4]) > self._shown_bytes:
             self._shown_bytes *= 4
@@ -206,7 +206,7 @@ _PLAIN: Final = (look.PLAIN, "")
 
 
 def _batch(line: RecordLine) -> Iterator[Shown]:
-    """What the header of a record's batch says."""
+    """Lines about the header of a record's batch."""
     header = line.batch.header
     where = f"record {line.number + 1}" + (f" of {header['recordCount']:,}" if "recordCount" in header else "")
     sizes = f"{size_text(header['sizeInBytes'])} B"
@@ -234,13 +234,13 @@ _FLAGS: Final = {"isTransactional": "transactional", "isControl": "control"}
 
 
 def _with_head(record: Record, part: str, head: bytes) -> Record:
-    """The record with the beginning of its key or value in place of it."""
+    """The record with its key or value replaced by `head`."""
     offset, timestamp, key, value, headers = record
     return (offset, timestamp, head if part == "key" else key, head if part == "value" else value, headers)
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """The bytes without a character of UTF-8 that is cut at their end."""
+    """The bytes without an incomplete UTF-8 character at the end."""
     for end in range(len(data), max(0, len(data) - 4), -1):
         if data[end - 1] & 0xC0 != 0x80:
             lead = data[end - 1]

@@ -1,4 +1,4 @@
-"""A line a record: of one exchange below the names of its topics, or of many exchanges."""
+"""The table of records, one on each line: of one exchange below the names of its topics, or of many exchanges."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 LOOKED_AT = 4096
-"""Bytes of a key or value up to which a viewer reads it for its cell."""
+"""Bytes up to which a key or value is shown in its cell by a viewer; of longer ones the beginning as text or hex."""
 FEWEST_KEY, MOST_KEY = 8, 32
 MARK = {"below_fetch_offset": "below", "aborted": "abort"}
 
 
 class RecordTable(Lines):
-    """Records as far as they were read; `line` is the one under the cursor."""
+    """The records read so far; `line` is the one under the cursor."""
 
     CONTEXT = "records"
     BINDINGS = actions.bindings("records")
@@ -37,13 +37,13 @@ class RecordTable(Lines):
         """The cursor is on another line."""
 
     class MoreWanted(Message):
-        """The records that follow are to be read."""
+        """Asks to read further records."""
 
     class RecordWanted(Message):
-        """The record is to be looked at."""
+        """Asks to focus the record."""
 
     class ExchangeWanted(Message):
-        """The exchange of the record is to be shown."""
+        """Asks to show the exchange of the record."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -57,7 +57,7 @@ class RecordTable(Lines):
         self._choices = choices
         self._lines: LinesRead | None = None
         self.message = ""
-        """Shown where there are no records."""
+        """Shown if there are no records."""
 
     @property
     def count(self) -> int:
@@ -67,7 +67,7 @@ class RecordTable(Lines):
 
     @property
     def line(self) -> RecordLine | TextLine | None:
-        """None on the line that stands for those not read."""
+        """The line under the cursor; None on the last line, which stands for records not read yet."""
         lines = self._lines.lines if self._lines else []
         return lines[self.cursor] if self.cursor < len(lines) else None
 
@@ -81,14 +81,14 @@ class RecordTable(Lines):
         self.content_changed()
 
     def extended(self) -> None:
-        """Lines were read."""
+        """Repaint after further lines were read."""
         self.content_changed()
         self.moved()
 
     # painting
 
     def _columns(self, width: int) -> list[tuple[str, int, bool]]:
-        """Title, width and whether it is a number, of each column; the value takes what is left."""
+        """Title, width and right alignment of each column; the value's column takes the remaining width."""
         lines = self._lines
         marked = lines is not None and bool(lines.counts)
         if lines is not None and lines.origins:
@@ -111,7 +111,7 @@ class RecordTable(Lines):
         return [Segment(self.cells.fit(titles, width), look.HEADING)]
 
     def _title(self, name: str) -> str:
-        """Of times also whose clock they are of, by the first that there is."""
+        """Title of a column; for times with their zone, that of the first time on screen or below."""
         if name != "Time" or self._lines is None:
             return name
         stamps = (line.record[1] for line in self._lines.lines[self.top :] if isinstance(line, RecordLine))
@@ -196,14 +196,14 @@ class RecordTable(Lines):
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         if self.cursor < self.rows:
-            # the first record's topic stands above it
+            # shows the topic's name above the first record
             self.set_top(0)
 
     # moving
 
     @property
     def of_many(self) -> bool:
-        """Whether records of several exchanges stand here."""
+        """Whether the records are of several exchanges."""
         return self._lines is not None and self._lines.origins
 
     def moved(self) -> None:
@@ -248,7 +248,7 @@ class RecordTable(Lines):
 
 
 def _columns_of_many(width: int, *, marked: bool) -> list[tuple[str, int, bool]]:
-    """Title, width and whether it is a number; "Offset" is the one that the broker gave, where it is known."""
+    """Title, width and right alignment of each column; "Offset" is the one that the broker assigned, if known."""
     fixed = [("No.", 7, True), ("", 1, False)]
     fixed += [("Skip", 5, False)] if marked else []
     fixed += [("Time", 12, False)] if width >= 90 else []
@@ -263,7 +263,7 @@ def _columns_of_many(width: int, *, marked: bool) -> list[tuple[str, int, bool]]
 
 
 def null_text(part: str, cells: Cells) -> str:
-    """What stands for a key or value that is null."""
+    """The text for a key or value that is null."""
     nothing = "null" if cells.ascii_only else "∅"
     return f"{nothing} tombstone" if part == "value" else nothing
 
@@ -278,7 +278,7 @@ def one_line(seen: Seen, data: bytes) -> str:
 
 
 def first_text(data: bytes) -> str:
-    """The beginning of bytes, as text where it is some."""
+    """The beginning of bytes, as text if it is printable UTF-8, else in hex."""
     head = data[:256]
     for end in range(len(head), max(0, len(head) - 4), -1):
         try:
@@ -291,7 +291,7 @@ def first_text(data: bytes) -> str:
 
 
 def clock(milliseconds: int | None) -> str:
-    """A record's timestamp on the local clock, 12 characters."""
+    """A record's timestamp as local time, 12 characters; "" without one."""
     if milliseconds is None or milliseconds < 0:
         return ""
     try:

@@ -17,17 +17,17 @@ from kproxy.tui.widgets.record import RecordPane
 from kproxy.tui.widgets.records import RecordTable
 
 READ_AT_ONCE = 256 * 1024
-"""Bytes of records up to which they are read before the key's repaint; more are in a thread of their own."""
+"""Bytes of a frame up to which records are read before the repaint that follows a key; of larger ones in a thread."""
 SIDE_BY_SIDE = 120
-"""Columns from which table and record stand beside each other."""
+"""From this width on table and record stand side by side."""
 
 
 Load = Callable[[], tuple[LinesRead | None, str]]
-"""Gives the records of an exchange, not read yet, or what to say where there are none."""
+"""Returns the records of an exchange, not read yet; or None and a message."""
 
 
 class RecordsTab(Ground):
-    """Reads records when it is shown, off the screen's thread where there are many."""
+    """Reads records when it is shown, in a thread if the frame is large."""
 
     DEFAULT_CSS = """
     RecordsTab { width: 1fr; height: 1fr; layout: vertical; }
@@ -60,23 +60,23 @@ class RecordsTab(Ground):
 
     @property
     def panes(self) -> list[Widget]:
-        """What can have the focus."""
+        """The panes that can have the focus."""
         return [self.table, self.record]
 
     def lay_out(self, width: int) -> None:
         self.set_class(width >= SIDE_BY_SIDE, "-side", update=self.is_attached)
 
     def withholds(self, line: RecordLine) -> bool:
-        """Whether what a record says is withheld."""
+        """Whether key and value of a record are withheld."""
         return self._choices.withholds(line.place.topic)
 
     def viewers_changed(self) -> None:
-        """Ask the viewers again for what is on screen."""
+        """Show the records on screen again, with the viewers as they are now."""
         self.table.content_changed()
         self.record.changed()
 
     def show(self, load: Load | None, size: int = 0) -> None:
-        """Show the records that `load` gives, of a frame of `size` bytes; None shows nothing."""
+        """Show the records that `load` returns, of a frame of `size` bytes; None shows nothing."""
         self._load, self.lines, self._reading = load, None, False
         if load is not None and size <= READ_AT_ONCE:
             self._show_read(*_first(load))
@@ -102,7 +102,7 @@ class RecordsTab(Ground):
         self.app.call_from_thread(self._first_read, load, lines, message)
 
     def _first_read(self, load: Load, lines: LinesRead | None, message: str) -> None:
-        """Another exchange may have been opened meanwhile."""
+        """Show what a thread has read, unless another exchange was opened meanwhile."""
         if load is self._load and self.is_attached:
             self._reading = False
             self._show_read(lines, message)
@@ -129,7 +129,7 @@ class RecordsTab(Ground):
 
     @property
     def reading(self) -> bool:
-        """Whether a thread of this reads."""
+        """Whether a thread of this tab is reading."""
         return self._reading
 
     def read_on(self) -> None:

@@ -1,4 +1,4 @@
-"""The Stats screen's panes: a table of names with their figures, and the percentiles of one of them over time."""
+"""The panes of the Stats screen: a table of names and figures, and a plot of one name's percentiles over time."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kproxy.tui.widgets.painted import Painted
 FIGURES: Final = (
     ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
 )  # fmt: skip
-"""Titles and widths of what stands between a name and its sparkline."""
+"""Titles and widths of the columns between a name and its sparkline."""
 NAME_CELLS: Final = 20
 MOST_NAME_CELLS: Final = 44
 FEWEST_SPARKS: Final = 10
 DROPPED_FIRST: Final = ("count", "thrttl", "p90", "req/s", "max", "p50", "err%")
-"""The order in which figures go where the width does not hold them: a figure that is cut would be another one."""
+"""The order in which figures are dropped if the table is too narrow: a cut figure would read as another one."""
 
 
 class StatsTable(Lines):
-    """A line a name; `line` is the one under the cursor, which stays on its name when the figures are others."""
+    """One line for each name; `line` is the one under the cursor, which stays on its name when figures change."""
 
     CONTEXT = "stats"
     BINDINGS = actions.bindings("stats")
@@ -42,7 +42,7 @@ class StatsTable(Lines):
         """The cursor is on another line."""
 
     class FilterBy(Message):
-        """The exchanges of the line under the cursor are to be shown."""
+        """Asks to show the exchanges of the line under the cursor."""
 
     class Changed(Message):
         """Another grouping, window or order was chosen."""
@@ -87,7 +87,7 @@ class StatsTable(Lines):
         return [Segment(self.cells.fit("".join(titles), width), look.HEADING)]
 
     def _choices(self, width: int) -> list[Segment]:
-        """Which grouping, window and order of those that there are."""
+        """The heading with all groupings and windows, the chosen ones in brackets, and the order."""
         segments: list[Segment] = []
         for title, names, chosen in (
             (" by ", {by: by for by in GROUPINGS}, self.by),
@@ -95,7 +95,7 @@ class StatsTable(Lines):
         ):
             segments.append(Segment(title, look.DIM))
             for name, text in names.items():
-                # not by the look alone
+                # brackets, so that the choice does not show by style alone
                 at = name == chosen
                 segments.append(Segment(f"[{text}]" if at else f" {text} ", look.BOLD if at else look.PLAIN))
         segments.append(Segment(f"  order {ORDERS[self.order]}", look.DIM))
@@ -162,7 +162,7 @@ class StatsTable(Lines):
 
 
 def figure(title: str, figures: dict[str, Any], seconds: float) -> str:
-    """One cell of a line."""
+    """The text of one figure; `seconds` is the length of the window."""
     match title:
         case "count":
             return f"{figures['count']:,}"
@@ -182,7 +182,7 @@ def _next(names: Sequence[str], name: str) -> str:
 
 
 class StatsPlot(Painted):
-    """Median and 99th percentile of one line over the window."""
+    """Plot of median and 99th percentile of one line over the window."""
 
     DEFAULT_CSS = """
     StatsPlot { width: 1fr; height: 8; }
@@ -205,7 +205,7 @@ class StatsPlot(Painted):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """The lines and whether each is a heading."""
+        """Make the lines to paint, each with whether it is a heading."""
         line, width, height = self._line, self.size.width, self.size.height
         self._painted = []
         if line is not None:

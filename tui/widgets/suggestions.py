@@ -1,4 +1,4 @@
-"""What could be typed next, below the line that is typed into; it never has the focus."""
+"""The list of suggestions below the filter's input line; it never has the focus."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 MOST_ROWS = 10
 MOST_CELLS = 90
 LEFT = 7
-"""Column in which the list begins, so that candidates stand below what is typed."""
+"""Column in which the list begins, so that candidates stand below the typed text."""
 MOST_TEXT = 44
-"""Cells of a candidate, beside what is said of it."""
+"""Most cells of a candidate beside its description."""
 
 
 class Suggestions(Lines, can_focus=False):
-    """Candidates with their documentation or count; `chosen` tells whether the user has gone to one."""
+    """Candidates with their description or count; `chosen` says whether the user has moved to one."""
 
     CONTEXT = "filter"
     DEFAULT_CSS = """
@@ -51,11 +51,11 @@ class Suggestions(Lines, can_focus=False):
 
     @property
     def candidate(self) -> Candidate | None:
-        """The marked one; None where there is none."""
+        """The marked candidate; None if there is none."""
         return self._candidates[self.cursor] if self.is_open and self._candidates else None
 
     def offer(self, candidates: tuple[Candidate, ...]) -> None:
-        """Show candidates, none for no list; where they are the same with new counts, the marked one stays."""
+        """Show candidates; () closes the list. A candidate that the user has marked stays marked if still there."""
         marked = self._candidates[self.cursor].text if self.chosen and self._candidates else None
         self._candidates = candidates
         texts = [one.text for one in candidates]
@@ -73,7 +73,7 @@ class Suggestions(Lines, can_focus=False):
         self.offer(())
 
     def choose(self, by: int) -> None:
-        """Mark another candidate; the first step marks the first."""
+        """Mark another candidate; the first call marks the first one."""
         self.move_to(self.cursor + by if self.chosen else max(0, self.cursor + by - 1))
         self.chosen = True
         self.refresh_line(self.cursor)

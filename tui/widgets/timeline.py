@@ -1,4 +1,4 @@
-"""What lasted and what happened when, row by row, of the thing under the cursor."""
+"""The timeline of the block under the cursor: rows of spans and marks."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NAME_CELLS: Final = 22
 SPAN: Final = "━"
 TALL_ROWS: Final = 36
 MOST_LOW, MOST_TALL = 7, 16
-"""Lines at most where the terminal has fewer rows than TALL_ROWS, and where it has more."""
+"""Most lines in a terminal with fewer rows than TALL_ROWS, and in one with at least as many."""
 LETTERS: Final[dict[str, str]] = {
     "G": "generation", "J": "join", "S": "sync", "A": "assigned", "X": "left/abort", "+": "added", "P": "produce",
     "C": "commit", "!": "error", "*": "other",
 }  # fmt: skip
-"""What the letters mean, as captures.analysis.timelines has them."""
+"""Meanings of the letters of captures.analysis.timelines."""
 
 
 class TimelinePane(Painted):
-    """Shown while there is a timeline."""
+    """A legend, the timeline's rows and a scale; hidden without a timeline."""
 
     DEFAULT_CSS = """
     TimelinePane { width: 1fr; height: auto; display: none; }

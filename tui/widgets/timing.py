@@ -1,4 +1,4 @@
-"""The Timing tab: when the bytes of an exchange passed, as bars, and what passed beside it."""
+"""The Timing tab: the times of an exchange as bars, and facts about it and its neighbours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LASTED, BOUND = "█", "░"
 
 
 class TimingPane(Overview, inherit_bindings=False):
-    """Bars over lines of "name  value"."""
+    """Bars above lines of "name  value"."""
 
     CONTEXT = "timing"
     BINDINGS = actions.bindings("timing")
@@ -35,7 +35,7 @@ class TimingPane(Overview, inherit_bindings=False):
 
     @property
     def _above(self) -> int:
-        """Lines above those of facts: the bars and their scale."""
+        """Number of lines above the facts: the bars and their scale."""
         return len(self._bars) + 1 if self._bars else 0
 
     @property
@@ -72,7 +72,7 @@ class TimingPane(Overview, inherit_bindings=False):
 
 
 def place(start: int, end: int, first: int, last: int, room: int) -> tuple[int, int]:
-    """Cells before a bar and of it, of `room` for the time from `first` to `last`; a bar has one at least."""
+    """Cells before a bar and cells of it, at least 1; `room` cells stand for the time from `first` to `last`."""
     reach = max(1, last - first)
     before = min(room - 1, max(0, (start - first) * room // reach))
     until = min(room, max(before + 1, -((first - end) * room // reach)))

@@ -1,4 +1,4 @@
-"""Slices of time hold what was added, however often they were joined."""
+"""Slices of time keep all that was added, however often neighbours were merged."""
 
 from __future__ import annotations
 

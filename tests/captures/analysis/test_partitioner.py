@@ -1,4 +1,4 @@
-"""Keys and partitions as clients choose them."""
+"""Partitioners give the partitions that clients choose for keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from kproxy.captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, hash_code, murmur2
 
-PARTITIONS = 4  # what librdkafka's mock cluster gives a topic
+PARTITIONS = 4  # of each topic in librdkafka's mock cluster
 WORDS = [f"key-{number}".encode() for number in range(40)] + [b"", b"\xff\x80\x00", b"a" * 301]
 
 
@@ -46,7 +46,7 @@ def test_librdkafka_sends_keys_where_we_think(configured: str, name: str) -> Non
     partitions = len(producer.list_topics("t").topics["t"].partitions)
     keys = Keys()
     for key, partition in went.items():
-        if key:  # an empty key goes anywhere with some partitioners
+        if key:  # some partitioners put an empty key into any partition
             assert PARTITIONERS[name](key) % partitions == partition
             keys.add(key, partition)
     assert keys.fits(partitions) == name

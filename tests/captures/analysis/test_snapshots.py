@@ -1,4 +1,4 @@
-"""The process that adds up the views beside an index."""
+"""The process that computes the views beside an index."""
 
 from __future__ import annotations
 

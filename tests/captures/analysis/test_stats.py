@@ -91,7 +91,7 @@ def test_long_polls_are_apart() -> None:
     polls, others = lines["Fetch", True], lines["Fetch", False]
     assert polls.count + others.count == 99
     assert polls.latency.percentile(0) is not None
-    # The consumers and replicas of this capture wait for half a second at most.
+    # max wait of the consumers and replicas in this capture: half a second
     assert (polls.latency.percentile(0) or 0) >= 0.9 * 500 * module.NANOSECONDS
     assert {name for name, poll in lines if poll} == {"Fetch"}
 

@@ -1,4 +1,4 @@
-"""Timelines say what the lines of the views say."""
+"""Timelines agree with the lines of the views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views tell what Kafka's own reading of the captures tells (the .jsonl.gz beside each)."""
+"""The views agree with the reading of the captures by Kafka's own classes (the .jsonl.gz beside each)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_group_and_its_generations() -> None:
     (joined,) = set(second["members"]) - set(first["members"])
     assert second["why"] == [f"{joined} joined"]
     assert (group["kind"], group["protocol"], group["rebalances"]) == ("classic", "range", 1)
-    # What the members have at last: each partition once.
+    # the final assignment: each partition has one member
     given = Counter(
         (topic, number)
         for member in group["members"]
@@ -121,14 +121,14 @@ def test_groups_whose_members_only_send_heartbeats() -> None:
     assert [one["generation"] for one in group["generations"]] == sorted(epochs)
     reasons = [why for one in group["generations"] for why in one["why"]]
     assert [why.rpartition(" ")[2] for why in reasons] == ["joined", "joined", "left"]
-    # The second member joins in epoch 2, which was made without it: it is told of epoch 3 when that has its share.
+    # The second member joins in epoch 2, whose assignment does not include it; it learns of epoch 3, which does.
     first, second = (member["member_id"] for member in group["members"])
     members = [one["members"] for one in group["generations"]]
     assert members == [[first], sorted([first, second]), [second]]
 
 
 def heartbeats(*beats: tuple[str, int, int, list[int] | None]) -> dict[str, Any]:
-    """The group of ConsumerGroupHeartbeats: (member, epoch asked, epoch answered, partitions)."""
+    """The group in ConsumerGroupHeartbeats (member, epoch in request, epoch in response, partitions)."""
     script = Script()
     for number, (member, asked, answered, partitions) in enumerate(beats):
         script.client(request(68, 0, number, member, groupId="g", memberId=member, memberEpoch=asked))
@@ -147,13 +147,13 @@ def heartbeats(*beats: tuple[str, int, int, list[int] | None]) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("beats", "expected"),
     [
-        # told the epoch before its own, then its own
+        # a member gets the previous epoch, then its own
         ([("a", 0, 2, [0]), ("b", 0, 2, []), ("b", 2, 2, None), ("a", 2, 3, None), ("b", 2, 3, [1])],
          {2: ["a"], 3: ["a", "b"]}),
-        # an epoch that was made for both
+        # one epoch for both members
         ([("a", 0, 2, [0]), ("b", 0, 2, [1])], {2: ["a", "b"]}),
         ([("a", 0, 2, [0]), ("b", 0, 2, []), ("b", 2, 2, [1])], {2: ["a", "b"]}),
-        # the first to be told of its epoch
+        # a member is the first to get its epoch
         ([("a", 0, 2, [0]), ("b", 0, 3, [])], {2: ["a"], 3: ["a", "b"]}),
     ],
 )  # fmt: skip
@@ -266,7 +266,7 @@ Exchanged = tuple[int, int, str, dict[str, Any], dict[str, Any]]
 
 
 def transactional(*steps: Exchanged, order: list[int] | None = None) -> list[dict[str, Any]]:
-    """The transactions of exchanges that are answered in `order`."""
+    """The transactions in exchanges whose responses come in `order`."""
     script = Script()
     for number, (key, version, client, asked, _) in enumerate(steps):
         script.client(request(key, version, number, client, **asked))
@@ -306,7 +306,7 @@ END: Exchanged = (
 
 @pytest.mark.parametrize("steps", [[INIT, produced(), added_by_broker(), END], [produced(), added_by_broker(), END]])
 def test_a_transaction_is_its_producer_s_though_a_broker_adds_its_partitions(steps: list[Any]) -> None:
-    """KIP-890: the leader asks the coordinator while the Produce waits, so that its answer comes first."""
+    """KIP-890: the leader asks the coordinator while the Produce waits, so the coordinator's answer comes first."""
     at = len(steps) - 3
     (line,) = transactional(*steps, order=[*range(at), at + 1, at, at + 2])
     assert (line["client_id"], line["state"], line["records"]) == (TXN_PRODUCER, "committed", 1)
@@ -323,7 +323,7 @@ def test_the_producer_of_a_transaction_may_be_known_from_its_id_or_not_at_all() 
 
 @pytest.mark.parametrize("name", [OLDEST, OLD, NEW, "golden-4.4.0"])
 def test_errors_stand_beside_an_exchange_that_was_answered_so(name: str) -> None:
-    """Each line that names an error leads to such an exchange, not to the first of the topic, group or connection."""
+    """Each line with an error leads to an exchange with it, not to the first one of topic, group or connection."""
     path = CAPTURES / f"{name}.pcap"
     with closing(read([path if path.exists() else DATA / "golden" / f"{name}.pcap"])) as reader:
         found = [item for item in reader if isinstance(item, Exchange)]

@@ -1,4 +1,4 @@
-"""A packet's whole block at once, plain and compiled, against what the writer makes field by field."""
+"""Blocks of packets made in one step, plain and compiled, equal those that the writer makes field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pcap and pcapng walkers against files made block by block."""
+"""The walkers of pcap and pcapng on files built block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Link layers, IP and tunnels, built by scapy, which also says what is in them."""
+"""Link layers, IP and tunnels: packets are built by scapy, whose reading is compared as well."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_link_layers_and_tunnels(name: str) -> None:
 
     assert [endpoints(key) for key in found.keys] == [ends(family)] * 2
     assert [row[1:] for row in files.rows(found, data)] == [(time, 7, 8, 0x18, 200, PAYLOAD) for time in (5_000, 6_000)]
-    if link in conf.l2types.num2layer and link not in {0, 108}:  # there scapy knows this system's families alone
+    if link in conf.l2types.num2layer and link not in {0, 108}:  # in these scapy knows only this system's families
         if name == "authenticated" or "gtp" in name or name == "llc behind a vlan tag":
             return  # scapy reads no further than the header
         second: Any = conf.l2types.num2layer[link](frame)
@@ -229,7 +229,7 @@ def test_what_is_no_tcp_is_passed_over() -> None:
 
 
 FEW = st.sampled_from([0, 1, 127, 128, 255])
-"""Bytes of which keys differ in any of their parts, and often are the same."""
+"""Few values, so that keys often agree in some of their parts and sometimes in all."""
 
 
 @given(st.lists(st.tuples(st.sampled_from([4, 6]), st.integers(0, 35), FEW), max_size=40))

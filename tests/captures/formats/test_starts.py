@@ -1,4 +1,4 @@
-"""Where records begin, plain and compiled."""
+"""Finding the starts of records, plain and compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexes that are kept: used again for the same reading of the same captures alone, whole, by any number at once."""
+"""Kept indexes: reused only if complete and for the same reading of the same captures, by several processes too."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def indexed(capture: Path, directory: Path, spooling: Spooling | None = None, **reading: str | None) -> None:
-    """Index as the process does; a spool is there until it is told to stop."""
+    """Index as the indexer's process does; the spool lasts until the process is told to stop."""
     stopping = threading.Event()
     stopping.set()
 
@@ -222,7 +222,7 @@ def test_where_there_may_be_no_cache_the_index_is_made_all_the_same(
 
 
 def test_several_at_once(capture: Path, tmp_path: Path) -> None:
-    """Processes that all index the same, and keep it, while others use it and remove it."""
+    """Several processes index and keep the same capture, while others use and remove the entry."""
     command = [sys.executable, "-m", "kproxy.captures.index.indexer", "--keep", str(capture)]
     processes = [subprocess.Popen([*command, str(tmp_path / f"made-{each}")]) for each in range(3)]
     found = 0
@@ -304,7 +304,7 @@ def test_what_could_not_be_spooled_is_not_kept(tmp_path: Path, own_cache: Path) 
 
 
 def test_names_hold_what_they_are_made_of(capture: Path) -> None:
-    """The code that reads is part of a name, so that another release makes its own."""
+    """The reading code is part of the name, so that another release has its own entries."""
     first = cached.entry([capture])
     cache._code.cache_clear()
     assert cached.entry([capture]) == first

@@ -1,4 +1,4 @@
-"""Filters over an index, held to the same filter asked of each exchange's bodies."""
+"""Filters over an index agree with the same filters over the bodies of exchanges."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ EXPRESSIONS = [
 
 
 def every_test() -> Iterator[str]:
-    """Every field with every operator, and `any` and `all` where it may have several values."""
+    """Every field with every operator; with `any` and `all` too if it may have several values."""
     for field in FIELDS:
         value = f'"{LITERALS[field.type].example}"'
         for symbol in field.operators:
@@ -78,7 +78,7 @@ def every_test() -> Iterator[str]:
 
 @dataclass
 class Both:
-    """A capture read twice: its index, and its exchanges with what is learnt from all of them."""
+    """A capture read twice: as an index, and as exchanges with all that is learnt from them."""
 
     index: IndexReader
     reader: Reader
@@ -86,7 +86,7 @@ class Both:
     learnt: Learnt
 
     def by_index(self, expression: Expression, most_bodies: int | None = None) -> tuple[list[int], Counter[Why]]:
-        """Numbers from 1 of what matches, and how many cannot tell for which reason."""
+        """Numbers (from 1) of matching exchanges, and counts of undecided ones by reason."""
         found: list[int] = []
         unknown: Counter[Why] = Counter()
         at = 0
@@ -156,7 +156,7 @@ def test_every_operator_of_every_field_says_the_same(newest: Both) -> None:
 
 @pytest.mark.parametrize("field", ["size", "request.size", "response.size"])
 def test_sizes_are_those_of_stats(newest: Both, field: str) -> None:
-    """Whole frames, the length field included: what `stats` adds up."""
+    """Sizes are those of whole frames with the length field, as in `stats`."""
     exchange = next(one for one in newest.exchanges if one.request is not None and one.response is not None)
     assert exchange.request is not None
     assert exchange.response is not None
@@ -176,13 +176,13 @@ def test_the_expressions_ask_for_every_field() -> None:
 
 
 def test_the_expressions_divide_the_exchanges(newest: Both) -> None:
-    """A filter that nothing or everything matches would prove little; here more than half of the table select some."""
+    """More than half of the expressions select some exchanges: those that select none or all would prove little."""
     divided = {text for text in EXPRESSIONS if 0 < len(newest.by_index(expression(text))[0]) < newest.index.count}
     assert len(divided) > len(EXPRESSIONS) // 2
 
 
 def without(packets: int, capture: Path, directory: Path) -> Path:
-    """The capture with every so-manieth packet lost."""
+    """The capture without every `packets`-th packet."""
     data = capture.read_bytes()
     kept, at, number = bytearray(data[:24]), 24, 0
     while at + 16 <= len(data):
@@ -212,7 +212,7 @@ def test_the_same_where_bytes_are_missing(name: str, tmp_path: Path) -> None:
 
 
 def test_columns_answer_without_bodies(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bodies are opened for fields that only they hold, and for rows that the index could not make out."""
+    """Bodies are decoded only for fields that the index lacks, and for rows that the indexer could not decode."""
     opened: list[Row] = []
     row = Exchanges.row
 
@@ -256,7 +256,7 @@ def test_values_that_only_bodies_tell_are_not_counted(newest: Both) -> None:
 
 
 def test_rows_without_a_subject_are_decoded(tmp_path: Path) -> None:
-    """An index of before the column was there holds zeros in it."""
+    """An index from before this column was added holds zeros in it."""
     path = sample(tmp_path)
     rows = bytearray((path / "rows").read_bytes())
     for at in range(64, len(rows), 64):
@@ -357,7 +357,7 @@ def test_all_of_what_is_read_into_an_empty_index_is_after_its_end(tmp_path: Path
 
 
 def fetched(*values: bytes | None) -> dict[str, Any]:
-    """A Fetch answer with a batch of `__cluster_metadata` for all values that there are, else with empty records."""
+    """A Fetch response with the values that are not None as a batch of `__cluster_metadata`, or with empty records."""
     there = [value for value in values if value is not None]
     data = b"".join(record(delta, None, value) for delta, value in enumerate(there))
     records = batch(data, len(there), offset=40) if there else b""
@@ -380,7 +380,7 @@ def fetched(*values: bytes | None) -> dict[str, Any]:
 def test_records_of_the_cluster_s_metadata(
     tmp_path: Path, text: str, matched: list[int], unknown: dict[Why, int]
 ) -> None:
-    """Empty records are an answer, offsets and times are no secret, and only values that may be secret are withheld."""
+    """Empty records decide a filter; only values that may be secret are withheld, never offsets and times."""
     topic = metadata(2, 0, "TopicRecord", name="orders", topicId=bytes(15) + b"\7")
     builder = IndexBuilder(tmp_path)
     for answer in (fetched(), fetched(topic), fetched(PASSWORD, topic), fetched(b"\1\x04\0garbage hunter2")):

@@ -1,4 +1,4 @@
-"""An index while it grows, and what readers of it may rely on."""
+"""Guarantees for readers of an index while it grows."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_growing_capture_gives_the_same_rows(tmp_path: Path) -> None:
     with IndexReader(tmp_path / "whole") as one, IndexReader(tmp_path / "grown") as two:
         assert one.count == two.count
         for number in range(one.count):
-            # details are written twice where a request waited: other places, same contents
+            # details of a request that waited are written twice: at other places, with the same content
             assert one.row(number)._replace(details=0, label=0, client=0, subject=0) == two.row(number)._replace(
                 details=0, label=0, client=0, subject=0
             )
@@ -163,7 +163,7 @@ def indexer_process(*arguments: str, stdin: int = subprocess.DEVNULL) -> subproc
 
 
 def rows_of(path: Path, wanted: int) -> int:
-    """Rows of an index that another process writes, once there are as many as wanted."""
+    """Wait until an index that another process writes has `wanted` rows; their number."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -180,7 +180,7 @@ def test_the_process_follows_a_recording_until_it_is_told_to_stop(tmp_path: Path
     growing = tmp_path / "growing.pcap"
     process = indexer_process("--follow", str(growing), str(tmp_path / "index"))
     try:
-        # the recording begins after its indexer
+        # the recording begins after its indexer has started
         growing.write_bytes((DATA / "kafka-1.1.1.pcap").read_bytes())
         rows_of(tmp_path / "index", 200)
         process.send_signal(signal.SIGTERM)

@@ -69,7 +69,7 @@ def test_records_are_counted_without_opening_batches() -> None:
 
 
 def compressed(count: int, size: int = 5) -> bytes:
-    """A message of magic 0 that holds others, gzipped."""
+    """A gzipped message of magic 0 with `count` inner messages."""
     inner = b"".join(message(0, number, None, bytes(size)) for number in range(count))
     return message(0, count - 1, None, gzip.compress(inner), attributes=1)
 
@@ -82,7 +82,7 @@ def test_compressed_messages_count_as_those_inside() -> None:
 
 
 def test_what_is_decompressed_for_a_count_is_bounded() -> None:
-    """A field of many sets that come to 64 MB each: after the allowance each counts as one."""
+    """A field of many message sets of 64 MB each: beyond the allowance each counts as one record."""
     bomb = compressed(60, 1 << 20)
     assert len(bomb) < 1 << 17
     assert record_count(bomb * 20) == (20, False)

@@ -1,4 +1,4 @@
-"""An index whose rows several processes make is the index that one makes."""
+"""An index written by several processes equals that of one process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.captures import files, traffic
 from tests.support.multiply import multiply
 
 RUN = {"generation", "pid"}
-"""What meta.json says that is another each time."""
+"""Members of meta.json that differ from run to run."""
 KWARGS: dict[str, object] = dict(captures_reader.Reader.__init__.__kwdefaults__ or {})
 PLACES = {"client", "label", "subject", "details", "details_high"}
-"""Columns that say where in other files something lies."""
+"""Columns that hold positions in other files."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def capture(kind: str, directory: Path) -> list[Path | str]:
 
 
 def indexed(captures: list[Path | str], directory: Path, jobs: int) -> list[object]:
-    """All that the index holds which so many processes make."""
+    """The contents of the index that `jobs` processes make."""
     indexer = Indexer(captures, directory, jobs=jobs)
     while not indexer.finished:
         indexer.step()
@@ -54,7 +54,7 @@ def indexed(captures: list[Path | str], directory: Path, jobs: int) -> list[obje
 
 
 def held(directory: Path) -> list[object]:
-    """All that an index holds."""
+    """The contents of an index."""
     with IndexReader(directory) as index:
         found: list[object] = [{name: value for name, value in index.meta.items() if name not in RUN}]
         for row in index.rows(0, index.count):
@@ -69,9 +69,7 @@ def held(directory: Path) -> list[object]:
 
 
 def mixed(directory: Path, random: Random) -> list[Path | str]:
-    """Several captures at the same time, their packets lost, repeated and out of order; in one file, or in two that
-    lack what came between them.
-    """
+    """Captures of the same time with lost, repeated and reordered packets; in one file, or in two with a gap."""
     taken: list[files.Packet] = []
     for number, path in enumerate([traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA, traffic.LIBRDKAFKA]):
         packets = traffic.packets(path)
@@ -80,7 +78,7 @@ def mixed(directory: Path, random: Random) -> list[Path | str]:
         for time, frame in packets[begin : begin + random.choice([400, 1200])]:
             changed = bytearray(frame)
             changed[27], changed[31] = number + 1, number + 1
-            if number == 3:  # tells other names of the same topic ids
+            if number == 3:  # gives the same topic ids other names
                 changed = changed.replace(b"shop-", b"SHOP-")
             taken.append((time + shift, bytes(changed)))
     taken.sort(key=itemgetter(0))
@@ -120,7 +118,7 @@ def test_processes_make_the_same_index(kind: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The exchanges whose rows this process made."""
+    """Numbers of the exchanges whose rows this process makes."""
     asked: list[int] = []
     summary_of = Summariser.of
 
@@ -167,7 +165,7 @@ def test_what_is_unpacked_meanwhile_is_indexed_alike(tmp_path: Path, monkeypatch
 
 
 def test_the_processes_end_with_the_reading(tmp_path: Path) -> None:
-    """Whoever looks at what is spooled may keep the one that joins for hours."""
+    """The worker processes end with the reading, though a viewer may keep the indexer and its spool for hours."""
     indexer = Indexer(capture("1.1", tmp_path), tmp_path / "index", jobs=2)
     here = os.getpid()
     divided = False

@@ -1,4 +1,4 @@
-"""What the index says of real captures is what the reader says of them."""
+"""The index of real captures agrees with their reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures that are read from temporary files: a viewer finds the same bytes there, as long as the indexer lives."""
+"""Captures read from a spool: a viewer finds the same bytes there as long as the indexer lives."""
 
 from __future__ import annotations
 

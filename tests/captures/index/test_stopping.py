@@ -1,4 +1,4 @@
-"""Somebody has had enough of a capture: its index is that of the bytes that were read."""
+"""The user stops indexing: the index holds the bytes read until then."""
 
 from __future__ import annotations
 

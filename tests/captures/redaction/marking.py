@@ -1,4 +1,4 @@
-"""A capture with marks in place of its hosts and secrets, each as long as what stood there, and the search for them."""
+"""Replaces the hosts and secrets of a capture by marks of equal length, and searches outputs for these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/]{8,}={0,2}")
 
 @cache
 def marked(path: Path = GOLDEN) -> bytes:
-    """The file, with HOST repeated in fields of hosts and in URLs in other text, and SECRET in secret fields."""
+    """The capture with HOST repeated in fields of hosts and in URLs of other text, and SECRET in secret fields."""
     data = bytearray(path.read_bytes())
     for mark in (_host, _secret):
         held = bytes(data)
@@ -66,13 +66,13 @@ def repeated(mark: bytes, size: int) -> bytes:
 
 
 def found(data: bytes, marks: tuple[bytes, ...] = MARKS) -> set[bytes]:
-    """The marks that stand in some bytes, as they are or in base64."""
+    """The marks that some bytes contain, directly or in base64."""
     texts = [data, *(_decoded(one) for one in _BASE64.findall(data))]
     return {mark for mark in marks if any(mark in text for text in texts)}
 
 
 def found_in_lines(data: bytes, marks: tuple[bytes, ...] = MARKS) -> set[bytes]:
-    """The same of lines of JSON, whose text is taken apart first."""
+    """The marks that lines of JSON contain, in their decoded texts too."""
     texts = b"\n".join(
         text.encode("utf-8", "replace") for line in data.splitlines() for text in _texts(json.loads(line))
     )

@@ -1,4 +1,4 @@
-"""No mark is left of messages that are cut, wherever they are cut, in any form of the output."""
+"""Redaction leaves no mark of cut messages in any form of output, wherever they are cut."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.captures.redaction.test_records import batch, record
 
 PRESET_OF = {"hosts": marking.HOST, "secrets": marking.SECRET}
 SNAP = 154
-"""Bytes of a packet: 100 of TCP's payload."""
+"""Snap length in bytes, with 100 of TCP payload."""
 
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every eighth connection of the marked capture with its packets cut, as a file whose name tells a host."""
+    """Every eighth connection of the marked capture with its packets cut, in a file whose name contains a host."""
     folder = tmp_path_factory.mktemp("cut")
     whole, path = folder / "whole.pcap", folder / "HoSt.pcap"
     whole.write_bytes(marking.marked())
@@ -48,7 +48,7 @@ def _port(frame: bytes) -> int:
 
 
 def cuts(step: int) -> Iterator[tuple[bytes, Frame, Exchange]]:
-    """Marked frames without their last bytes, every `step`-th of all cuts there are; a hole stands at every second."""
+    """Marked frames, one for every `step`-th byte, which lack that byte or, alternately, all bytes from it on."""
     number = 0
     source = marking.marked()
     for item in traffic_of(marking.GOLDEN):
@@ -79,7 +79,7 @@ def traffic_of(path: Path) -> Iterator[Exchange]:
 
 
 def leaks(step: int) -> list[str]:
-    """Which of those cuts leave a mark after redaction of hosts alone, or of secrets alone."""
+    """Those cuts that leave a mark after redaction of only hosts, or only secrets."""
     redactions = [
         (mark, FrameRedaction(definitions(), {preset}, Hosts(b"salt"), Knowledge(), Removed()))
         for preset, mark in PRESET_OF.items()
@@ -133,7 +133,7 @@ def test_bodies_that_nothing_reads_are_withheld(preset: str) -> None:
     assert redacted(unknown, 30_000, 0, Side.CLIENT, preset) == unknown[:15] + b"x" * 6
     orphan = sized(struct.pack(">i", 7) + b"\0\4HoSt")
     assert redacted(orphan, None, 0, Side.BROKER, preset) == orphan[:8] + b"x" * 6
-    # A Metadata v1 response whose count of brokers lies.
+    # a Metadata v1 response with a wrong count of brokers
     broken = sized(struct.pack(">iii", 7, 1, 0) + b"\0\4HoSt" + struct.pack(">ihi", 9092, -1, 1))
     assert redacted(broken, 3, 1, Side.BROKER, preset) == broken[:8] + b"x" * (len(broken) - 8)
 

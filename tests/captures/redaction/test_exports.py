@@ -1,4 +1,4 @@
-"""What was to be taken out is searched for in every form of the output."""
+"""No form of output contains what redaction was to remove."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.thinned import thinned
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
 FORMS = ("jsonl", "csv", "records", "parquet", "pcapng", "json", "html")
 QUICK = 5
-"""How many of them unit tests try."""
+"""Captures that unit tests try."""
 EACH = thinned(
     [
         *((traffic.LIBRDKAFKA, form) for form in FORMS),
@@ -35,11 +35,11 @@ EACH = thinned(
     QUICK,
 )
 SHORTEST = 8
-"""Bytes of a secret that do not stand anywhere by chance."""
+"""Shortest secret in bytes that does not occur elsewhere by chance."""
 
 
 def export(capture: Path, form: str, out: Path, *arguments: str) -> str:
-    """Write an export; what it said on standard error."""
+    """Write an export; its standard error."""
     more = ["-c", "100000"] if form == "html" else []
     result = CliRunner().invoke(main, ["export", str(capture), "--format", form, "-o", str(out), *more, *arguments])
     assert result.exit_code == Exit.OK, result.stderr
@@ -47,7 +47,7 @@ def export(capture: Path, form: str, out: Path, *arguments: str) -> str:
 
 
 def output(out: Path, form: str) -> bytes:
-    """All that was written; of tables their cells."""
+    """The bytes that were written; for tables the text of their cells."""
     if form != "parquet":
         return out.read_bytes()
     tables = [ds.dataset(folder, format="parquet").to_table().to_pylist() for folder in sorted(out.iterdir())]
@@ -55,7 +55,7 @@ def output(out: Path, form: str) -> bytes:
 
 
 def values(line: Any, closed: Any) -> Iterator[Any]:
-    """What `line` says where `closed` withholds it."""
+    """The values in `line` that `closed` withholds."""
     if isinstance(closed, dict) and closed.get("redacted") is True:
         yield line
     elif isinstance(closed, dict):

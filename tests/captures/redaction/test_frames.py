@@ -1,4 +1,4 @@
-"""Frames keep their lengths and never stop a redaction, whatever is in them."""
+"""Redaction keeps the length of frames and never fails, whatever they contain."""
 
 from __future__ import annotations
 

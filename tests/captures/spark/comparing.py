@@ -1,4 +1,4 @@
-"""Tables of `kproxy export --format parquet`, the judge of every other way to them."""
+"""Tables of `kproxy export --format parquet`, with which tables made in other ways are compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = Mapping[str, Counter[Any]]
 
 
 def exported(paths: Sequence[Path], *more: str, tables: Sequence[str] = tuple(TABLES)) -> Rows:
-    """The rows that an export writes, by table."""
+    """The rows of an export, by table."""
     with TemporaryDirectory() as folder:
         command = ["export", *map(str, paths), "--format", "parquet", "-o", folder, "--tables", ",".join(tables)]
         result = CliRunner().invoke(main, [*command, *more])
@@ -38,7 +38,7 @@ def written(folder: Path, tables: Sequence[str] = tuple(TABLES)) -> Rows:
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Any]:
-    """Rows without an order, and without the columns that stand in the names of folders."""
+    """Rows with their counts, without the columns that are in names of folders."""
     return Counter(
         tuple((name, _plain(value)) for name, value in sorted(row.items()) if name not in PARTITIONS) for row in rows
     )

@@ -1,4 +1,4 @@
-"""Captures of tests are small: what pays in large ones only is done in them too."""
+"""Makes tests with small captures use optimisations that otherwise start only in large ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.captures.spark import plain
 
 @pytest.fixture(scope="package", autouse=True)
 def short_stretches() -> Generator[None]:
-    """Stage 2 passes over whatever it can."""
+    """Let stage 2 pass over stretches of two segments and more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "LEAST", 2)
         yield

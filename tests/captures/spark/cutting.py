@@ -1,4 +1,4 @@
-"""Plans of captures that are cut at any of their packets."""
+"""Plans that cut captures at any of their packets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.captures.spark.test_edges import beginnings
 
 
 def cut_at(path: Path, places: Sequence[float]) -> Plan:
-    """The plan of a pcap file with splits that begin at some of its packets; a place is how many of all are before."""
+    """The plan of a pcap file with splits that begin at `places`, given as the share of packets before."""
     whole = plan([path], 1 << 40)
     one = whole.splits[0]
     if one.walker is None:
-        return whole  # there are no packets
+        return whole  # the capture has no packets
     records = sorted(beginnings(path.read_bytes()))[:-1]
     starts = sorted({one.start, *(records[int(place * len(records))] for place in places)}) if records else [one.start]
     splits = tuple(

@@ -1,4 +1,4 @@
-"""Filters that can be answered only when all flows have been read select what they select of an export."""
+"""Filters that can be decided only when all flows are read select the same rows as in an export."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_is_selected(capture: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["topic == shop-orders and exchange > 200", "connection > 20", "broker == 1"])
 def test_ports_that_are_used_again(text: str, tmp_path: Path) -> None:
-    """Connections of which nothing is selected count in no epoch."""
+    """Connections without selected exchanges do not count in epochs."""
     path = tmp_path / "a.pcap"
     path.write_bytes(files.pcap(again(traffic.packets(traffic.LIBRDKAFKA), random.Random(1))))
     assert assert_filtered(path, text)["flows"].total() > 2

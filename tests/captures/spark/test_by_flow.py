@@ -1,4 +1,4 @@
-"""Segments of flows that take turns, flow after flow."""
+"""Interleaved segments of flows are grouped by flow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.captures.spark.reading import Segments
 from kproxy.captures.tcp.packets import Packets, numbered
 
 FLOW = {b"ab": 7, b"ba": 7, b"cd": -3, b"dc": -3, b"ef": 9}
-"""The flow_ids of directions."""
+"""flow_id by direction."""
 
 
 def segments(keys: list[bytes], first: int, unused: bytes) -> Segments:
-    """Segments with these directions, whose numbers of all kinds are those from `first` on; the first is commented."""
+    """Segments of the directions `keys`, whose columns all count up from `first`; the first has a comment."""
     directions, direction = numbered([*keys, unused])
     count = np.arange(first, first + len(keys))
     packets = Packets(directions, direction[:-1], count, count, count, count, count, count, count, {0: f"at {first}"})
@@ -66,7 +66,7 @@ def test_flow_after_flow(batches: list[tuple[list[bytes], bytes]], most: int) ->
 
 @pytest.mark.parametrize(("address", "segment"), [(0, 1), (9, 1), (10, 0), (25, 0), (30, 3)])
 def test_which_segment_holds_a_byte(address: int, segment: int) -> None:
-    """The flow of three segments comes behind the other one, and one of its segments has no bytes."""
+    """The flow with three segments comes after the other, and one of its segments is empty."""
     held = ByFlow()
     at, none, stored = np.array([0, 10, 10, 30]), np.zeros(4, np.int64), np.array([10, 0, 20, 5])
     packets = Packets([b"ab", b"cd"], np.array([0, 0, 1, 0]), none, none, none, none, at, stored, stored)

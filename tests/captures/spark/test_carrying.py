@@ -1,4 +1,4 @@
-"""A capture that comes in pieces: after each of them the rows are those of an export of what has come."""
+"""A capture that arrives in pieces: after each piece, the rows are those of an export of all pieces so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS = Options(tuple(TABLES))
 def rotated(
     taken: Sequence[files.Packet], borders: Sequence[int], folder: Path, link: int = files.ETHERNET
 ) -> list[Path]:
-    """Packets as files, of which each next one begins at a border."""
+    """Write packets into files; at each border a new file begins."""
     paths = []
     for number, (start, end) in enumerate(zip([0, *borders], [*borders, len(taken)], strict=True)):
         path = folder / f"c{number:05}.pcap"
@@ -46,7 +46,7 @@ def streamed(
     options: Options = OPTIONS,
     kept: list[local.Batch] | None = None,
 ) -> list[Rows]:
-    """The rows after each batch."""
+    """The rows so far after each batch."""
     final: dict[str, list[Mapping[str, Any]]] = {name: [] for name in options.tables}
     carry, states = Carry(), dict[int, bytes]()
     found: list[Rows] = []
@@ -75,12 +75,12 @@ def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: 
 
 
 def moved(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Packets within the window in which they are put in order, with the times at which they then come."""
+    """Packets displaced within the reordering window, with times in the new order."""
     return displaced(taken, WINDOW, rng, true=False)
 
 
 def garbled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Copies with other bytes before some packets."""
+    """Packets with corrupted copies before some of them."""
     return poisoned(taken, GARBAGE["one wrong bit"], rng)[0]
 
 
@@ -105,7 +105,7 @@ def test_packets_that_wait_are_carried(tmp_path: Path) -> None:
 
 
 def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None:
-    """Their ports are used again an hour later."""
+    """The connections' ports are used again an hour later."""
     taken = traffic.packets(traffic.LIBRDKAFKA)
     paths = rotated(again(taken, random.Random()), [len(taken), len(taken) + 1, len(taken) + 300], tmp_path)
     batches: list[local.Batch] = []
@@ -134,7 +134,7 @@ def test_the_state_has_the_bytes_that_are_needed_and_no_others(tmp_path: Path) -
 
 
 def test_a_frame_that_a_border_cuts_is_carried(tmp_path: Path) -> None:
-    """At every border there is."""
+    """The capture is cut at every packet."""
     taken = traffic.packets(traffic.LIBRDKAFKA)[:60]
     paths = rotated(taken, range(1, len(taken)), tmp_path)
     assert_same(streamed([[path] for path in paths])[-1], exported(paths))

@@ -1,4 +1,4 @@
-"""What may be claimed, plain and compiled: a check for each fact that rows are made of, and none for what is odd."""
+"""Checks of claims, plain and compiled: they cover every fact in rows; unusual exchanges get none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exchange() -> Exchange:
 
 
 def of(name: str, **values: Any) -> Callable[[Exchange], None]:
-    """Sets attributes of a part of an exchange."""
+    """A change that sets attributes of an exchange or of the part `name`."""
 
     def change(item: Exchange) -> None:
         part = item if name == "exchange" else getattr(item, name)

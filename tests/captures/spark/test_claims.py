@@ -1,4 +1,4 @@
-"""What splits claim: upheld where it is right, and never a row where it is not."""
+"""Claims of splits are kept if right, and a wrong claim never becomes a row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COORDINATOR = struct.pack(">hi", 0, 1) + b"\0\1h" + struct.pack(">i", 9092)
 
 
 class Talk:
-    """Frames of a TCP connection from its beginning on."""
+    """Packets of a TCP connection from its handshake on."""
 
     def __init__(self, port: int = 40000, isn: int = 1000, *, mapped: bool = False) -> None:
         self._ports = port, 9092
@@ -133,7 +133,7 @@ def test_rows_of_claims_become_columns_as_they_come(monkeypatch: pytest.MonkeyPa
 
 
 class Wrong:
-    """What a flow claims, of which every other check is another."""
+    """The claims of a flow, with every other check changed."""
 
     def __init__(self) -> None:
         self._found = Found()
@@ -254,7 +254,7 @@ def test_a_client_that_is_written_both_ways_is_one_flow(tmp_path: Path) -> None:
 
 
 def test_exchanges_that_begin_together_are_numbered_in_their_order(tmp_path: Path) -> None:
-    """Client ids that are no text show no Kafka, so that all wait for the first one that is."""
+    """Requests whose client ids are not text do not show Kafka, so all of them wait for the first one with text."""
     talk = Talk()
     frames = []
     for number in range(6):

@@ -1,4 +1,4 @@
-"""What flows tell each other, as of when it was told."""
+"""Knowledge from other flows counts from the place at which it was learnt."""
 
 from __future__ import annotations
 

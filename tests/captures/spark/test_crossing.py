@@ -1,4 +1,4 @@
-"""Frames and connections over many splits: with every packet a split of its own, rows are those of an export."""
+"""Frames and connections across many splits: with one packet in each split, rows are those of an export."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(path: Path, size: int) -> Rows:
 
 
 def cut(frame: bytes, start: int, end: int, flags: int | None = None) -> bytes:
-    """A packet with a part of a packet's payload, in its place in the stream."""
+    """A packet with bytes [start, end) of another packet's payload, at their position in the stream."""
     at, begin = tcp_of(frame)
     head = bytearray(frame[:begin])
     struct.pack_into(">H", head, 16, begin - 14 + end - start)
@@ -42,7 +42,7 @@ def cut(frame: bytes, start: int, end: int, flags: int | None = None) -> bytes:
 
 
 def in_pieces(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
-    """Every packet in pieces of a few bytes, so that large frames are in very many."""
+    """Every packet in pieces of 200 bytes, so that large frames span very many."""
     out = []
     for time, frame in taken:
         size = traffic.payload(frame)
@@ -52,7 +52,7 @@ def in_pieces(taken: list[files.Packet], rng: random.Random) -> list[files.Packe
 
 
 def kept_alive(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Keep-alives between packets: the last byte once more, or nothing, one before what is expected."""
+    """Keep-alives between packets: the last byte again, or no byte at the sequence number before the expected one."""
     out = []
     for time, frame in taken:
         out.append((time, frame))
@@ -63,7 +63,7 @@ def kept_alive(taken: list[files.Packet], rng: random.Random) -> list[files.Pack
 
 
 def overlapping(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Retransmissions in other pieces: from the middle of a packet to its end, and with the next one in one."""
+    """Retransmissions with other borders: the second half of a packet, and a packet joined with the next one."""
     out: list[files.Packet] = []
     last: dict[bytes, bytes] = {}
     for time, frame in taken:
@@ -89,7 +89,7 @@ def _number(frame: bytes) -> int:
 
 
 def one_side_later(to_broker: bool) -> Damage:
-    """Of one direction the first third is not there."""
+    """The first third of one direction is missing."""
 
     def later(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
         third = len(taken) // 3
@@ -103,18 +103,18 @@ def one_side_later(to_broker: bool) -> Damage:
 
 
 def _to_broker(frame: bytes) -> bool:
-    """Ports of clients are the higher ones."""
+    """Whether a packet goes to the broker; clients have the higher port."""
     source, destination = struct.unpack_from(">HH", frame, tcp_of(frame)[0])
     return bool(source > destination)
 
 
 def doubled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
-    """As seen on two interfaces."""
+    """Every packet twice, as captured on two interfaces."""
     return [(time + more, frame) for time, frame in taken for more in (0, 1000)]
 
 
 def broken_off(flag: int) -> Damage:
-    """Some connections end in the middle of a frame."""
+    """A change by which some connections end in the middle of a frame."""
 
     def broken(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
         over: set[frozenset[bytes]] = set()
@@ -171,7 +171,7 @@ def test_a_frame_across_ten_splits(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    """Empty files, and packets of no length."""
+    """Empty files, and packets without bytes."""
     (tmp_path / "empty.pcap").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     with pytest.raises(CaptureError, match="a folder without captures"):
@@ -184,7 +184,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_any_number_of_connections_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An export ends those that are silent while too many others are not; here a flow is read by itself."""
+    """An export ends silent connections if too many others are active; here each flow is read alone."""
     talks = [Talk(20_000 + number) for number in range(400)]
     frames = [frame for talk in talks for frame in talk.opening]
     for number in (1, 2):

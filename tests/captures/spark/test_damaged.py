@@ -1,4 +1,4 @@
-"""What networks, recorders and disks do to captures comes out as an export has it, wherever they are cut."""
+"""Captures damaged by networks, recorders and disks give the rows of an export, wherever they are cut."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def later(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]: 
 
 
 def again(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
-    """The same connections once more, an hour later: the ports are used again."""
+    """The same connections again an hour later, on the same ports."""
     return taken + [(time + 3_600_000_000_000, frame) for time, frame in taken]
 
 
@@ -93,13 +93,13 @@ def fragmented(taken: list[files.Packet], rng: random.Random) -> list[files.Pack
 
 
 def tcp_of(frame: bytes) -> tuple[int, int]:
-    """Where the TCP header of a frame begins, and where its payload does."""
+    """Offsets of a frame's TCP header and of its payload."""
     start = 14 + (frame[14] & 15) * 4
     return start, start + (frame[start + 12] >> 4) * 4
 
 
 def wrapped(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:  # noqa: ARG001
-    """Sequence numbers of all connections pass 2 ** 32 soon after their beginning."""
+    """Sequence numbers of all connections wrap soon after their beginning."""
     first: dict[bytes, int] = {}
     out = []
     for time, frame in taken:
@@ -117,7 +117,7 @@ def wrapped(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]
 
 
 def tiny(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Many packets come in pieces of few bytes."""
+    """Many packets are divided into pieces of few bytes."""
     out = []
     for time, frame in taken:
         at, start = tcp_of(frame)
@@ -138,7 +138,7 @@ def tiny(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
 
 
 def foreign(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
-    """Some connections carry TLS, others anything."""
+    """Some connections carry TLS, others random bytes."""
     out = []
     for time, frame in taken:
         at, start = tcp_of(frame)
@@ -231,7 +231,7 @@ def test_whatever_the_link(header: bytes, link: int, tmp_path: Path) -> None:
 
 
 def _corrupt(data: bytes) -> bytes:
-    """A capture that cannot be read on from the middle."""
+    """The capture with a corrupt record, so that reading fails there."""
     walked = bytearray(data)
     taken = [split.end for split in _plan_of(data, 100_000)]
     struct.pack_into("<I", walked, taken[0] + (8 if data[:4] != files.section()[:4] else 4), 0xFFFF_FFF1)
@@ -248,7 +248,7 @@ def _plan_of(data: bytes, size: int) -> tuple[planning.Split, ...]:
 
 
 def interfaces(taken: list[files.Packet]) -> bytes:
-    """A second interface, with another clock, in the middle."""
+    """A pcapng with a second interface, of another resolution, from the middle on."""
     half = len(taken) // 2
     first = [files.enhanced(0, time // 1000, frame) for time, frame in taken[:half]]
     rest = [files.enhanced(1, time, frame) for time, frame in taken[half:]]

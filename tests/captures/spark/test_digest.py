@@ -1,4 +1,4 @@
-"""What the items of a partition come to, and of several partitions."""
+"""Digests of the items of a partition, and of several partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FACT = ("topic", "aa", "orders")
 def item(
     flow: int, kind: str, started: int | None = None, rows: Sequence[Any] | None = None, **given: Any
 ) -> tuple[Any, ...]:
-    """An item with these rows of flows."""
+    """An item with rows of the table flows."""
     held = {"kind": kind, "range": (started or 0) >> 26, "started": started, "flow_id": flow, "learned": ()}
     held |= {FLOWS.name: rows} | given
     return tuple(held.get(name) for name in ITEMS.names)
@@ -33,7 +33,7 @@ def flow_row(gaps: int) -> tuple[Any, ...]:
 
 
 def digest(*items: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], Digest]:
-    """The items that go on, and the digest behind them."""
+    """The items that are passed on, and the digest after them."""
     *others, last = digested(items)
     found = dict(zip(ITEMS.names, last, strict=True))
     assert found["kind"] == DIGEST

@@ -1,4 +1,4 @@
-"""Edges are where records begin, whatever payloads hold."""
+"""Edges of splits are found at starts of records, whatever payloads contain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pcapng(frames: list[bytes]) -> bytes:
 
 
 def beginnings(data: bytes) -> set[int]:
-    """Where records begin, as the ordinary walk has it."""
+    """Offsets of all records, found by the ordinary walk."""
     view = memoryview(data)
     walker = detect.walker(view, whole=True)
     assert walker is not None
@@ -50,7 +50,7 @@ def found(data: bytes, at: list[int]) -> list[int]:
 
 
 def payloads(kind: str, rng: random.Random) -> list[bytes]:
-    """Frames of some kind, more than two megabytes."""
+    """Payloads of a kind that is hard to tell from records, more than two megabytes."""
     inner = {
         "pcap": pcap([rng.randbytes(rng.randrange(60, 1500)) for _ in range(300)]),
         "big-endian": pcap([rng.randbytes(rng.randrange(60, 1500)) for _ in range(300)], ">"),

@@ -1,4 +1,4 @@
-"""Captures at URLs: what is read of them, and that it is all the same where they lie."""
+"""Captures at URLs: which bytes are read, and that rows do not depend on where captures lie."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.multiply import multiply
 from tests.support.objects import Objects, as_somebody, serving
 
 NAMED = frozenset({"capture_id", "req_off", "rsp_off", "size"})
-"""Columns that depend on the names of files that were merged, which stand in what comes of it."""
+"""Columns that depend on the names of merged files, because the merged capture contains these."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def made(urls: list[str], size: int = 1 << 14) -> Rows:
 
 
 def moved(rows: Rows, names: dict[str, str], without: frozenset[str] = frozenset()) -> Rows:
-    """Rows in which files have other names, without some columns."""
+    """Rows with names of files replaced, and without some columns."""
     return {
         table: counted(
             {name: names.get(str(value), value) for name, value in row if name not in without}
@@ -73,7 +73,7 @@ def test_objects_are_read_in_ranges(objects: Objects, tmp_path: Path) -> None:
 
 
 def test_patterns_folders_and_what_must_be_copied(objects: Objects, tmp_path: Path) -> None:
-    """Compressed, and overlapping in time."""
+    """Some captures are compressed, some overlap in time."""
     taken = traffic.packets(traffic.LIBRDKAFKA)
     parts = {
         "c.pcap.gz": gzip.compress(files.pcap(taken[400:])),
@@ -98,7 +98,7 @@ def test_patterns_folders_and_what_must_be_copied(objects: Objects, tmp_path: Pa
 
 
 def test_tables_are_put_at_a_url(objects: Objects, tmp_path: Path) -> None:
-    """Once more, and those of the same capture are replaced, and no others."""
+    """Writing again replaces the tables of the same capture, and no others."""
     objects.held["in/a.pcap"] = traffic.LIBRDKAFKA.read_bytes()
     objects.held["out/notes.txt"] = b"a bucket"
     out, few = tmp_path / "out", ("exchanges", "flows")

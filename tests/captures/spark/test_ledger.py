@@ -1,4 +1,4 @@
-"""Which files of a folder are read: each once, when it is closed."""
+"""The ledger: each file of a folder is read once, after it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAKEN = traffic.packets(traffic.LIBRDKAFKA)
 
 
 def written(path: Path, start: int, end: int, ago: float) -> Path:
-    """Some packets as a file that was written to so many seconds ago."""
+    """Write packets into a file whose last change was `ago` seconds ago."""
     path.write_bytes(files.pcap(TAKEN[start:end]))
     return aged(path, ago)
 
@@ -92,8 +92,8 @@ def test_a_file_is_read_once(folder: Path) -> None:
     aged(folder / "one.pcap.gz", 30)
     one.unlink()
     assert ledger(folder).update() == 1
-    written(one, 0, 60, 20)  # grown after all
+    written(one, 0, 60, 20)  # the file has grown after all
     assert ledger(folder).update() == 1
-    written(one, 300, 350, 10)  # the name is used again
+    written(one, 300, 350, 10)  # another file with the same name
     assert ledger(folder).update() == 2
     assert [entry.size for entry in ledger(folder).entries()][1] == one.stat().st_size

@@ -1,4 +1,4 @@
-"""The three stages in one process: row for row what an export writes, wherever captures are cut."""
+"""The three stages in one process give the same rows as an export, wherever captures are cut."""
 
 from __future__ import annotations
 

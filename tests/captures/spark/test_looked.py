@@ -1,4 +1,4 @@
-"""The bytes of a portion, plain and compiled."""
+"""Reading the bytes of a portion, plain and compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's clients do seldom, and what is no Kafka: with every packet a split of its own, rows are an export's."""
+"""Rare behaviour of clients, and other protocols: with one packet in each split, rows are those of an export."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tests.captures.spark.test_claims import (
 SOFTWARE = 18
 HANDSHAKE = 17
 FIRST = 50_000
-"""Port of the first of them."""
+"""Client port of the first conversation."""
 LAST = (1 << 31) - 1
 DICE = random.Random(11)
 
 
 def pipelined(talk: Talk) -> list[bytes]:
-    """Requests in one packet, responses in pieces of others."""
+    """Several requests in one packet, responses divided among several packets."""
     asked = talk.send(0, b"".join(find_coordinator(number) for number in range(6)))
     answers = b"".join(response(number, COORDINATOR) for number in range(6))
     return [asked, *(talk.send(1, answers[at : at + 9]) for at in range(0, len(answers), 9))]
 
 
 def correlations(talk: Talk) -> list[bytes]:
-    """Ids that wrap, one that is used again when it was answered, and one before it was."""
+    """Correlation ids that wrap, one reused after its response, and one reused before it."""
     numbers = (LAST - 1, LAST, -LAST - 1, -LAST, 5, 5)
     frames = []
     for number in numbers:
@@ -55,14 +55,14 @@ def produced_without_reply(talk: Talk) -> list[bytes]:
 
 
 def too_large(talk: Talk) -> list[bytes]:
-    """A length that no broker takes, behind an exchange."""
+    """A frame length that no broker accepts, after an exchange."""
     before = [talk.send(0, find_coordinator(1)), talk.send(1, response(1, COORDINATOR))]
     huge = struct.pack(">i", LAST) + find_coordinator(2)[4:]
     return [*before, talk.send(0, huge), *(talk.send(0, find_coordinator(number)) for number in range(3, 6))]
 
 
 def raw_tokens(talk: Talk) -> list[bytes]:
-    """SaslHandshake v0 and what GSSAPI says, which has no header."""
+    """SaslHandshake v0 and tokens of GSSAPI, which have no header."""
     handshake = framed(struct.pack(">hhi", HANDSHAKE, 0, 1) + b"\0\1c" + b"\0\6GSSAPI")
     mechanisms = struct.pack(">hi", 0, 1) + b"\0\6GSSAPI"
     frames = [talk.send(0, handshake), talk.send(1, response(1, mechanisms))]
@@ -71,7 +71,7 @@ def raw_tokens(talk: Talk) -> list[bytes]:
 
 
 def version_too_new(talk: Talk) -> list[bytes]:
-    """ApiVersions of a version that the broker does not know: it answers as version 0, and is asked again."""
+    """ApiVersions in a version unknown to the broker, which answers with version 0; then the client asks again."""
     known = struct.pack(">i", 1) + struct.pack(">hhh", SOFTWARE, 0, 0)
     asked = [talk.send(0, request(SOFTWARE, 99, 1, b"\2c\2" + b"1\0", tags=b"\0"))]
     asked.append(talk.send(1, response(1, struct.pack(">h", 35) + known)))

@@ -1,4 +1,4 @@
-"""What parcels come out as when they are unpacked."""
+"""Unpacked parcels equal what was packed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)
 KEYS = [b"ab", b"ba", b"cd"]
 SEGMENT = st.tuples(st.sampled_from(KEYS), NUMBER, SEQUENCE, SEQUENCE, *[NUMBER] * 7)
-"""With its position, reached and clock."""
+"""A segment, with its position, reached and clock."""
 CLAIM = st.tuples(NUMBER, NUMBER, SEQUENCE)
 
 
@@ -43,7 +43,7 @@ def starts(lists: Iterable[Collection[Any]]) -> Ints:
 
 
 def gathered(flows: list[Any]) -> Flows:
-    """Flows numbered from 100 on, whose last segments are commented."""
+    """Flows numbered from 100, with a comment on each last segment."""
     keys: list[bytes] = []
     own, rest, comments = [], [], {}
     for segments, _, _ in flows:

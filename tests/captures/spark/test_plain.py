@@ -1,4 +1,4 @@
-"""What stage 2 passes over: most of a plain capture, and nothing whose reading depends on what came before."""
+"""Stage 2 passes over most of a plain capture, but over nothing whose reading depends on earlier bytes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from tests.captures.spark.test_damaged import fragmented
 from tests.support.multiply import lengthen, multiply
 
 FIRST, LENGTH = 1000, 100
-"""Where the segments of `held` begin, and what each has."""
+"""Address of the first segment of `held`, and bytes of each."""
 
 
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """How many exchanges each stretch has that a reading comes to, and whether it passes over it."""
+    """For each stretch that the reading reaches: its number of exchanges, and whether it is passed over."""
     found: list[tuple[int, bool]] = []
     before = plain.Passing.over
 
@@ -63,7 +63,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[Exchange]:
-    """The exchanges that stage 2 reads where there are claims."""
+    """The claimed exchanges that stage 2 reads nevertheless."""
     found: list[Exchange] = []
 
     def noted(item: Exchange, started: int, done: int) -> int:
@@ -75,7 +75,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[Exchange]:
 
 
 def apart(folder: Path, *parts: Sequence[bytes]) -> list[Path]:
-    """Packets in compressed files one after another, each of which is a split."""
+    """Packets in consecutive compressed files, each of which is a split."""
     paths = []
     for number, frames in enumerate(parts):
         path = folder / f"{number}.pcap.gz"
@@ -85,7 +85,7 @@ def apart(folder: Path, *parts: Sequence[bytes]) -> list[Path]:
 
 
 def exchanges(talk: Talk, numbers: Sequence[int]) -> list[bytes]:
-    """Packets of exchanges one after another."""
+    """Packets of consecutive exchanges."""
     pairs = ((talk.send(0, find_coordinator(n)), talk.send(1, response(n, COORDINATOR))) for n in numbers)
     return [packet for pair in pairs for packet in pair]
 
@@ -145,7 +145,7 @@ def test_packets_that_are_missing_before_a_stretch(over: list[tuple[int, bool]],
 
 
 def metadata(number: int) -> tuple[bytes, bytes]:
-    """A request that nobody claims, and its response."""
+    """A request that splits never claim, and its response."""
     broker = struct.pack(">ii", 1, 77) + b"\0\x0810.0.0.2" + struct.pack(">i", 9092) + b"\xff\xff"
     return request(3, 1, number, struct.pack(">i", -1)), response(number, broker + struct.pack(">ii", 77, 0))
 
@@ -187,11 +187,11 @@ def test_a_packet_whose_fragments_were_captured_the_other_way_round(tmp_path: Pa
 
 
 def test_what_a_body_holds_is_no_stretch(over: list[tuple[int, bool]], tmp_path: Path) -> None:
-    """A split that begins within a body finds the exchanges of a capture in it, which are none."""
+    """A split that begins within a body finds what looks like exchanges in it, which are not exchanges."""
     outer, inner = Talk(), [find_coordinator(n) for n in range(20)]
     answers = [response(n, COORDINATOR) for n in range(20)]
     asked, answered = b"".join(inner), b"".join(answers)
-    # API 10 with a body that no definition fits, and its answer, a packet a frame of what they hold
+    # API 10 with a body that no definition fits, and its response; each frame inside is one packet
     head, reply = request(10, 0, 500, b""), response(500, b"")
     head = struct.pack(">i", len(head) - 4 + len(asked)) + head[4:]
     reply = struct.pack(">i", len(reply) - 4 + len(answered)) + reply[4:]
@@ -208,7 +208,7 @@ def frame(at: int, size: int) -> Frame:
 
 
 def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> list[plain.Plain]:
-    """The stretches of segments one after another; a frame is (claim, first byte, bytes behind the first segment's)."""
+    """The stretches of consecutive segments; a frame is (claim, start, size), its start counted from FIRST."""
     at = np.arange(count, dtype=np.int64) * LENGTH + FIRST
     sizes, none = np.full(count, LENGTH, np.int64), np.zeros(count, np.int64)
     columns = {"stored": sizes, "flags": none} | changes
@@ -229,11 +229,11 @@ def held(frames: Sequence[tuple[int, int, int]], count: int, **changes: Any) -> 
 
 
 EACH = [(n // 2, n * LENGTH, LENGTH) for n in range(20)]
-"""Ten exchanges, a segment a frame."""
+"""Ten exchanges with one segment for each frame."""
 
 
 def test_what_is_looked_at_of_each_frame_in_any_case() -> None:
-    """Of a request its header and more, of a response its length and correlation id, in whatever pieces."""
+    """Always read: a request's header and more, a response's length and correlation id, however they are divided."""
     spans = array("q", [0, 60, 100, 60, 200, 50, 260, 20, 300, 5, 400, 5, 500, 5, 600, 100])
     frames = plain.Frames(np.array([2, 1, 1]), np.array([1, 3, 0]), spans, [])
     assert [column.tolist() for column in frames.bodies()] == [[136, 208, 403, 500, 696], [160, 250, 405, 505, 700]]
@@ -316,7 +316,7 @@ def test_a_conversation_does_not_rest_where_bare_tokens_may_come() -> None:
 
 @pytest.fixture
 def resting() -> Conversation:
-    """A conversation after an exchange, whose bytes are at addresses from 0 on."""
+    """A conversation after one complete exchange, whose bytes are at addresses from 0."""
     asked, answered = find_coordinator(1), response(1, COORDINATOR)
     talk = Conversation("c:1", "b:2", Bytes(asked + answered), definitions())
     talk.feed([Run(Side.CLIENT, 0, [len(asked)], [0], [1])])
@@ -347,7 +347,7 @@ def test_a_conversation_does_not_rest_before_requests_are_in_the_capture() -> No
 
 
 def passing() -> plain.Passing:
-    """Over a request of 50 bytes at address 1000, and its response of 40 at 2000; between them nothing but an ACK."""
+    """A stretch: a request of 50 bytes at address 1000, an ACK, and the response of 40 bytes at 2000."""
     at = np.array([1000, 1500, 2000], np.int64)
     sizes, none = np.array([50, 0, 40], np.int64), np.zeros(3, np.int64)
     packets = Packets([b""], none, none, none, none, none, at, sizes, sizes)
@@ -355,7 +355,7 @@ def passing() -> plain.Passing:
 
 
 def runs(talk: Conversation) -> list[Run]:
-    """What reassembly makes of it."""
+    """The runs that reassembly makes of the stretch."""
     asked, answered = talk.asked, talk._responses.position
     return [
         Run(Side.CLIENT, asked, [asked + 50], [1000], [1]),

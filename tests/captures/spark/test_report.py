@@ -1,4 +1,4 @@
-"""Every analysis held against plain Python over the exchange JSON of the same captures."""
+"""Every analysis agrees with plain Python over the exchange JSON of the same captures."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ REFUSED = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1, "OffsetForLeaderEpoch": 2,
     "CreateTopics": 2, "DeleteTopics": 1,
 }  # fmt: skip
-"""By KIP-896: the lowest version of an API that Kafka 4 serves, where it is not the first."""
+"""The lowest version of an API that Kafka 4 supports (KIP-896), if it is not 0."""
 GONE = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-"""What brokers said to each other with ZooKeeper."""
+"""APIs between brokers of clusters with ZooKeeper."""
 
 
 def export(*arguments: str | Path) -> str:
@@ -83,7 +83,7 @@ def rows(frame: Any) -> list[dict[str, Any]]:
 
 
 def micros(time: datetime) -> int:
-    """Spark gives times without a zone: those of the session, which is UTC."""
+    """Microseconds since the epoch; Spark's times have no zone and are in the session's, UTC."""
     return round(time.replace(tzinfo=UTC).timestamp() * 1_000_000)
 
 
@@ -138,7 +138,7 @@ def test_rolled_up_figures_merge_into_those_of_all(
     assert +Counter({name: row["errors"] for name, row in found.items()}) == failed
     for name, values in expected.items():
         for column, rank in (("p50_us", 0.5), ("p99_us", 0.99)):
-            # A sketch gives a value that is there; with so few it holds all of them.
+            # a sketch returns an existing value; with so few values it holds all of them
             place = rank * len(values)
             near = range(max(0, math.floor(place) - 1), min(len(values), math.ceil(place) + 1))
             assert found[name][column] in {values[at] for at in near}
@@ -164,7 +164,7 @@ def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[t
 
 
 def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: list[told.Line]) -> None:
-    """Nobody was throttled in these captures: so that somebody is, every API gets its key's number of milliseconds."""
+    """These captures have no throttling, so the test adds a throttle time to each exchange: its API key in ms."""
     assert rows(throttling.throttled(spark, tables)) == []
     exchanges = tables["exchanges"]
     slowed = exchanges.withColumn("throttle_time_ms", exchanges["throttle_time_ms"] + exchanges["api_key"])
@@ -229,7 +229,7 @@ def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: l
         found = part.records["batches"]
         codecs = {batch["compression"] for batch in found}
         listed = [record for batch in found for record in batch["records"]]
-        # Names of members, which are in internal topics, are no payloads that the table holds as they are.
+        # skip internal topics: the table does not hold their payloads, with members' names, as they are
         if not listed or part.topic.startswith("__") or any(batch.get("isControl") for batch in found):
             continue
         key = part.topic, codecs.pop() if len(codecs) == 1 else "mixed"
@@ -332,7 +332,7 @@ def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: li
 
 
 def expected_journeys(lines: Sequence[told.Line]) -> dict[Any, Any]:
-    """(records, delay, fetches) by topic, partition, offset, producer and consumer: each produced with each fetched."""
+    """(records, delay, fetches) by topic, partition, offset, producer, consumer, for all produced and all fetched."""
     expected: dict[Any, Any] = {}
     arrivals = list(told.fetched(lines))
     for part in told.produced(lines):
@@ -374,7 +374,7 @@ def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list
 
 
 def test_journeys_of_what_is_fetched_again(spark: SparkSession, tables: report_tables.Tables) -> None:
-    """Every Fetch once more, a second later: of several fetches the first one counts."""
+    """Every Fetch comes again a second later: of several fetches the first counts."""
     once = found_journeys(spark, tables)
     exchanges = tables["exchanges"].where("api_key = 1")
     later = [exchanges[name] + 1_000_000_000 for name in ("req_ts_ns", "rsp_last_ts_ns")]

@@ -1,4 +1,4 @@
-"""States of flows are data: what is damaged, foreign or wants more than it may have is refused."""
+"""States of flows are treated as data: damaged or foreign ones, and forbidden classes, are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Told = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Order]:
-    """A state of a flow that goes on, with the order that it belongs to."""
+    """The state of a flow that goes on, with its order."""
     taken = traffic.packets(traffic.LIBRDKAFKA)
     batches: list[local.Batch] = []
     paths = rotated(taken, [len(taken) // 2], tmp_path_factory.mktemp("captures"))
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Order]:
 
 
 def changed(data: bytes, change: Callable[[Told], object]) -> bytes:
-    """The state with other JSON, under a true digest."""
+    """The state with changed JSON and a correct digest."""
     told, held = unpack(data)
     told.pop("spans", None)
     change(told)
@@ -46,7 +46,7 @@ def attack(told: Told) -> None:
 
 
 def imported(told: Told) -> None:
-    """A class that an allowed module has only imported."""
+    """Name a class that an allowed module imports from elsewhere."""
     told["classes"][0] = ["kproxy.decoders.conversation.conversation", "partial", []]
 
 
@@ -83,7 +83,7 @@ def odd(told: Told) -> None:
 
 
 def mistyped(told: Told) -> None:
-    """A connection whose client is a number."""
+    """Make the client of a connection a number."""
     at = next(i for i, (_, name, _) in enumerate(told["classes"]) if name == "Connection")
     field = told["classes"][at][2].index("client")
     next(one for one in told["objects"] if one[0] == at and type(one[0]) is int)[1 + field] = 7

@@ -1,4 +1,4 @@
-"""Tables that change in one move."""
+"""Tables that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.captures.spark.switching import Switch
 
 
 def batch(folder: Path, name: str, **tables: str) -> Path:
-    """A folder with a file of each table, which says something."""
+    """A folder with one file for each table, with the given text."""
     for table, text in tables.items():
         path = folder / name / table / "capture_date=2026-11-21" / "capture_hour=05" / f"{name}-0001.parquet"
         path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What Python's workers of Spark do once."""
+"""What Spark's Python workers do once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What analyses should come to, computed in plain Python from exchange JSON: another way, and no SQL."""
+"""The expected results of analyses, computed from exchange JSON in plain Python instead of SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROKERS = ("broker-1-", "broker-2-", "ReplicaFetcherThread-")
 
 
 class Part(NamedTuple):
-    """The records that an exchange carries of a partition; `answer` is what the response says of a produced one."""
+    """The records of one partition in an exchange; `answer` is the partition's part of a Produce response."""
 
     line: Line
     topic: str
@@ -65,14 +65,14 @@ def fetched(lines: Sequence[Line]) -> Iterator[Part]:
 
 
 def counted(records: Mapping[str, Any]) -> int:
-    """Records as headers count them; of a compressed message set nothing."""
+    """Number of records by batch headers; compressed message sets count as none."""
     return sum(
         batch["recordCount"] for batch in records["batches"] if batch["magic"] == 2 or batch["compression"] == "none"
     )
 
 
 def api(line: Line) -> str:
-    """Its name; a Fetch that brought no records has one of its own."""
+    """Name of the API; a Fetch without records has a different one."""
     name: str = line["api"]
     if name != "Fetch" or not body(line, "response") or line["error_codes"]:
         return name
@@ -80,13 +80,13 @@ def api(line: Line) -> str:
 
 
 def micros(line: Line, side: str) -> int:
-    """When its frame was over."""
+    """Time of the last byte of a side's frame, in microseconds since the epoch."""
     time = datetime.fromisoformat(line[side]["timestamp"])
     return round(time.timestamp() * 1_000_000)
 
 
 def latencies(lines: Sequence[Line], name: Callable[[Line], Any]) -> dict[Any, list[int]]:
-    """Microseconds in order, by what `name` says of a line."""
+    """Sorted latencies in microseconds by `name(line)`."""
     found = defaultdict(list)
     for line in lines:
         if line["latency_ms"] is not None:
@@ -95,14 +95,14 @@ def latencies(lines: Sequence[Line], name: Callable[[Line], Any]) -> dict[Any, l
 
 
 def percentile(values: Sequence[float], rank: float) -> float:
-    """Between the two values next to the rank, in proportion."""
+    """The percentile at `rank` of sorted values, interpolated linearly."""
     place = (len(values) - 1) * rank
     below, above = math.floor(place), math.ceil(place)
     return values[below] + (values[above] - values[below]) * (place - below)
 
 
 def payload(value: Any) -> int:
-    """Bytes of a key, a value or a header's value."""
+    """Size in bytes of a key, a value or a header's value."""
     if value is None:
         return 0
     return len(value.encode()) if isinstance(value, str) else len(base64.b64decode(value["base64"]))

@@ -1,4 +1,4 @@
-"""Columns of rows: what is made of other columns, and what rows may lack."""
+"""Rows as Arrow columns: derived columns, and values that rows may lack."""
 
 from __future__ import annotations
 

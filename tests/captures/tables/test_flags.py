@@ -1,4 +1,4 @@
-"""The flags of exchanges, each on real traffic that was damaged so."""
+"""The flags of exchanges, each on real traffic damaged in that way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges whose headers alone are read, as columns: what they are as rows."""
+"""Exchanges of which only headers are read: their columns equal their rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIME = 1_700_000_000_000_000_000
 
 
 def answered(number: int) -> Exchange:
-    """One of many: names, APIs and times differ, some have no response."""
+    """An exchange whose names, API and times depend on its number; some have no response."""
     at = number * 1000
     request = Frame(
         Side.CLIENT, at, 96 + number, TIME + 7 * number, TIME + 9 * number, at + 99 + number, [(at, 100 + number)]

@@ -1,4 +1,4 @@
-"""The compiled functions held to a plain walk over the values of every message that Kafka's classes wrote."""
+"""The compiled functions agree with a plain walk over the values of every message that Kafka's classes wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables held against the exchange JSON of the same captures, read back by pyarrow."""
+"""Tables, read back by pyarrow, agree with the exchange JSON of the same captures."""
 
 from __future__ import annotations
 
@@ -159,13 +159,13 @@ def test_flows_count_what_came_again_and_what_came_late(tmp_path: Path) -> None:
         data = traffic.payload(frame)
         flows[flow] += data > 0
         if data:
-            again[flow] += frame[34:42] in sent  # the capture has some of its own
+            again[flow] += frame[34:42] in sent  # the capture has retransmissions of its own
             sent.add(frame[34:42])
         if data > 1 and flows[flow] % 10 == 3:
             packets += [(time, frame), (time, frame)]
             again[flow] += 1
         elif data > 1 and flows[flow] % 10 == 6 and packets and packets[-1][1][34:38] == frame[34:38]:
-            # The one before of the same direction comes behind it.
+            # swaps the packet with the one before, of the same direction
             before = packets.pop()
             late[flow] += traffic.payload(before[1]) > 0
             packets += [(before[0], frame), (time, before[1])]
@@ -206,7 +206,7 @@ def test_a_flow_that_opens_again_is_another_epoch(tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(path, "--format", "parquet", "-o", out)
     rows = table(out, "exchanges")
-    # One connection had not ended, so that its segments count as sent again.
+    # One connection had not ended, so its segments count as retransmissions.
     assert Counter(row["conn_epoch"] for row in rows) == {0: 176, 1: 168}
     assert len({row["exchange_id"] for row in rows}) == len(rows)
     packets: dict[int, set[int]] = defaultdict(set)
@@ -229,7 +229,7 @@ def test_without_bodies_there_is_what_headers_tell(capture: Path, tmp_path: Path
         if expected["status"] == "undecodable":
             expected |= {"status": "ok"}
         if row["problems"] != expected["problems"]:
-            # what stands in a body has not been seen
+            # problems inside of bodies have not been found
             assert set(row["problems"]) < set(expected["problems"])
             expected |= {"problems": row["problems"], "decode_error": row["decode_error"]}
         assert row == expected

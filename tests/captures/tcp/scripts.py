@@ -1,4 +1,4 @@
-"""TCP segments as a script, and what reassembly makes of them in a form that can be compared."""
+"""TCP segments as a script, and the result of reassembly in a form that can be compared."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Segment:
     key: bytes = KEY
     comment: str | None = None
     length: int | None = None
-    """Length on the wire, where that is not what `data` has."""
+    """Length on the wire, if it is not that of `data`."""
 
 
 @dataclass
 class Script:
-    """Segments in capture order; their bytes lie one after the other in `memory`, each behind a header's worth."""
+    """Segments in capture order; `memory` holds their bytes one after the other, each after room for a header."""
 
     segments: list[Segment]
     memory: bytearray = field(default_factory=bytearray)
@@ -71,7 +71,7 @@ class Script:
         return self.memory[a : a + length] == self.memory[b : b + length]
 
     def run(self, borders: Iterable[int] = ()) -> list[list[Any]]:
-        """The events of each connection, with the batches cut at `borders`."""
+        """The events of each connection, in batches that are cut at `borders`."""
         reassembler = Reassembler(self.same)
         seen: dict[TcpConnection, list[Any]] = {}
         cuts = sorted({0, len(self.segments), *borders})
@@ -86,7 +86,7 @@ class Script:
             connection.events = []
 
     def streams(self, events: list[Any]) -> list[list[Any]]:
-        """For each side what came, in order: (start, bytes, address of delivery), gaps and ends."""
+        """The events of each side in order: (start, bytes, address of delivery), gaps and ends."""
         sides: list[list[Any]] = [[], []]
         for event in events:
             if isinstance(event, End):
@@ -112,7 +112,7 @@ class Script:
 
 
 def stream(side: list[Any]) -> bytes:
-    """The bytes of a side, holes as zeroes."""
+    """The bytes of a side, with zeros in gaps."""
     out = bytearray()
     for item in side:
         if item[0] == "gap":

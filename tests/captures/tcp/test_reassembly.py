@@ -1,4 +1,4 @@
-"""Reassembly in sequence space: what is damaged, what is not, and that batches do not matter."""
+"""Reassembly in sequence space: what damage costs, and that batches do not matter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def opening(client: int = 1000, broker: int = 9000) -> list[Segment]:
 
 
 def one(segments: list[Segment]) -> list[list[Any]]:
-    """The two sides of the only connection, the same however the batches are cut."""
+    """The two sides of a single connection; asserts that they are the same however batches are cut."""
     script = Script(segments)
     (events,) = script.run()
     whole = script.streams(events)
@@ -171,7 +171,7 @@ def test_an_acknowledged_hole_can_be_filled_for_128_packets_and_50_milliseconds(
 
 
 def test_what_waits_of_a_part_is_bounded() -> None:
-    """Large packets wait in smaller number; those of a flow that has too many are taken in their order."""
+    """Fewer packets may wait if they are large; a flow with too many gets them delivered in their order."""
     size = 64 << 10
     segments = [Segment(CLIENT, 1001 + i * size, bytes(size), ack=9001, time=i) for i in range(40)]
     script = Script(segments)
@@ -326,7 +326,7 @@ def test_a_flood_beyond_a_hole_is_bounded() -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[list[Segment], list[bytes], list[int]]:
-    """Two streams cut into segments, some lost, repeated, cut elsewhere or out of order; and where batches end."""
+    """Two streams cut into segments, some lost, repeated, cut differently or out of order; and ends of batches."""
     segments = opening()
     streams = []
     sent: list[list[Segment]] = []
@@ -423,7 +423,7 @@ def flow_key(number: int) -> bytes:
 
 
 def test_what_is_silent_after_missing_packets_has_ended() -> None:
-    """As its FIN may have been among them; what speaks in time goes on, what speaks later begins again."""
+    """Its FIN may be among the missing packets. A flow that sends in time goes on; one that sends later begins anew."""
     speaks, silent, late = (flow_key(number) for number in range(3))
     before = [
         Segment(CLIENT, 1000 + extra, data, flags, time=SECOND, key=key)

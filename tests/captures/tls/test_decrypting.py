@@ -1,4 +1,4 @@
-"""Captures of TLS: real handshakes by OpenSSL around real Kafka bytes, decrypted to the exchanges that went in."""
+"""Captures of TLS: OpenSSL's handshakes around real Kafka traffic are decrypted to the same exchanges."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Said:
-    """The bytes of a plain connection, in turns."""
+    """The bytes of a plain connection, as turns of (side, bytes)."""
 
     turns: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 def conversation() -> Said:
-    """The longest connection of a capture that librdkafka took part in."""
+    """The longest connection of a capture of librdkafka."""
     reader = read(traffic.LIBRDKAFKA)
     by_connection: dict[int, list[tuple[int, int, bytes]]] = {}
     for line in reader:
@@ -62,7 +62,7 @@ def spoken(wire: Wire, said: Said) -> list[files.Packet]:
 
 
 def plain(found: list[dict[str, Any]]) -> list[Any]:
-    """What went through, without the times of the wire."""
+    """Facts of exchanges that do not depend on times of packets."""
     return [
         (
             *(line[name] for name in ("api", "api_version", "correlation_id", "client_id", "status")),
@@ -83,7 +83,7 @@ def said() -> Said:
 
 @pytest.fixture(scope="module")
 def expected(said: Said, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """The same bytes on a plain connection."""
+    """The facts of the same bytes on a plain connection."""
     first, second = (
         Direction(("10.0.0.1", 50000), ("10.0.0.2", 9093), 7),
         Direction(("10.0.0.2", 9093), ("10.0.0.1", 50000), 9),
@@ -158,7 +158,7 @@ def test_a_resumed_session(tmp_path: Path, certificate: tuple[Path, Path], said:
 def test_a_connection_without_secrets_is_counted(
     tmp_path: Path, certificate: tuple[Path, Path], said: Said, expected: list[Any]
 ) -> None:
-    """Beside one that is decrypted, and one that never was TLS."""
+    """The capture also holds a decrypted connection and a plain one."""
     known = spoken(Wire(tmp_path, certificate), said)
     unknown = spoken(Wire(tmp_path, certificate, port=50001, logged=False), said)
     kafka = [(time, frame[14:]) for time, frame in traffic.packets(traffic.KAFKA_1_1)]
@@ -206,7 +206,7 @@ def test_secrets_in_the_capture(
         blocks = [files.enhanced(0, time // 1000, data) for time, data in share]
         return b"".join([files.section(), secrets, files.interface(101), *blocks])
 
-    # more than is unpacked at first, so that the secrets end in what comes later
+    # longer than the part that is unpacked at first, so that some secrets come later
     log += b"".join(b"# %s\n" % random.Random(each).randbytes(500).hex().encode() for each in range(2000))
     for pack in PACKERS:
         path = files.write(tmp_path / "a.packed", pack(pcapng(packets)))
@@ -216,7 +216,7 @@ def test_secrets_in_the_capture(
 
 
 def test_key_updates() -> None:
-    """OpenSSL's Python cannot ask for one: the next secret is that of RFC 8446, and the numbers begin again."""
+    """Python's ssl cannot send one, so this tests that the next secret is RFC 8446's and sequence numbers restart."""
     from kproxy.captures.tls.ciphers import SUITES, Aead13, _xor, expand_label, next_secret
 
     suite, random_bytes, first = SUITES[0x1301], bytes(range(32)), b"s" * 32

@@ -1,4 +1,4 @@
-"""A TLS connection between two of OpenSSL's ends, and its packets."""
+"""A TLS connection between two OpenSSL endpoints, and its packets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MSS = 1000
 
 
 class Wire:
-    """A TLS connection between two of OpenSSL's ends, and its packets."""
+    """A TLS connection between two OpenSSL endpoints, and its packets."""
 
     def __init__(
         self, directory: Path, certificate: tuple[Path, Path], *, port: int = 50000, session: Any = None, **limits: Any
@@ -53,7 +53,7 @@ class Wire:
         self.packets.append((self._time, before[28:] + data))
 
     def _flush(self, side: int) -> None:
-        """Put on the wire what an end has written."""
+        """Send in packets what an endpoint has written."""
         data = self._out[side].read()
         for start in range(0, len(data), MSS):
             self._send(side, data[start : start + MSS])

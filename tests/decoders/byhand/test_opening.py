@@ -1,4 +1,4 @@
-"""What is made of bytes without their connection, judged by the golden frames, whose API and version are known."""
+"""Reading bytes without their connection, judged by golden frames, whose API and version are known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def one(data: bytes, asked: Asked = Asked()) -> Opened:  # noqa: B008 (frozen)
 
 
 def smallest(release: str, kind: str) -> list[Golden]:
-    """One frame of each version, the shortest that has something in it."""
+    """One frame of each API version: the shortest."""
     chosen: dict[tuple[int, int], Golden] = {}
     for frame in sorted((g for g in golden(release) if g.kind == kind), key=lambda g: len(g.frame)):
         chosen.setdefault((frame.api_key, frame.api_version), frame)
@@ -59,7 +59,7 @@ def test_requests_say_what_they_are(release: str) -> None:
         if frame.kind != "request":
             continue
         for data in (frame.frame, frame.frame[4:]):
-            # The bytes fields of a golden frame hold anything.
+            # bytes fields of golden frames hold random bytes
             (found,) = opened(data, view=View(inside=False))
             assert (found.kind, found.api_key, found.version) == (Kind.REQUEST, frame.api_key, frame.api_version)
             assert (found.given, found.problems) == (data, [])
@@ -96,7 +96,7 @@ def test_a_guess_says_so_and_names_what_else_fits() -> None:
 
 
 def test_likely_values_come_before_odd_ones() -> None:
-    """A topic's name, a known error code: the same bytes read as something else have neither."""
+    """The right reading has a topic's name and a known error code; other readings of the same bytes have neither."""
     body = b"\0\0\0\1" + b"\0\6orders" + b"\0\0\0\1" + struct.pack(">ihqq", 0, 0, -1, 42)
     found = one(struct.pack(">ii", len(body) + 8, 7) + b"\0\0\0\0" + body)
     assert found.message is not None
@@ -104,7 +104,7 @@ def test_likely_values_come_before_odd_ones() -> None:
 
 
 def test_an_error_code_that_is_none_speaks_against_a_reading() -> None:
-    """27 is an error, 9999 is none, and a throttle time of three weeks is not one either."""
+    """27 is an error code, 9999 is not, and three weeks are no plausible throttle time."""
 
     def best(throttle: int, error: int) -> float:
         return responses(struct.pack(">iiih", 10, 7, throttle, error), definitions())[0].score
@@ -128,7 +128,7 @@ def test_a_response_after_its_request_is_known() -> None:
 
 
 def test_connections_may_use_the_same_correlation_ids() -> None:
-    """The request is taken whose response it can be; where the response is cut that is not known."""
+    """A response goes to the request whose response it can be; a cut response goes to none."""
     requests = {
         key: struct.pack(">ihhih", 10 + len(rest), key, 0, 7, -1) + rest for key, rest in ((16, b""), (18, b""))
     }
@@ -161,7 +161,7 @@ def test_the_last_frame_may_be_cut() -> None:
 
 @pytest.mark.parametrize("version", [13, None])
 def test_a_response_that_is_cut(version: int | None) -> None:
-    """With its length field or without: the one is taken that reads further."""
+    """With or without its length field: the reading that gets further is chosen."""
     frame = max(
         (g for g in golden("4.4.0") if g.name == "MetadataResponse" and g.api_version == 13), key=lambda g: len(g.frame)
     )
@@ -214,7 +214,7 @@ def test_a_message_with_its_version_before_it_is_recognised() -> None:
 @pytest.mark.parametrize(
     ("data", "name", "before", "body"),
     [
-        # The key and value of an offset commit, and the record of a topic.
+        # key and value of an offset commit, and the record of a topic
         (
             "0001 0003677270 000174 00000002",
             "OffsetCommitKey",
@@ -280,7 +280,7 @@ SCRAM = b"\1\x0b\0\3us\1\5SALT\7STORED\7SERVER\0"
 
 
 def fetched(topic: bytes, version: int) -> bytes:
-    """The frame of a Fetch response with a credential among its records."""
+    """The frame of a Fetch response with a SCRAM credential as its record."""
     named = {"topicId": topic} if version >= 13 else {"topic": topic.decode()}
     partition = {"partitionIndex": 0, "records": record_batch(record(0, None, SCRAM), 1)}
     return response_frame(1, version, 7, responses=[{**named, "partitions": [partition]}])

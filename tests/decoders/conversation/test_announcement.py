@@ -1,4 +1,4 @@
-"""A capture of the answering side alone is told by an ApiVersions response, and by nothing less."""
+"""A capture of only the broker's side is recognised by an ApiVersions response, and by nothing less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled patterns find every place that the plain rule finds, and no search is led on for ever."""
+"""The compiled patterns find every place that the plain rule finds, and every search is bounded."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ IDS = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.lists(IDS, max_size=8), st.sets(IDS, max_size=3), WINDOWS), max_size=4), st.randoms())
 def test_responses(steps: list[tuple[list[int], set[int], bytes]], dice: random.Random) -> None:
-    """Requests are asked and given up between the windows of one search."""
+    """Requests are added and given up between the windows of a search."""
     outstanding: dict[int, Exchange] = {}
     framer = Responses(CONNECTION, Tape(), eyes(), APIS, LIMIT, Health(), outstanding, {}, opened=True)
     framer.awaited = Awaited(outstanding, LIMIT)
@@ -136,7 +136,7 @@ def test_ids_of_any_range() -> None:
 @pytest.mark.parametrize("size", [30, 300, 5000])
 @pytest.mark.parametrize("body", [b"\xff\xff\xff\xff", b"\0\x10\0\0"], ids=["ends early", "fails at once"])
 def test_headers_everywhere_are_refuted_within_bounds(size: int, body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is decoded in vain grows no faster than the bytes do."""
+    """The bytes decoded in vain grow at most in proportion to the input."""
     tried: list[int] = []
 
     def counting(data: bytes, definitions: Definitions) -> Decoded:

@@ -1,4 +1,4 @@
-"""What is compiled of conversations, against its source: the same comes out, whichever of the two is in use."""
+"""The compiled modules of conversations give the same results as their Python source."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def module(variant: str, name: str) -> ModuleType:
 
 @contextmanager
 def using(variant: str) -> Iterator[None]:
-    """Conversations that begin within are made of one of the two."""
+    """Within the block, conversations use one of the two variants."""
     frames, pairs = (module(variant, name) for name in NAMES)
     with (
         patch(f"{PLACE}.requests.whole_requests", frames.whole_requests),
@@ -71,7 +71,7 @@ def test_both_make_the_same_of_any_bytes(number: int) -> None:
 
 
 def talk(count: int = 40) -> Script:
-    """Requests of all kinds of pairing, pipelined, in packets that do not end where frames do."""
+    """Pipelined requests of all kinds of pairing, in packets that end within frames."""
     script = Script()
     asked, answered = b"", b""
     for number in range(count):
@@ -91,7 +91,7 @@ def talk(count: int = 40) -> Script:
 
 
 class Pickler(pickle.Pickler):
-    """Leaves out what every reading has anew, as streams do."""
+    """Leaves out objects that every reading creates anew, as streams do."""
 
     def persistent_id(self, obj: Any) -> int | None:
         return ANEW.index(obj) if isinstance(obj, Definitions | Known) else None
@@ -106,7 +106,7 @@ ANEW: list[Any] = [eyes(), known(eyes())]
 
 
 def copied(conversation: Conversation) -> Conversation:
-    """What is left of a conversation once it was pickled."""
+    """The conversation after pickling and unpickling."""
     data = io.BytesIO()
     Pickler(data, pickle.HIGHEST_PROTOCOL).dump(conversation)
     data.seek(0)
@@ -134,7 +134,7 @@ def test_a_conversation_goes_on_as_it_was_pickled(variant: str) -> None:
 
 
 class Held:
-    """A source that all parts of a conversation hold."""
+    """A source that all parts of a conversation refer to."""
 
     def __init__(self, tape: Tape) -> None:
         self.read = tape.read

@@ -1,4 +1,4 @@
-"""Properties: the result does not depend on how the bytes come in, and nothing is raised or forgotten."""
+"""Properties: results do not depend on how bytes are cut into batches; nothing is raised or forgotten."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STEPS = st.lists(
 
 
 def script_of(steps: list[tuple[str, int, int]]) -> Script:
-    """A conversation with everything that can happen to one."""
+    """A conversation with every kind of event."""
     script = Script()
     waiting: list[tuple[int, int, int]] = []
     number = 0
@@ -79,7 +79,7 @@ def script_of(steps: list[tuple[str, int, int]]) -> Script:
 
 
 def check(script: Script, seed: int, **options: Any) -> None:
-    """One result, however the packets are cut and joined."""
+    """Assert that the result is the same however packets are cut and joined."""
     expected = play(script, whole, **options).facts()
     for cut in (packets, bytewise, at_random(seed)):
         assert play(script, cut, **options).facts() == expected
@@ -113,7 +113,7 @@ def test_any_bytes(asked: bytes, answered: bytes, opened: bool, seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_golden_frames_of_one_connection_in_any_pieces(seed: int) -> None:
-    """Frames of every API, pipelined, with ids of their own."""
+    """Frames of every API, pipelined, with distinct correlation ids."""
     dice = random.Random(seed)
     pairs: dict[int, dict[str, Any]] = {}
     for one in golden("4.4.0"):

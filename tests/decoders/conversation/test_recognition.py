@@ -1,4 +1,4 @@
-"""Kafka is known by its bytes, on any port; so is what is not Kafka."""
+"""Kafka, and traffic that is not Kafka, are recognised by content, on any port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lost bytes cost the exchanges they touch, and no other."""
+"""Lost bytes cost the exchanges that they touch, and no other."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class TestGaps:
 
 @pytest.mark.parametrize("cut", [whole, packets, bytewise])
 class TestHeldBack:
-    """Behind a hole a request is delivered only when it is clear that nothing fills the hole: after its response."""
+    """After a gap a request is delivered only when nothing can fill the gap any more: after its response."""
 
     def held_back(self, wait: int) -> Script:
         script = Script().client(metadata(1)).broker(answer(1)).lost(CLIENT, metadata(2)).client(metadata(3))
@@ -146,7 +146,7 @@ class TestHeldBack:
 
     @pytest.mark.parametrize(("lost", "answered"), [(50_000, True), (90_000, False)])
     def test_how_far_back_its_response_is_looked_for(self, cut: Cut, lost: int, *, answered: bool) -> None:
-        """The connection ends within the request, only then is it one; before that its response is found nowhere."""
+        """The request counts only when the connection ends within it; until then its response is not found."""
         script = Script().client(metadata(1)).broker(answer(1)).client(produce(2, 4000)[:300])
         script.broker(b"\xff" * 500, response(PRODUCE, 9, 2), b"\xff" * 500).lost(BROKER, bytes(lost)).end()
         played = play(script, cut)
@@ -256,7 +256,7 @@ def test_a_chain_counts_where_the_packet_that_proves_it_also_breaks_it(cut: Cut)
 
 
 def test_each_golden_frame_is_found_again_after_a_gap() -> None:
-    """Every API at every version: the exchange after the lost one is whole."""
+    """For every API and version, the exchange after the lost one is complete."""
     pairs: dict[int, dict[str, bytes]] = {}
     keys: dict[int, tuple[int, int]] = {}
     for one in golden("4.4.0"):
@@ -289,7 +289,7 @@ def test_comments_and_overlaps_belong_to_their_frame() -> None:
 
 
 def test_a_header_that_denies_itself_costs_no_effort() -> None:
-    """The junk and the length behind it read as a header until the client id is there, which packets may cut off."""
+    """Junk and the next length read as a header until the client id has arrived, which may be in a later packet."""
     asked = request(16, 1, 4, "probe")
     script = Script().client(bytes.fromhex("0000000d0000"), asked).broker(response(16, 1, 4, groups=GROUPS)).end()
     expected = play(script, opened=False).facts()
@@ -301,7 +301,7 @@ def test_a_header_that_denies_itself_costs_no_effort() -> None:
 
 @pytest.mark.parametrize("answered", [0, 1, 2])
 def test_an_overlap_is_the_exchanges_that_wait(answered: int) -> None:
-    """Whether it came before the response decides, not how the capture is cut into batches."""
+    """What counts is whether the overlap came before the response, not how the capture is cut into batches."""
     border = len(metadata(1))
     script = Script().client(metadata(1)).client(metadata(2))
     for correlation_id in range(1, answered + 1):

@@ -1,4 +1,4 @@
-"""What a dialect's file states, on frames packed by hand; and broken frames, however they come in."""
+"""The rules of a dialect's file on frames packed by hand, and broken frames in any batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def hello(*, wide: bool, patience: int) -> bytes:
 def played(
     script: Script, text: str = GOOD, cut: Cut = whole, *, opened: bool = True, limits: Limits | None = None
 ) -> list[dict[str, Any]]:
-    """What comes out, as JSON; problems of the stream as their code and message."""
+    """The results as JSON; problems of the stream as code and message."""
     known = eyes(text)
     health = Health()
     conversation = DialectConversation(
@@ -192,7 +192,7 @@ def test_late_by_numbers_of_the_file() -> None:
 
 @pytest.mark.parametrize(("wait", "late"), [(499, False), (500, True)])
 def test_what_comes_when_its_time_is_over_is_not_late(wait: int, late: bool) -> None:
-    """Each packet is a millisecond after the one before: Ask after 500 or 501 of the 500 that it may take."""
+    """Packets are a millisecond apart, so the answer comes after 500 or 501 ms of the 500 ms that it may take."""
     script = Script().client(hello(wide=False, patience=100)).wait(wait).broker(ask(1, 0)).client(answer(1))
     assert [one["code"] for one in played(script.end()) if "code" in one] == ["late"] * late
 
@@ -213,7 +213,7 @@ def test_an_answer_when_its_time_is_over_is_not_late(wait: int, late: bool) -> N
 
 
 def test_a_condition_on_the_body_itself_is_kept() -> None:
-    """Level 0 has no reason, though one would fit."""
+    """Level 0 has no reason field, though the bytes would fit one."""
     (line,) = played(Script().client(ask(1, 0, "why")).broker(answer(1)).end())
     assert line["request"]["body"] == {"level": 0}
     assert messages(line) == ["5 bytes after the body"]
@@ -274,7 +274,7 @@ def test_after_a_hole_frames_are_found_again() -> None:
 @settings(deadline=None)
 @given(st.data())
 def test_flipped_or_cut_frames_are_told_and_never_raise(data: st.DataObject) -> None:
-    """Every exchange is completed once, and the result is the same however the bytes come in."""
+    """Every exchange is completed once, and the result does not depend on batches."""
     asked, answered = ask(1, 1, "because"), answer(1, names=("a", "b"), more=5)
     stream = bytearray(hello(wide=True, patience=50) + answered) if data.draw(st.booleans()) else bytearray(asked)
     for _ in range(data.draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""The two drafts that come with kproxy: recorded conversations, packed by hand, and what export prints of them."""
+"""The two drafts that come with kproxy: the export of recorded conversations, which were packed by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exported(path: Path, draft: Draft, given: str | None = None) -> list[dict[st
 
 
 def told(line: dict[str, Any]) -> tuple[Any, ...]:
-    """An exchange in a few words."""
+    """Main facts of an exchange."""
     return (
         line["api"],
         line.get("asked_by", "client"),
@@ -99,7 +99,7 @@ def test_after_register_the_coordinator_asks(draft: Draft) -> None:
 
 
 def test_late_and_given_up(draft: Draft) -> None:
-    """In order of being asked: without ids, an answer is that of the ping that may still be answered in time."""
+    """Exchanges are in order of requests. Without ids, an answer belongs to the ping that still has time left."""
     lines = exported(coordinator.DATA / f"{draft.name}.pcap", draft)
     found = sorted(traffic.exchanges(lines), key=lambda line: int(line["exchange"]))[11:18]
     late = "no answer within 1000 ms"
@@ -155,7 +155,7 @@ def test_consult_may_be_the_first_request_of_a_connection(draft: Draft, tmp_path
 
 
 def test_an_answer_that_was_lost_does_not_take_that_of_a_later_request(tmp_path: Path) -> None:
-    """The answer of draft 2 has no id: what follows the hole is told by its layout."""
+    """Responses of draft 2 have no id: after the gap, a response is recognised by its layout."""
     draft, wire = Draft(2), Wire()
     talk = Talk(wire, 40001, coordinator.BROKER, 9092)
     talk.client(coordinator.metadata(1))
@@ -172,7 +172,7 @@ def test_an_answer_that_was_lost_does_not_take_that_of_a_later_request(tmp_path:
 
 
 def among_kafka(script: Script, cut: Cut = whole) -> list[tuple[Any, ...]]:
-    """What comes out of a conversation of Kafka's with draft 2 in it."""
+    """The results of a Kafka conversation with messages of draft 2 in it."""
     known = definitions(None, ("coordinator-draft-2",))
     conversation = Conversation("c:1", "b:9092", script.tape, known)
     items = [item for batch in cut(script.events) for _, item in conversation.feed(batch)]
@@ -184,7 +184,7 @@ def among_kafka(script: Script, cut: Cut = whole) -> list[tuple[Any, ...]]:
 
 
 def test_an_answer_without_an_id_that_looks_like_that_of_another() -> None:
-    """Error 0 and co-ordinator 7 are the four bytes of id 7."""
+    """Error 0 and co-ordinator 7 have the same four bytes as correlation id 7."""
     draft = Draft(2)
     script = Script().client(draft.consult(0), coordinator.metadata(7))
     script.broker(draft.coordinator(0, 7, BROKERS), coordinator.metadata_answer(7)).end()
@@ -201,7 +201,7 @@ def test_a_frame_of_six_bytes_may_come_byte_by_byte() -> None:
 
 
 def test_a_capture_that_begins_after_register(draft: Draft, tmp_path: Path) -> None:
-    """Who asks is told by the frames, and what nobody told by what fits."""
+    """The asking side is recognised by the frames; facts that the capture lacks by the layout that fits."""
     wire = Wire()
     talk = Talk(wire, 40001, coordinator.COORDINATOR, draft.port, opened=False)
     for number in range(3):
@@ -222,7 +222,7 @@ def test_without_the_dialect_nothing_is_dropped_silently(draft: Draft) -> None:
 
 
 def test_a_header_that_is_lost_in_a_hole_begins_its_exchange_when_that_is_known() -> None:
-    """Numbers must not depend on how the bytes come in: a response comes between the header's start and the hole."""
+    """Exchange numbers must not depend on batches: a response comes between the start of the header and the gap."""
     frame = Draft(1).consult(3)
     script = (
         Script()

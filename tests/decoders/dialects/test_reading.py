@@ -1,4 +1,4 @@
-"""Dialect files: each thing that is refused, with its line."""
+"""Dialect files: every error, with its line."""
 
 from __future__ import annotations
 

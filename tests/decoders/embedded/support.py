@@ -1,4 +1,4 @@
-"""Exchanges with bytes whose inside is known."""
+"""Exchanges with structures inside of bytes fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.scripts import Script, eyes, play
 
 
 def structure(name: str, version: int, /, *, prefix: int | None = None, **values: Any) -> bytes:
-    """A structure that begins with its int16 version (`prefix` in its place), or has one of its own."""
+    """A structure that begins with its version as int16 (or `prefix` instead), or has a version field itself."""
     message = definition(name, version)
     assert message is not None
     if message.fields[0].name == "version":
@@ -31,7 +31,7 @@ def text(data: bytes) -> str:
 
 
 def lines(*frames: tuple[bytes, bytes], view: View | None = None) -> list[dict[str, Any]]:
-    """Requests with their responses on one connection, as exported."""
+    """Exported lines for (request, response) frames on one connection."""
     script = Script()
     for asked, answered in frames:
         script.client(asked).broker(answered)

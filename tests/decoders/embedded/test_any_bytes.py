@@ -1,4 +1,4 @@
-"""Whatever bytes stand where something is expected: they are given as they are, and nothing raises."""
+"""Any bytes in place of an expected structure are shown as they are, and nothing raises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOOD = [
 
 @st.composite
 def contents(draw: st.DrawFn) -> bytes:
-    """Anything, and what is nearly right."""
+    """Random bytes, and slightly damaged structures."""
     if draw(st.booleans()):
         return draw(st.binary(max_size=60))
     data = bytearray(draw(st.sampled_from(GOOD)))
@@ -67,7 +67,7 @@ def exchanges(data: bytes, protocol_type: str, protocol: str) -> list[tuple[byte
 
 
 def values(body: Any) -> Any:
-    """What `read` has, in JSON, with base64 in the place of bytes."""
+    """The values of `read` as JSON, with base64 for bytes."""
     if isinstance(body, dict):
         return {name: values(value) for name, value in body.items()}
     if isinstance(body, list):
@@ -76,7 +76,7 @@ def values(body: Any) -> Any:
 
 
 def given_bytes(shown: Any, read: Any) -> None:
-    """The bytes of `read` are in `shown`, in base64."""
+    """Assert that all bytes of `read` are in `shown`, in base64."""
     if isinstance(read, dict):
         for name, value in read.items():
             given_bytes(shown[name], value)

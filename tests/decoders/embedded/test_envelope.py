@@ -1,4 +1,4 @@
-"""Requests that a broker forwards, and what of them is withheld."""
+"""Requests that a broker forwards (Envelope), and which parts of them are withheld."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_troubles_of_records_inside_have_their_place() -> None:
 
 
 def opened(node: Node) -> list[Node]:
-    """The node and all below it, with what is inside bytes."""
+    """The node and all nodes below it, those inside of bytes included."""
     return [node, *(one for child in node.children for one in opened(child))]
 
 

@@ -1,4 +1,4 @@
-"""What members of groups tell each other: which structure it is, and that it is a guess where nobody says."""
+"""Structures that group members exchange: which one it is, and the mark of a guess if no message says so."""
 
 from __future__ import annotations
 

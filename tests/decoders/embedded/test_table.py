@@ -1,4 +1,4 @@
-"""Every bytes field that Kafka defines is decided: read, secret, or plain with a reason."""
+"""Every bytes field that Kafka defines is classified: read, secret, or plain with a reason."""
 
 from __future__ import annotations
 

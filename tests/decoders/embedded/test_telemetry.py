@@ -1,4 +1,4 @@
-"""Metrics of clients: compressed, in Protobuf, and anything else that claims to be it."""
+"""Client metrics: compressed Protobuf, and other bytes in its place."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_comparison_with_what_is_not_there_is_false(text: str) -> None:
 @pytest.mark.parametrize("field", [field for field in FIELDS if "not in" in field.operators], ids=lambda one: one.name)
 @pytest.mark.parametrize("row", [Exchange(), ORPHAN], ids=["whole", "orphan"])
 def test_not_in_is_the_same_as_is_not(field: Field, row: Exchange) -> None:
-    """Of every field, whether the exchange has it or not; `any` and `all` where it may have several values."""
+    """Holds for every field, present or absent; with `any` and `all` too if it may have several values."""
     example = f'"{LITERALS[field.type].example}"'
     for quantifier in ("", "any ", "all ") if field.many else ("",):
         other = f"{quantifier}{field.name} != {example}"
@@ -162,7 +162,7 @@ def test_not_in_is_the_same_as_is_not(field: Field, row: Exchange) -> None:
 
 
 def test_every_api_is_searched_by_its_name_of_today() -> None:
-    """FindCoordinator was GroupCoordinator once: found by that whole name alone."""
+    """FindCoordinator's old name GroupCoordinator is found only by its whole name."""
     coordinator = Exchange(api_key=10)
     assert matches("api == GroupCoordinator", coordinator)
     assert matches("api contains Find", coordinator)
@@ -199,7 +199,7 @@ class Gone(Exchange):
 
     @property
     def topics(self) -> Iterable[str]:
-        """What is known comes first."""
+        """Topics: a known one, then one that is unknown."""
         yield "orders"
         raise Unavailable(Why.TOPIC_ID)
 

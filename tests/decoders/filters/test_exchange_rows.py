@@ -1,4 +1,4 @@
-"""Filters over exchanges read from a capture, held to the same question asked of the expected JSON."""
+"""Filters over exchanges of a capture agree with the same questions about the expected JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def selected(reading: tuple[Reader, list[Exchange]], text: str) -> list[Exchange
 
 
 def error_codes(value: Any) -> set[int]:
-    """Every non-zero error code in a body, looked for without the code under test."""
+    """Every non-zero error code in a body, found without the code under test."""
     if isinstance(value, dict):
         own = {inner for name, inner in value.items() if name.endswith("rrorCode") and isinstance(inner, int) and inner}
         return own.union(*map(error_codes, value.values()))
@@ -73,7 +73,7 @@ def test_apis(reading: tuple[Reader, list[Exchange]], name: str) -> None:
 
 
 def records(value: Any) -> Iterator[dict[str, Any]]:
-    """Every record in an exchange's JSON that is no control record."""
+    """Every record in an exchange's JSON, except control records."""
     if isinstance(value, list):
         for element in value:
             yield from records(element)
@@ -179,7 +179,7 @@ def asked(text: str, reader: Reader) -> Matcher:
 
 @pytest.mark.parametrize("release", ["kafka-0.8.2.2", "kafka-1.1.1"])
 def test_records_are_counted_as_their_content_says(release: str) -> None:
-    """Those of compressed message sets too, whose headers do not tell."""
+    """Compressed message sets count as well, though their headers do not give a number."""
     with closing(read([CAPTURES / f"{release}.pcap"])) as reader:
         rows = [
             ExchangeRow(item, reader.source, reader.definitions)

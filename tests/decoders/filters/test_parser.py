@@ -362,7 +362,7 @@ SEEN = {"topic": [("orders", 40), ("order lines", 3), ("pay", 90)], "api": [("Fe
 
 
 def completed(text: str, cursor: int | None = None) -> tuple[list[str], str]:
-    """The candidates, and the text with the first of them put in ("|" is the cursor)."""
+    """The candidates, and the text with the first one inserted ("|" is the cursor)."""
     completion = complete(text, cursor, lambda field: SEEN.get(field, []))
     if not completion.candidates:
         return [], text
@@ -453,7 +453,7 @@ def test_a_time_before_the_end_reads_back(number: int, unit: str) -> None:
 def test_times_before_the_end() -> None:
     assert moment("-60s") == "-1m"
     assert moment("-1.5m") == "-90s"
-    assert time("-60") == -60_000_000  # a body's number, as before
+    assert time("-60") == -60_000_000  # a plain number, as in a body
     for text in ("12:01", "2026-11-21", "-60", "-1"):
         assert before_end(moment(text)) is None
     for text in ("-60x", "--60s", "-s", "-1.5"):

@@ -1,4 +1,4 @@
-"""What request and response tell together."""
+"""Remarks that need both request and response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREE = batch(b"".join(record(delta, None, b"v") for delta in range(3)), 3, offs
 
 
 def body(api_key: int, version: int, values: dict[str, Any], kind: str) -> dict[str, Any]:
-    """The values as they are once written and read again."""
+    """The body after writing and decoding the values."""
     known = definitions()
     made = known.request(api_key, version) if kind == "request" else known.response(api_key, version)
     assert made is not None
@@ -118,7 +118,7 @@ def test_a_fetch_of_any_version_has_its_reason(version: int) -> None:
         (asked(), answered(), ["t-0: 10, from the next offset 10 to the high watermark 20"]),
         (asked(20), answered(), ["t-0: 0, from the next offset 20 to the high watermark 20"]),
         (asked(25), answered(), ["t-0: 0, from the next offset 25 to the high watermark 20"]),
-        # a compacted batch ends before the offset that was asked for
+        # a compacted batch ends before the requested offset
         (asked(15), answered(THREE), ["t-0: 5, from the next offset 15 to the high watermark 20"]),
         (asked(), answered(THREE + THREE[:30]), ["t-0: 7, from the next offset 13 to the high watermark 20"]),
         (asked(topics=[]), answered(), []),
@@ -205,7 +205,7 @@ def test_who_assigns_and_why_no_reply_comes() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_message_and_version_can_be_asked(release: str) -> None:
-    """Kafka's own frames with random values: nothing raises, and what is said is text."""
+    """Kafka's own frames with random values: nothing raises, and remarks are text."""
     for one, decoded in smallest(release):
         side = Side.CLIENT if one.kind == "request" else Side.BROKER
         root = frame_tree(one.frame, side, one.api_key, one.api_version, definitions(release))
@@ -218,7 +218,7 @@ def test_every_message_and_version_can_be_asked(release: str) -> None:
 
 
 def test_fetches_of_a_real_consumer() -> None:
-    """Consumers that read both topics to their ends (1500 and 18 records) and then wait."""
+    """The consumers read both topics to their ends (1500 and 18 records) and then wait."""
     source = open_source([str(traffic.LIBRDKAFKA)])
     known = definitions()
     reasons, lags = [], []

@@ -1,4 +1,4 @@
-"""Every row is about a field that Kafka's definitions have, and every error has its advice."""
+"""Every row is about a field in Kafka's definitions, and every error has advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 200
 
 
 def fields(message: Message, version: int) -> Iterator[tuple[str, Field]]:
-    """Every field that a message has in a version, by its path without indexes."""
+    """Every field of a message in a version, by path without indexes."""
 
     def below(some: tuple[Field, ...], above: str) -> Iterator[tuple[str, Field]]:
         for field in some:
@@ -40,7 +40,7 @@ def fields(message: Message, version: int) -> Iterator[tuple[str, Field]]:
 
 
 def everything() -> dict[str, dict[int, dict[str, Field]]]:
-    """Fields by path, by version, by message; where a version has two layouts, those of both."""
+    """Fields by message, version and path; of both layouts if a version has two."""
     found: dict[str, dict[int, dict[str, Field]]] = {}
     for message in definitions().messages():
         for version in range(message.versions.low, message.versions.high + 1):
@@ -114,7 +114,7 @@ def test_there_are_enough_rows_and_each_says_something() -> None:
 
 
 def texts() -> list[str]:
-    """Texts of all rows; an enumeration that serves several rows counts once."""
+    """Texts of all rows; an enumeration shared by rows counts once."""
     enumerations = {tuple(row.values.items()) for row in ROWS}
     values = [text for items in enumerations for _, text in items]
     return [*filter(None, (row.help for row in ROWS)), *values, *advice.ADVICE.values()]

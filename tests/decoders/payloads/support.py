@@ -27,7 +27,7 @@ VIEWERS: tuple[Viewer, ...] = (
 
 @dataclass
 class Given:
-    """Schemas that a test holds; everything else is missing."""
+    """A schema source with the given schemas; all others are missing."""
 
     ids: Mapping[tuple[IdKind, int | str], Schema] = field(default_factory=dict)
     names: Mapping[str, Schema] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Our reading of Avro against fastavro's."""
+"""kproxy's reading of Avro against fastavro's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def read(schema: Any, data: bytes, *others: Any) -> Any:
-    """The value as JSON has it. Raises ViewError."""
+    """The decoded value as JSON. Raises ViewError."""
     return json_value(AvroViewer().read(Reading(avro(schema, *others), data, None, "")).value)
 
 
@@ -120,7 +120,7 @@ MANY = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # a count of 2^63 - 1
 
 
 def doubling(levels: int) -> Any:
-    """A record that holds two of the next, down to one without fields: 2^levels values in no bytes."""
+    """A record with two fields of the next record, and so on to one without fields: 2^levels values in no bytes."""
     schema: Any = {"type": "record", "name": "L0", "fields": []}
     for level in range(1, levels):
         fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"L{level - 1}"}]

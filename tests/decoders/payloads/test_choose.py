@@ -1,4 +1,4 @@
-"""Which viewer shows what, why, and what it looks like when it cannot."""
+"""Which viewer is chosen and why, and what is shown if it fails."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_bytes_that_the_schema_does_not_read() -> None:
 def test_a_topic_s_schema_reads_what_names_none() -> None:
     shown = look(b"\x02a", "key")
     assert (shown.viewer, shown.value, shown.reason) == ("avro", "a", "test")
-    # And what names one that is not there, with its framing and without.
+    # a reference to a missing schema, with framing and without
     assert show(b"\0\0\0\0\x2b\x02a", part="key")["decoded"] == "a"
     assert show(b"\x02\x00", part="key")["decoded"] == "\0"
 
@@ -204,7 +204,7 @@ def test_expressions_are_not_tried() -> None:
 
 
 def test_the_steps_of_a_check_are_counted() -> None:
-    """References that double at each level, and elements that must all be compared with each other."""
+    """The number of references doubles at each level; all pairs of elements must be compared."""
     doubling: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 10} for i in range(12)}
     hostile = {"$ref": "#/definitions/d0", "definitions": doubling | {"d12": {"type": "object"}}}
     assert "not checked to the end" in str(checked(json_schema(hostile), b'{"a": 1}').error)
@@ -250,14 +250,14 @@ def test_values_that_json_lacks() -> None:
 
 
 HOSTILE = [
-    b"\xdd\x00\x10\x00\x00" * 1000 + bytes(1 << 20),  # MessagePack: arrays of a million items in each other
+    b"\xdd\x00\x10\x00\x00" * 1000 + bytes(1 << 20),  # MessagePack: nested arrays of a million items
     b"\xdf\xff\xff\xff\xff",
     b"\x91" * 100_000,
     b"\xc7\x0c\xff" + b"\xff" * 12,  # a time out of range
     b"\x9b\x7f" + b"\xff" * 7,  # CBOR: an array of 2^63 - 1 items
     b"\x9a\x00\xff\xff\xff" * 1000,
     b"\x81" * 100_000,
-    b"\xd8\x1c\x81\xd8\x1d\x00",  # a list that holds itself
+    b"\xd8\x1c\x81\xd8\x1d\x00",  # a list that contains itself
     b"\xc5\x82\x1b\x7f" + b"\xff" * 7 + b"\x01",  # a bigfloat of 2^(2^63)
     b"\xd8\x23\x65(a+)+",
     b"\xc2\x5a\x00\x00\x40\x00" + b"\xff" * 16384,

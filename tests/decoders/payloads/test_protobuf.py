@@ -1,4 +1,4 @@
-"""Protobuf by descriptors against Protobuf's own JSON mapping."""
+"""kproxy's reading of Protobuf by descriptors against Protobuf's own JSON mapping."""
 
 from __future__ import annotations
 

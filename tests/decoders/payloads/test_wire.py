@@ -1,4 +1,4 @@
-"""Framing against Confluent's own class, and Apicurio's forms as its documentation has them."""
+"""Framing against Confluent's own class, and Apicurio's forms as documented."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_guid_and_indexes_in_a_header(guid: UUID, path: list[int], data: bytes
 
 @given(st.binary(max_size=40))
 def test_what_confluent_reads_as_framed_is_framed_here(data: bytes) -> None:
-    """But for ids that no registry gives out, and Apicurio's longer ones."""
+    """Exceptions are ids that no registry assigns, and Apicurio's longer ones."""
     ours = framing(Payload("t", "value", data))
     theirs = SchemaId("AVRO")
     if len(data) >= 5 and data[0] == 0 and 0 < int.from_bytes(data[1:5], "big") < 1 << 31:
@@ -53,7 +53,7 @@ def test_what_confluent_reads_as_framed_is_framed_here(data: bytes) -> None:
 
 
 def test_an_id_with_nothing_behind_it() -> None:
-    """Five bytes are all that a framing takes: an empty Protobuf or Avro value."""
+    """Five bytes of framing suffice: the Protobuf or Avro value is empty."""
     data = b"\0" + (7).to_bytes(4, "big")
     assert framing(Payload("t", "value", data)) == Framing(IdKind.ID, 7, b"")
     assert framing(Payload("t", "value", data[:-1])) is None

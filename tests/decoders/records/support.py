@@ -1,4 +1,4 @@
-"""Batches and message sets made by hand, where no writer makes them."""
+"""Builds batches and message sets that no writer produces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def batch(
     producer: int = -1,
     last_delta: int | None = None,
 ) -> bytes:
-    """A batch of magic 2 around records that may be compressed already."""
+    """A batch of magic 2 around the bytes of records, which may be compressed."""
     last = count - 1 if last_delta is None else last_delta
     checked = struct.pack(">hiqqqhii", attributes, last, base_time, max_time, producer, 0, 0, count) + records
     return struct.pack(">qiibI", offset, 9 + len(checked), 0, 2, google_crc32c.value(checked)) + checked
@@ -57,7 +57,7 @@ def batch(
 def message(
     magic: int, offset: int, key: bytes | None, value: bytes | None, *, attributes: int = 0, time: int = 5
 ) -> bytes:
-    """A message of magic 0 or 1 with its offset and size."""
+    """A message of magic 0 or 1, preceded by offset and size."""
 
     def part(data: bytes | None) -> bytes:
         return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
@@ -68,14 +68,14 @@ def message(
 
 @dataclass
 class Read:
-    """All records of a field, and all that is wrong in it."""
+    """All records of a field, and all problems in it."""
 
     records: list[Plain]
     troubles: list[Trouble]
 
 
 def read(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> Read:
-    """Ours, in the form of the other readers."""
+    """kproxy's reading, in the form of the other readers."""
     parsed = parse(data)
     found, troubles = [], list(parsed.troubles)
     for one in parsed.batches:

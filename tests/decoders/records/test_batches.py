@@ -148,7 +148,7 @@ def test_heads_are_the_headers_in_short(data: bytes) -> None:
 
 
 def produced(name: str) -> Iterator[Any]:
-    """Records of the Produce requests that one TCP segment holds whole."""
+    """Records of those Produce requests that are complete in one TCP segment."""
     for _, _, payload in segments(DATA / "captures" / f"{name}.pcap"):
         if len(payload) > 12 and int.from_bytes(payload[:4], "big") == len(payload) - 4 and payload[4:6] == b"\0\0":
             read = decode_request(payload, definitions())

@@ -1,4 +1,4 @@
-"""Each codec within its limit: whole, cut, damaged, and as a bomb."""
+"""Each codec within its limit: with complete, cut and damaged data, and with a decompression bomb."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def xerial(data: bytes, block: int = 32768) -> bytes:
 
 
 def old_lz4(data: bytes) -> bytes:
-    """As Kafka wrote it before magic 1."""
+    """LZ4 as Kafka wrote it before magic 1."""
     packed = bytearray(lz4.frame.compress(data, store_size=False))
     packed[6] = xxh32(bytes(packed[:6])) >> 8 & 0xFF
     return bytes(packed)
 
 
 def zstd_streamed(data: bytes) -> bytes:
-    """A frame that does not say how much it holds, as a producer's stream writes it."""
+    """A frame without content size, as a producer's stream writes it."""
     stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return stream.compress(data) + stream.flush()
 
@@ -82,7 +82,7 @@ def test_more_than_a_piece(way: str) -> None:
 def test_what_is_cut_fails(way: str) -> None:
     codec, compress = COMPRESS[way]
     packed = compress(b"a few words, a few words more, " * 9)
-    whole = {16} if way == "xerial" else set()  # a header without blocks holds nothing
+    whole = {16} if way == "xerial" else set()  # a header without blocks is complete and empty
     if way == "gzip members":
         whole = {len(gzip.compress((b"a few words, a few words more, " * 9)[:100]))}
     for cut in range(len(packed)):
@@ -125,7 +125,7 @@ def test_an_unknown_codec() -> None:
 
 
 def test_lz4_of_magic_0() -> None:
-    """KAFKA-3160: the checksum was taken over too much, and is not looked at."""
+    """KAFKA-3160: the checksum covers too many bytes, so it is ignored."""
     data = b"old words " * 40
     packed = old_lz4(data)
     assert decompress("lz4", packed, magic=0) == data
@@ -143,7 +143,7 @@ def test_the_right_checksum_of_an_lz4_header(options: dict[str, bool]) -> None:
 
 
 def limited(statement: str, mebibytes: int = 400) -> str:
-    """What a process says that runs `statement` with so much more memory than it has at its start."""
+    """Output of a process that runs `statement` with at most `mebibytes` more memory than at its start."""
     return (
         "import resource, struct, sys, lz4.frame, snappy, zstandard\n"
         "from kproxy.decoders.records.codecs import CodecError, decompress\n"
@@ -164,7 +164,7 @@ def outcome(codec: str, data: bytes, mebibytes: int = 400) -> str:
 
 
 def bomb(codec: str) -> bytes:
-    """A gigabyte of zeros, made piece by piece."""
+    """A gigabyte of zeros, compressed piece by piece."""
     piece = bytes(1 << 20)
     if codec == "gzip":
         stream = zlib.compressobj(wbits=31)

@@ -1,4 +1,4 @@
-"""What is compiled, against its source."""
+"""The compiled module gives the same results as its Python source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of records: in a body, with what a client skips, and as lines of their own."""
+"""The JSON of records: in a body, with marks of records that clients skip, and as separate lines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_decompressed_has_no_records() -> None:
 
 
 def test_many_small_batches_come_to_no_more_than_one_may() -> None:
-    # 100 batches of 1 MiB in some kilobytes: no more are opened than the limit of one batch holds.
+    # 100 batches of 1 MiB in a few kilobytes: only as many are opened as fit the limit of one batch
     packed = batch(zstandard.compress(record(0, None, bytes(1 << 20))), 1, attributes=4)
     plain = batch(record(0, None, b"plain"), 1)
     partition = {"records": packed * 50 + plain, "partitionIndex": 0}
@@ -185,7 +185,7 @@ def test_records_below_the_fetch_offset() -> None:
     below = "below_fetch_offset"
     assert marks(fetched(data, None, 2)) == [(0, below), (1, below), (2, None), (3, None), (4, None)]
     assert {mark for _, mark in marks(fetched(data, None, 0))} == {None}
-    # A fetch session whose request leaves the partition out tells no offset.
+    # in a fetch session, a request that omits the partition gives no offset
     assert {mark for _, mark in marks(fetched(data, None, 2, partition=5))} == {None}
 
 
@@ -205,7 +205,7 @@ def test_records_of_aborted_transactions() -> None:
     aborted = [{"producerId": 1, "firstOffset": 0}, {"producerId": 1, "firstOffset": 7}]
     found = [offset for offset, mark in marks(fetched(records, aborted, 0)) if mark == "aborted"]
     assert found == [0, 7]
-    # Who reads uncommitted records is told of no aborted transactions, and gets them all.
+    # a reader of uncommitted records gets no list of aborted transactions, and all records
     assert {mark for _, mark in marks(fetched(records, None, 0))} == {None}
 
 

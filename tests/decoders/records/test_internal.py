@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics; what their bodies say is judged by Kafka in tests/system/test_oracle.py."""
+"""Records of Kafka's internal topics; tests/system/test_oracle.py compares their values with Kafka's reading."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_control_record_of_a_newer_version_is_read_and_its_bytes_are_withheld(
 
 
 def leaves(node: Node) -> list[Node]:
-    """The nodes of bytes below a node, opened."""
+    """The nodes of bytes fields below a node, those inside of bytes included."""
     below = [leaf for child in node.children for leaf in leaves(child)]
     return below + [child for child in node.children if isinstance(child.value, memoryview)]
 
@@ -262,7 +262,7 @@ def test_secrets_are_shown_where_asked_for() -> None:
 
 
 def values_in(api_key: int, version: int, values: dict[str, Any]) -> Any:
-    """The JSON of a response that was written and read again."""
+    """The JSON of a response body after writing and decoding the values."""
     message = definitions().response(api_key, version)
     assert message is not None
     data = write(message, version, values)
@@ -329,7 +329,7 @@ def test_a_topic_that_is_not_internal_has_no_bodies() -> None:
 
 @pytest.mark.parametrize(("marker", "null"), [(b"\0", True), (b"\xff\xff\xff\xff\x0f", True), (b"\x80\x01", False)])
 def test_a_tagged_struct_that_may_be_null_begins_with_a_varint(marker: bytes, null: bool) -> None:
-    """Unlike any other, whose int8 is -1 where it is null; no message of a request or response has such a field."""
+    """Other nullable structs begin with an int8, -1 for null; no request or response has a field like this one."""
     message = definitions().message("ConsumerGroupMemberMetadataValue", 0)
     assert message is not None
     start = write(message, 0, {})[:-1]

@@ -1,4 +1,4 @@
-"""The loop over records, plain and compiled, against the walk that reads a record part by part."""
+"""The loop over records, plain and compiled, agrees with the walk that reads a record part by part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BASES = st.integers(-2, 2) | st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 class Nothing(loop.CommonRecords):
-    """A loop to which no record is common."""
+    """A loop that leaves all records to the walk."""
 
     def read(self) -> None:
         return None
@@ -119,7 +119,7 @@ def test_what_is_held_of_records_stays_as_it_is(variant: ModuleType) -> None:
     held: list[list[object]] = [[], [], [], []]
     for at, one in enumerate(variant.CommonRecords(data, 0, 100, 0, 0, None)):
         assert hash(one) == hash(wanted[at])
-        # Of each record something else is held: all, its headers, one header, nothing.
+        # keep a reference to another part of each record: all, its headers, one header, none
         held[at % 4].append((one, one[4], one[4][at // 4 % 2], None)[at % 4])
     assert held[0] == wanted[::4]
     assert held[1] == [one[4] for one in wanted[1::4]]

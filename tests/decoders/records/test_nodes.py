@@ -1,4 +1,4 @@
-"""Records in the tree of a frame, held to their JSON form."""
+"""Records in the tree of a frame agree with their JSON form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CAPTURES = ("kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka")
 
 
 def below(data: bytes, view: View = PLAIN, *, name: str = "records", **told: Any) -> Node:
-    """The records field of a frame in which 7 bytes stand before it."""
+    """The records field of a frame, at offset 7."""
     field = Node(name, "records", 7)
     field.end = 7 + len(data)
     field.value = memoryview(data)
@@ -53,7 +53,7 @@ def child(node: Node, *names: str) -> Node:
 
 
 def everything(node: Node) -> Iterator[Node]:
-    """All nodes, opened."""
+    """The node and all nodes below it."""
     children = node.children
     yield node
     for one in children:
@@ -67,7 +67,7 @@ def buffer_of(node: Node) -> Any:
 
 
 def check_places(field: Node, data: bytes) -> None:
-    """Every node lies inside the one above, one after the other, and its value's bytes are where it says."""
+    """Assert that nodes lie inside their parent, one after the other, with their values' bytes at their offsets."""
     for node in everything(field):
         bytes_ = buffer_of(node)
         whole = b"\0" * 7 + data if bytes_ is None else bytes_
@@ -88,7 +88,7 @@ def offset_of(node: Node) -> int:
 
 
 def found(records: Node) -> Iterator[dict[str, Any]]:
-    """Records and messages without a set inside, as far as JSON has them too."""
+    """Records, and messages without an inner set, in the parts that JSON has too."""
     for one in records.children:
         if one.type not in {"record", "message", "batch"}:
             continue
@@ -118,7 +118,7 @@ def json_of(node: Node) -> Any:
 
 
 def plain(record_: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of the JSON form as `found` gives it."""
+    """A record of the JSON form in the form of `found`."""
     shown = {name: record_[name] for name in ("offset", "key", "value", "headers") if name in record_}
     for part in ("key", "value"):
         one = shown[part]
@@ -130,7 +130,7 @@ def plain(record_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def both(data: bytes) -> Node:
-    """The nodes of a field without damage, after they were held to the JSON form."""
+    """The nodes of an undamaged field; asserts that they agree with the JSON form."""
     form = RecordsForm(data)
     form.open(body_json)
     field = below(data)
@@ -165,7 +165,7 @@ def test_nodes_of_captured_exchanges_are_the_json_form(name: str) -> None:
 
 
 def compare(exchange: Exchange, source: Any, known: Any) -> int:
-    """Number of records that the nodes of an exchange have as its JSON has them, skipped and assigned ones alike."""
+    """Number of records of an exchange; asserts that nodes and JSON agree on them, skip marks and offsets included."""
     key, version = exchange.api_key, exchange.api_version
     assert exchange.request is not None
     assert key is not None
@@ -431,7 +431,7 @@ def test_a_topic_is_found_around_its_records() -> None:
 
 
 class Shouting:
-    """Payloads in capitals."""
+    """A viewer that shows payloads in capitals."""
 
     def show(self, topic: str | None, part: str, data: bytes, headers: Any) -> Any:
         return {"base64": "", "format": f"{topic}/{part}/{len(headers)}", "decoded": data.decode().upper()}

@@ -181,7 +181,7 @@ def test_bytes_behind_the_last_record() -> None:
     ],
 )
 def test_every_byte_of_a_batch_matters(records: bytes) -> None:
-    """Base offset and leader epoch are what no CRC covers: there the value alone changes."""
+    """The CRC does not cover base offset and leader epoch: a change there only changes the value."""
     before, after = batch(record(0, b"before", b"v"), 1), batch(record(0, b"after", b"v"), 1)
     whole = read(before + records + after)
     for at in range(min(len(records), 300)):

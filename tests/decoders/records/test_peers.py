@@ -1,4 +1,4 @@
-"""Records that others wrote, as others read them."""
+"""Records written by other projects are read as other projects read them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_message_sets_of_other_writers(writer: str, codec: int, magic: int, reco
     assert [one[1:4] for one in ours.records] == [
         (time if magic else None, key, value) for key, value, time, _ in records
     ]
-    # A producer leaves the outer offset at 0: inner ones are what they are.
+    # a producer leaves the outer offset at 0, so inner offsets are absolute
     assert [one[0] for one in ours.records] == list(range(len(records)))
 
 

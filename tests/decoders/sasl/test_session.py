@@ -1,4 +1,4 @@
-"""What SASL's exchanges make of a connection, as exported."""
+"""The authentication that exports show for a connection with SASL."""
 
 from __future__ import annotations
 

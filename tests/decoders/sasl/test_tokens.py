@@ -1,4 +1,4 @@
-"""The messages of SASL mechanisms: those of the RFCs, those that SCRAM's library makes, and any bytes."""
+"""The messages of SASL mechanisms: examples of the RFCs, messages of a SCRAM library, and any bytes."""
 
 from __future__ import annotations
 

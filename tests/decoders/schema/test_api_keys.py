@@ -1,4 +1,4 @@
-"""The API keys that the program knows are those of Kafka's definitions."""
+"""The API keys of the program are those of Kafka's definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage: every message of both releases, with the names that Kafka's own classes print."""
+"""Every message of both releases is defined, with the names that Kafka's own classes print."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_newest_release_rules_and_an_older_layout_is_kept_only_where_it_diff
         for version in versions_of(message)
         if newest.older(message.name, version) is not None
     }
-    # An older definition is found by its own name, too.
+    # an older definition can be found by its own name too
     assert named - {("ListClientMetricsResourcesResponse", 0)} == {*SIX, ("ShareGroupMetadataValue", 0)}
     for name, version in SIX:
         message, older = newest.message(name, version), newest.older(name, version)
@@ -106,7 +106,7 @@ def test_an_older_release_reads_with_its_own_names_and_knows_the_rest_too() -> N
     vote = older.request(52, 1)
     assert vote is not None
     assert vote == newest.older("VoteRequest", 1)
-    # Fetch 18 is younger than 3.9.
+    # Fetch 18 was added after 3.9
     assert older.request(1, 18) is newest.request(1, 18) is not None
 
 
@@ -219,14 +219,14 @@ def test_header_versions(newest: Definitions) -> None:
     assert {newest.response_header_version(18, version) for version in range(20)} == {0}
     assert (newest.request_header_version(1, 11), newest.request_header_version(1, 12)) == (1, 2)
     assert (newest.response_header_version(1, 11), newest.response_header_version(1, 12)) == (0, 1)
-    # SaslHandshake was never made flexible.
+    # SaslHandshake has no flexible version
     assert newest.request_header_version(17, 1) == 1
     assert (newest.request_header_version(1, 99), newest.response_header_version(1, 99)) == (2, 1)
     assert (newest.request_header_version(999, 3), newest.response_header_version(999, 3)) == (1, 0)
 
 
 def misfits(values: dict[str, Any], fields: tuple[Field, ...], version: int) -> list[str]:
-    """Where a body printed by Kafka's classes does not fit the definition by names and nulls."""
+    """Fields of a body printed by Kafka's classes whose names or nulls do not fit the definition."""
     wanted = {field.name: field for field in fields if version in field.versions}
     found = [name for name in values if name not in wanted and not name.endswith("SizeInBytes")]
     for name, field in wanted.items():
@@ -300,7 +300,7 @@ def test_record_types_of_internal_topics_are_no_api_keys(newest: Definitions) ->
         for version in versions_of(message):
             found = newest.record(message.topic, message.kind, message.record_type, version)
             assert found in {message, newest.message(message.name, version)}
-    # The two releases number 3.9's share groups alike but for one type, which 4 dropped.
+    # both releases number the record types of 3.9's share groups alike, except one that 4 dropped
     dropped = newest.record("__consumer_offsets", "coordinator-key", 9, 0)
     assert dropped is not None
     assert (dropped.name, dropped.release) == ("ShareGroupPartitionMetadataKey", "3.9.2")

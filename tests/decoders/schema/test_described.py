@@ -1,4 +1,4 @@
-"""Fields by version, differences and the grammar say what the layouts say."""
+"""Fields by version, differences and grammar agree with the layouts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_differences() -> None:
 
 
 def test_a_version_differs_from_no_version_that_is_written_alike() -> None:
-    """No difference is told exactly where the layouts write the same."""
+    """Versions have no differences exactly if their layouts write the same bytes."""
     for message, version in every_message():
         assert differences((message, version), (message, version)) == []
         after = definitions().message(message.name, version + 1)

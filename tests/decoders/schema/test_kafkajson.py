@@ -1,4 +1,4 @@
-"""Definitions in Kafka's form: what is read, and each thing that is refused, with its line."""
+"""Definitions in Kafka's form: what is read, and every error, with its line."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_files_are_checked_against_each_other() -> None:
 
 
 def test_a_message_is_not_larger_than_anybody_needs() -> None:
-    """Structs that hold structs many times over would else come to more fields than any machine holds."""
+    """Without a limit, structs nested many times would have more fields than memory can hold."""
     inside = ", ".join(f'{{"name": "F{i}", "type": "NEXT", "versions": "0+"}}' for i in range(10))
     struct = f'{{"name": "THIS", "versions": "0+", "fields": [{inside}]}}'
     structs = [struct.replace("THIS", f"S{i}").replace("NEXT", f"S{i + 1}") for i in range(12)]

@@ -1,4 +1,4 @@
-"""Names of APIs and errors, today's and older ones, and the facts of the jars."""
+"""Names of APIs and errors, present and former ones, against facts from Kafka's jars."""
 
 from __future__ import annotations
 
