@@ -15,6 +15,7 @@ from tests.captures.scoring import Name, Read
 from tests.captures.spark.test_damaged import assert_exported
 from tests.captures.test_damage import CAPTURES, ids
 from tests.captures.test_reader import reading
+from tests.support.thinned import thinned
 
 Garbage = Callable[[bytes, random.Random], bytes]
 GARBAGE: dict[str, Garbage] = {
@@ -49,7 +50,7 @@ def poisoned(packets: list[Packet], garbage: Garbage, dice: random.Random) -> tu
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-@pytest.mark.parametrize("path", CAPTURES, ids=ids)
+@pytest.mark.parametrize("path", thinned(CAPTURES, 1), ids=ids)
 def test_a_poisoned_segment_costs_one_exchange_at_most(path: Path, kind: str, tmp_path: Path) -> None:
     packets, whole = _whole(path)
     poison = lost = 0

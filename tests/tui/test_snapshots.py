@@ -20,6 +20,7 @@ from kproxy.tui.output.commands import Exporter
 from kproxy.tui.settings.preferences import Preferences
 from kproxy.tui.views import analysis
 from tests.support.indexes import sample
+from tests.support.thinned import thinned
 from tests.tui.screen import SNAPSHOTS, assert_settles, name
 from tests.tui.test_records import with_records
 from tests.tui.test_screens import LIVE, Clock
@@ -149,7 +150,7 @@ async def test_look(look: Look, size: tuple[int, int]) -> None:
     assert not app.no_color
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+@pytest.mark.parametrize("look", thinned(LOOKS, 12), ids=lambda look: look.name)
 async def test_the_same_is_said_without_colour(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = await paint(look, SIZES[0])

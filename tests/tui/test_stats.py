@@ -18,6 +18,7 @@ from kproxy.tui.screens.stats import StatsScreen
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.views import stats
 from kproxy.tui.views.plot import percentile_plot, sparkline
+from tests.support.thinned import thinned
 from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import captured, ended, until
 
@@ -49,7 +50,7 @@ async def test_the_screen_is_named(captured: Path) -> None:
         assert "Stats" in " ".join(styled(app, "reverse"))
 
 
-@pytest.mark.parametrize("columns", [60, 67, 72, 79, 80, 86, 88, 100, 160])
+@pytest.mark.parametrize("columns", thinned([60, 72, 80, 100, 67, 79, 86, 88, 160], 4))
 async def test_no_figure_is_cut_at_any_width(captured: Path, columns: int) -> None:
     """A figure whose last digits are painted over is another one: 36.2 as 36."""
     app = KproxyApp(captured, ascii_only=False)

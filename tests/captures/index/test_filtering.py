@@ -30,6 +30,7 @@ from kproxy.decoders.filters.values import LITERALS
 from tests.decoders.records.support import batch, record
 from tests.decoders.records.test_internal import CLUSTER, PASSWORD, metadata
 from tests.support.indexes import IndexBuilder, heartbeat, sample
+from tests.support.thinned import thinned
 
 DATA = Path(__file__).parents[2] / "data"
 CAPTURES = sorted([*DATA.glob("captures/*.pcap"), *DATA.glob("golden/*.pcap")])
@@ -127,7 +128,7 @@ def opened(capture: Path, directory: Path) -> Iterator[Both]:
         yield Both(index, reader, exchanges, learnt)
 
 
-@pytest.fixture(scope="module", params=CAPTURES, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=thinned(CAPTURES, 3), ids=lambda path: path.stem)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     yield from opened(request.param, tmp_path_factory.mktemp("filtering"))
 

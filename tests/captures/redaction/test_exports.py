@@ -131,6 +131,7 @@ def test_no_host_is_left(form: str, capture: Path, tmp_path: Path) -> None:
     assert not {host for host in searched if host in text}
 
 
+@pytest.mark.system
 def test_golden_hosts_are_gone_from_every_field(tmp_path: Path) -> None:
     reader = read(GOLDEN)
     redaction = Redaction(reader.source, reader.definitions, {"hosts"})

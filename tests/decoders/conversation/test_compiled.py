@@ -29,6 +29,7 @@ from kproxy.decoders.exchange import Exchange, Status
 from kproxy.decoders.schema import Definitions
 from tests.fuzz import conversation as fuzz
 from tests.support.scripts import BROKER, CLIENT, Script, Tape, bytewise, eyes, facts, packets, request, response, whole
+from tests.support.thinned import thinned
 
 PLACE = "kproxy.decoders.conversation"
 NAMES = ("loop", "pairing")
@@ -54,7 +55,7 @@ def using(variant: str) -> Iterator[None]:
 
 
 @pytest.mark.skipif(not COMPILED, reason="there was no C compiler when this was installed")
-@pytest.mark.parametrize("number", range(150))
+@pytest.mark.parametrize("number", thinned(range(150), 50))
 def test_both_make_the_same_of_any_bytes(number: int) -> None:
     dice = Random(f"plain and compiled {number}")
     script = fuzz.make(dice)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.codecs import CodecError, decompress, with_right_header_checksum, xxh32
+from tests.support.thinned import thinned
 
 ROOT = Path(__file__).parents[3]
 
@@ -180,7 +181,7 @@ def bomb(codec: str) -> bytes:
     return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + (struct.pack(">i", len(block)) + block) * 1024
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", thinned(["snappy", "lz4", "gzip", "zstd"], 2))
 def test_a_bomb_stays_within_the_limit_in_memory(codec: str) -> None:
     assert outcome(codec, bomb(codec)) == "decompression_limit"
 
