@@ -52,8 +52,10 @@ coverage: $(VENV)/.dev
 	$(PYTEST) -m "not system" --cov --cov-report=term
 
 # Half a minute of fuzz for each target, then what needs Java, Maven, tshark or network namespaces.
+# Those in tests/system start clusters and need the machine for themselves; the others share its cores.
 test-system: fuzz
-	$(PYTEST) -m system --timeout 1500 $(TESTS)
+	$(PYTEST) -m system --timeout 1500 $(or $(TESTS),tests/system)
+	$(if $(TESTS),,$(PYTEST) -n logical --dist loadfile -m system --timeout 1500 --ignore tests/system)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
