@@ -11,7 +11,7 @@ from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-1.1.1.pcap"
-TOLD = b"1 frames cut"
+TOLD = b"1 frame cut"
 
 
 @pytest.fixture

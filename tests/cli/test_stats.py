@@ -93,7 +93,7 @@ def test_a_cut_capture_is_counted_as_far_as_it_goes(tmp_path: Path) -> None:
     assert result.exit_code == Exit.INPUT
     assert "Fetch" in result.stdout
     health, error = result.stderr.splitlines()
-    assert health == "kproxy: warning: 1 frames cut"
+    assert health == "kproxy: warning: 1 frame cut"
     assert error.startswith(f"kproxy: {cut}: byte ")
 
 

@@ -81,7 +81,7 @@ def test_what_the_capture_lacks_is_said(command: str, tmp_path: Path) -> None:
     cut.write_bytes(OLD.read_bytes()[:100_000])
     result = run(command, cut)
     assert result.exit_code == Exit.INPUT
-    assert "kproxy: warning: 1 frames cut" in result.stderr.splitlines()
+    assert "kproxy: warning: 1 frame cut" in result.stderr.splitlines()
     result = run(command, "--json", cut)
     assert result.exit_code == Exit.INPUT
     health = json.loads(result.stdout.splitlines()[-1])

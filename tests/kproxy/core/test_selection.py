@@ -14,6 +14,7 @@ from kproxy.captures.reader import read
 from kproxy.core.selection import Choice, Piece, Selection
 from kproxy.decoders.exchange import Exchange, Health, Status
 from kproxy.decoders.filters import parse
+from kproxy.decoders.plurals import counted
 from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
 from kproxy.recording.sinks import File, pcapng_header
 from tests.kproxy.core.frames import DEFINITIONS, framed, request
@@ -152,7 +153,7 @@ def test_what_is_left_out_leaves_no_trace(
     assert facts(some) == facts(one for one in whole if tests[wanted](one))
     assert (health.gaps, health.lost, health.cut) == (0, 0, 0)
     left_out = len(whole) - len(some)
-    assert (f"{left_out} exchanges left out".encode() in (path / "some").read_bytes()) is (left_out > 0)
+    assert (f"{counted(left_out, 'exchange')} left out".encode() in (path / "some").read_bytes()) is (left_out > 0)
 
 
 @settings(max_examples=100, deadline=None)
