@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kproxy.decoders.conversation.stream import Source
-from kproxy.decoders.exchange import Exchange, Health, StreamProblem
-from kproxy.decoders.schema import Definitions
+if TYPE_CHECKING:
+    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.exchange import Exchange, Health, StreamProblem
+    from kproxy.decoders.schema import Definitions
 
 
 class Reading(Protocol):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kproxy.captures.export.output_formats import OUTPUT_FORMATS, TextOptions
 from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options import (
@@ -33,31 +31,16 @@ from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
-    from kproxy.captures.export import Lines
-    from kproxy.captures.export.parallel import Stage
-    from kproxy.captures.export.partial import Partial
     from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Item, Reader
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
     from kproxy.captures.spool import Spooling
-    from kproxy.decoders.exchange import Exchange, StreamProblem
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.view import View
 
-TEXTS = ("jsonl", "json", "csv", "records", "html")
-"""Formats that are written item by item (captures.export.Lines)."""
-FORMATS = (*TEXTS, "parquet", "pcapng")
-RESUMABLE = ("jsonl", "json", "csv", "records")
-"""Formats that grow item by item for any number of exchanges, so that --resume can go on with them."""
-WITH_HEALTH = ("jsonl", "json")
-"""Formats that end with the health of the reading; for the others it is printed on standard error."""
-AT_ONCE = 32
-"""Exchanges that are turned into text together, to bound the length of one string."""
-ALONE = 256 << 10
-"""Size in bytes from which an exchange's text is not joined with others', because joining copies it."""
 SMALL = 16 << 20
 """Size of captures in bytes below which further processes would cost more than they save."""
 
@@ -73,7 +56,12 @@ SMALL = 16 << 20
     help="Write here and not to standard output (-); with --format parquet a folder.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True, help="Form of the output."
+    "--format",
+    "form",
+    type=click.Choice(tuple(OUTPUT_FORMATS)),
+    default="jsonl",
+    show_default=True,
+    help="Form of the output.",
 )
 @click.option(
     "--batch-limit",
@@ -188,13 +176,14 @@ def command(
 
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
+    output_format = OUTPUT_FORMATS[form]
     chosen = _columns(columns, form)
     wanted = _tables(tables, form, target, bodies=not no_bodies)
-    if form == "html" and number is None and count is None:
-        raise Failure("--format html takes --exchange N, or -c N", Exit.USAGE)
+    if output_format.single and number is None and count is None:
+        raise Failure(f"--format {form} takes --exchange N, or -c N", Exit.USAGE)
     if resume:
         _check_resumable(target, form, redact, viewing)
-    payloads = viewing.payloads() if form in {"jsonl", "json", "records", "html"} else None
+    payloads = viewing.payloads() if output_format.payloads else None
     files = [Path(path) for path in (*given, keylog, viewing.schemas) if path is not None]
     parts = resuming.made_of(ctx, captures, files) if resume else None
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
@@ -222,13 +211,16 @@ def command(
             else:
                 reader = Reader(source, known, ports=ports)
                 with resuming.destination(target, read, parts) as (out, partial):
-                    if form == "pcapng":
+                    if output_format.lines is None:
                         _write_slice(reader, selection, view.knowledge, redaction, out, redact)
                     else:
-                        lines = _lines(reader, form, chosen, view, formulas=formulas)
-                        known_facts = None if form == "csv" else view.knowledge
-                        export = _Export(reader, lines, selection, known_facts, redaction, partial)
-                        export.write(out, _jobs(jobs, source, out, selection, viewing, redaction))
+                        from kproxy.captures.export.engine import TextExport
+
+                        lines = output_format.lines(reader, TextOptions(view, chosen, formulas))
+                        knowledge = view.knowledge if output_format.learns else None
+                        export = TextExport(reader, lines, selection, knowledge, redaction, partial)
+                        processes = _jobs(jobs, source, out, selection, viewing, redaction)
+                        export.write(progress.batches(reader, out), out, processes)
                         if lines.problems:
                             problems = f"{counted(lines.problems, 'problem')} in messages with records"
                             settings.warn(f"{problems}; --format jsonl names them")
@@ -236,7 +228,7 @@ def command(
             settings.warn(f"taken out: {redaction.removed}")
         if not selection.everything:
             progress.tell(exchanges=selection.taken)
-        readings.conclude(reader, selection, health=form not in WITH_HEALTH)
+        readings.conclude(reader, selection, health=not output_format.with_health)
     finally:
         source.close()
 
@@ -245,8 +237,9 @@ def _check_resumable(target: Path | None, form: str, redact: tuple[str, ...], vi
     """Raises Failure (exit 2) if --resume does not fit the other options."""
     if target is None or str(target) == "-":
         raise Failure("--resume needs a file to go on with: -o FILE", Exit.USAGE)
-    if form not in RESUMABLE:
-        raise Failure(f"--resume is for --format {', '.join(RESUMABLE)}: no other grows line by line", Exit.USAGE)
+    if not OUTPUT_FORMATS[form].resumable:
+        names = ", ".join(name for name, one in OUTPUT_FORMATS.items() if one.resumable)
+        raise Failure(f"--resume is for --format {names}: no other grows line by line", Exit.USAGE)
     if redact:
         raise Failure("--resume and --redact exclude each other: what stands for a host differs each time", Exit.USAGE)
     if viewing.registry is not None:
@@ -267,7 +260,7 @@ def _redaction(
     from kproxy.captures.redaction.exchanges import Redaction
 
     presets = {*redact}
-    if not show_secrets and (presets or form == "pcapng"):
+    if not show_secrets and (presets or OUTPUT_FORMATS[form].packets):
         presets.add(SECRETS)
     if not presets:
         return None
@@ -385,7 +378,7 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
 
     if columns is None:
         return COLUMNS
-    if form != "csv":
+    if not OUTPUT_FORMATS[form].columns:
         raise Failure("--columns belongs to --format csv", Exit.USAGE)
     return named(columns, COLUMNS, "column")
 
@@ -399,159 +392,6 @@ def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
             hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
             raise Failure(f"no {what} {name!r}: {hint}", Exit.USAGE)
     return chosen
-
-
-def _lines(reader: Reader, form: str, columns: tuple[str, ...], view: View, *, formulas: bool) -> Lines:
-    from kproxy.captures.export.jsonl import JsonArray, JsonLines
-    from kproxy.captures.export.records import RecordLines
-    from kproxy.captures.export.rows import CsvLines
-
-    if form == "csv":
-        return CsvLines(reader, columns, formulas=formulas)
-    if form == "records":
-        return RecordLines(reader, view)
-    if form == "html":
-        from kproxy.captures.export.page import Page
-
-        return Page(reader, view)
-    kind = JsonArray if form == "json" else JsonLines
-    return kind(reader, view)
-
-
-@dataclass(slots=True)
-class _Export:
-    """The export of one reading as text (captures.export.parallel.Work)."""
-
-    reader: Reader
-    lines: Lines
-    selection: Selection
-    knowledge: Knowledge | None
-    redaction: Redaction | None = None
-    partial: Partial | None = None
-
-    def write(self, out: BinaryIO, jobs: int) -> None:
-        from kproxy.captures.export import parallel
-
-        batches = progress.batches(self.reader, out)
-        stage = None if self.partial is None else self.partial.stage
-        if stage is None:
-            out.write(self.lines.begin())
-        else:
-            self._resume(stage)
-            batches = self._after(stage.items, batches)
-        if jobs > 1:
-            parallel.write(self, batches, out, jobs)
-        else:
-            self._write(batches, out)
-        out.write(self.lines.lines([self.reader.health]) + self.lines.end())
-        out.flush()
-
-    def _resume(self, stage: Stage) -> None:
-        self.counts = stage.counts
-        if self.knowledge is not None:
-            self.knowledge.facts = stage.facts  # type: ignore[assignment]  # the names of facts are text
-
-    def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
-        """All but the first `done` items: these are read, because later items depend on them, but not decoded."""
-        for batch in batches:
-            if done:
-                self.selection.pass_over(batch[:done], self.reader.source, self.reader.definitions)
-            yield batch[done:]
-            done -= min(done, len(batch))
-
-    def _write(self, batches: Iterable[Sequence[Item]], out: BinaryIO) -> None:
-        """Writes batch by batch and flushes, so that the output of a live stream appears at once."""
-        from kproxy.captures.export import parallel
-
-        items = written = 0
-        for batch in batches:
-            for chunk in parallel.chunks(batch):
-                out.writelines(self.texts(chunk))
-                items += len(chunk)
-                written += 1
-                if self.partial is not None and written % parallel.STAGE == 0:
-                    self.reached(parallel.Stage(items, self.counts, parallel.facts(self)))
-            if batch:
-                out.flush()
-            if self.selection.done:
-                return
-
-    def reached(self, stage: Stage) -> None:
-        if self.partial is not None:
-            self.partial.reached(stage)
-
-    def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
-        """The text of the selected items."""
-        from kproxy.captures.export import Pieces
-
-        reader = self.reader
-        if not self.selection.everything:
-            items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
-        if self.redaction is not None:
-            items = list(self.redaction.items(items))
-        parts = _together(items)
-        if isinstance(self.lines, Pieces):
-            return chain.from_iterable(map(self.lines.pieces, parts))
-        return map(self.lines.lines, parts)
-
-    def learn(self, items: Sequence[Exchange | StreamProblem]) -> None:
-        from kproxy.decoders.exchange import Exchange
-        from kproxy.decoders.learning import learn
-
-        if self.knowledge is None:
-            return
-        for item in items:
-            if isinstance(item, Exchange):
-                learn(item, self.reader.source, self.reader.definitions, self.knowledge)
-
-    def pack(self, items: Sequence[Exchange | StreamProblem]) -> bytes:
-        from kproxy.captures.export.packing import pack
-
-        return pack(items, (self.reader.precision, self.reader.source.size, self.reader.position))
-
-    def unpack(self, packed: bytes) -> list[Exchange | StreamProblem]:
-        from kproxy.captures.errors import CaptureError
-        from kproxy.captures.export.packing import unpack
-        from kproxy.captures.source import RELEASE_BYTES
-
-        items, (self.reader.precision, size, position) = unpack(packed)
-        self.reader.source.release(position - RELEASE_BYTES)
-        if self.reader.source.size < size:
-            with contextlib.suppress(CaptureError):  # reported by the process that reads
-                self.reader.source.catch_up()
-        return items
-
-    @property
-    def counts(self) -> list[int]:
-        from kproxy.decoders.filters import Why
-
-        unknown = [self.selection.unknown[why] for why in Why]
-        return [self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown]
-
-    @counts.setter
-    def counts(self, counts: list[int]) -> None:
-        from kproxy.decoders.filters import Why
-
-        self.reader.health.undecoded, self.selection.taken, self.lines.problems, *unknown = counts
-        for why, count in zip(Why, unknown, strict=True):
-            self.selection.unknown[why] = count
-
-
-def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:
-    """Splits items into parts that are turned into text together (AT_ONCE, ALONE)."""
-    from kproxy.decoders.exchange import Exchange
-
-    start = 0
-    for index, item in enumerate(items):
-        alone = isinstance(item, Exchange) and item.size >= ALONE
-        if alone and index > start:
-            yield items[start:index]
-            start = index
-        if alone or index - start == AT_ONCE - 1:
-            yield items[start : index + 1]
-            start = index + 1
-    if start < len(items):
-        yield items[start:]
 
 
 def _jobs(

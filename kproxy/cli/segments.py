@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.tables import table
@@ -14,14 +15,14 @@ from kproxy.decoders.plurals import counted
 if TYPE_CHECKING:
     from kproxy.captures.segments import Segment, SegmentReader
 
-FORMATS = ("jsonl", "records")
 HEAD = ("topic", "partition", "offsets", "batches", "records", "bytes", "uncompressed", "compression")
 
 
 def check(form: str, *, narrowed: bool) -> None:
     """Raises Failure (exit 2) for options that do not apply to log segments."""
-    if form not in FORMATS:
-        raise Failure(f"--format {form} is for captures; of log segments there are jsonl and records", Exit.USAGE)
+    if not OUTPUT_FORMATS[form].segments:
+        names = " and ".join(name for name, one in OUTPUT_FORMATS.items() if one.segments)
+        raise Failure(f"--format {form} is for captures; of log segments there are {names}", Exit.USAGE)
     if narrowed:
         text = "-Y, -c, --since, --until, --port, --by, --exchange and --redact are for exchanges, not for log segments"
         raise Failure(text, Exit.USAGE)

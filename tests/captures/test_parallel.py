@@ -17,7 +17,7 @@ from typing import BinaryIO
 import pytest
 from click.testing import CliRunner
 
-from kproxy.captures.export import packing, parallel
+from kproxy.captures.export import engine, packing, parallel
 from kproxy.captures.export.parallel import Item, Stage, WorkerError, chunks, write
 from kproxy.captures.opening import open_source
 from kproxy.cli import export
@@ -374,14 +374,14 @@ def test_chunks_end_by_items_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_of_large_exchanges_is_made_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "AT_ONCE", 3)
+    monkeypatch.setattr(engine, "AT_ONCE", 3)
     batch = [exchange(number) for number in range(11)]
     for large in (0, 3, 4):
-        batch[large].response = frame(export.ALONE)
-    assert [[item.number for item in part if isinstance(item, Exchange)] for part in export._together(batch)] == [
+        batch[large].response = frame(engine.ALONE)
+    assert [[item.number for item in part if isinstance(item, Exchange)] for part in engine._together(batch)] == [
         [0], [1, 2], [3], [4], [5, 6, 7], [8, 9, 10],
     ]  # fmt: skip
-    assert list(export._together([])) == []
+    assert list(engine._together([])) == []
 
 
 def test_when_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ class Broker:
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
-            while asked := frame(connection):
+            while len(asked := frame(connection)) >= _HEAD.size:  # as Kafka, which ends the connection at less
                 _, api_key, version, correlation_id = _HEAD.unpack_from(asked)
                 for piece in self.answer(api_key, version, correlation_id):
                     connection.sendall(piece)

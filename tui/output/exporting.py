@@ -18,22 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.export.text import size_text
 from kproxy.captures.outputs import refuse_existing
 
 if TYPE_CHECKING:
     from kproxy.tui.output.commands import Exporter
 
-FORMATS: Final[Mapping[str, tuple[str, str]]] = {
-    "jsonl": (".jsonl", "exchange JSON, one a line"),
-    "json": (".json", "exchange JSON, one array"),
-    "csv": (".csv", "a table, one exchange a line"),
-    "records": (".records.jsonl", "records as JSON, one a line"),
-    "html": (".html", "one exchange as a page"),
-    "parquet": ("", "tables for Spark and others, a folder"),
-    "pcapng": (".pcapng", "a capture of these exchanges alone"),
-}
-"""Formats of `kproxy export`: suffix of the file, and description."""
 TAKEN_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "secrets": (),
     "payloads": ("payloads",),
@@ -45,7 +36,6 @@ NOTHING: Final = "nothing"
 """The choice to export secrets as well, offered where they are shown."""
 SHOWN, MARKED, THIS, ALL = "shown", "marked", "this", "all"
 PART: Final = ".part"
-NEEDS_PYARROW: Final = "parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +62,14 @@ class Wanted:
 
     def trouble(self, what: Choice, captures: Sequence[str] = ()) -> str:
         """Why this cannot be exported, "" if it can. An export never replaces the `captures` that are read."""
-        if self.form == "html" and what.number is None:
-            return "html is of one exchange: choose this"
-        if self.form == "parquet" and find_spec("pyarrow") is None:
-            return NEEDS_PYARROW
+        form = OUTPUT_FORMATS[self.form]
+        if form.single and what.number is None:
+            return f"{self.form} is of one exchange: choose this"
+        if form.needs and find_spec(form.needs) is None:
+            return f"{self.form} needs {form.needs}: pip install 'kafka-kproxy[{form.extra}]'"
         if not self.target.name:
             return "no file is named"
-        if self.target.is_dir() and self.form != "parquet":
+        if self.target.is_dir() and form.suffix:
             return f"{self.target} is a folder"
         if not self.target.parent.is_dir():
             return f"there is no folder {self.target.parent}"
@@ -102,7 +93,7 @@ def default_target(captures: Sequence[str], form: str, what: str, number: int | 
         stem = Path(captures[0].removesuffix(".gz").removesuffix(".zst").removesuffix(".xz")).stem
     label = str(number) if what == THIS and number is not None else what
     name = f"{stem or 'kproxy'}-{label}"
-    suffix = FORMATS[form][0]
+    suffix = OUTPUT_FORMATS[form].suffix
     found = Path(f"{name}{suffix}")
     more = 1
     while found.exists():
@@ -131,7 +122,7 @@ def arguments(exporter: Exporter, captures: Sequence[str], what: Choice, wanted:
     if what.tests:
         text = what.tests[0] if len(what.tests) == 1 else " and ".join(f"({test})" for test in what.tests)
         found += ["--filter", text]
-        found += ["--count", "1"] if wanted.form == "html" else []
+        found += ["--count", "1"] if OUTPUT_FORMATS[wanted.form].single else []
     elif what.number is not None:
         found += ["--exchange", str(what.number)]
     for preset in TAKEN_OUT.get(wanted.leave_out, ()):
@@ -298,8 +289,8 @@ def of_line(text: str, default: Wanted) -> Wanted:
     """The export that "FORMAT FILE" asks for, the rest as in `default`. Raises ValueError on any other text."""
     words = shlex.split(text)
     form = words[0] if words else default.form
-    if form not in FORMATS:
-        raise ValueError(f"no format {form}: {', '.join(FORMATS)}")
+    if form not in OUTPUT_FORMATS:
+        raise ValueError(f"no format {form}: {', '.join(OUTPUT_FORMATS)}")
     if len(words) > 2:
         raise ValueError("one format and one file: quote a name with spaces")
     found = replace(default, form=form)

@@ -15,9 +15,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
+from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.output.commands import Exporter
-from kproxy.tui.output.exporting import FORMATS, NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
+from kproxy.tui.output.exporting import NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
 from kproxy.tui.output.paths import completions
 from kproxy.tui.screens.modal import Modal
 from kproxy.tui.terminal import look
@@ -151,7 +152,7 @@ class ExportScreen(Modal[Wanted | None]):
             labels[THIS] = f"{THIS} #{number}"
         leave_out = [*([NOTHING] if secrets else []), *TAKEN_OUT]
         shown = {name: name if name in {NOTHING, "secrets"} else f"secrets+{name}" for name in leave_out}
-        self._lines = {WHAT: labels, FORMAT: {name: name for name in FORMATS}, LEAVE_OUT: shown}
+        self._lines = {WHAT: labels, FORMAT: {name: name for name in OUTPUT_FORMATS}, LEAVE_OUT: shown}
         self._first = first
         self._chosen = {
             WHAT: first.what if first is not None and first.what in choices else next(iter(choices)),
@@ -215,7 +216,14 @@ class ExportScreen(Modal[Wanted | None]):
         wanted, choice = self.wanted, self._choice
         count = f"{choice.count:,} exchange{'' if choice.count == 1 else 's'}"
         words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
-        lines: list[str] = ["", f"{count}: {FORMATS[wanted.form][1]}.", *self._notes, "", "The same as a command:", ""]
+        lines: list[str] = [
+            "",
+            f"{count}: {OUTPUT_FORMATS[wanted.form].meaning}.",
+            *self._notes,
+            "",
+            "The same as a command:",
+            "",
+        ]
         lines += command_lines(words, max(20, self.app.size.width - 2))
         self.query_one("#export-told", Bar).show(*(([(f" {line}", look.PLAIN)], []) for line in lines))
         focused = self.focused

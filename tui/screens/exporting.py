@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.index.format import Flag
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.action import Action
 from kproxy.tui.output.exporting import (
     ALL,
-    FORMATS,
     MARKED,
     SHOWN,
     THIS,
@@ -181,7 +181,7 @@ class ExportingScreen(WalkingScreen):
         form = line.split(maxsplit=1)[0]
         what = THIS if form == "html" and THIS in choices else next(iter(choices))
         number = choices[what].number
-        target = default_target(self._captures, form if form in FORMATS else "jsonl", what, number, self._stem)
+        target = default_target(self._captures, form if form in OUTPUT_FORMATS else "jsonl", what, number, self._stem)
         return of_line(line, Wanted(what, form, "secrets", target))
 
     def _begin(self, choices: dict[str, Choice], wanted: Wanted | None) -> None:
@@ -213,6 +213,6 @@ class ExportingScreen(WalkingScreen):
 
             form, space, path = typed.partition(" ")
             if not space:
-                return [(name, said) for name, (_, said) in FORMATS.items() if name.startswith(form)]
+                return [(name, one.meaning) for name, one in OUTPUT_FORMATS.items() if name.startswith(form)]
             return [(f"{form} {quoted(name)}", said) for name, said in completions(path.strip("'\""))]
         return super().arguments(action, typed)

@@ -1,0 +1,112 @@
+"""The formats of `kproxy export`, one row each; a new one is a row and the module that makes its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kproxy.captures.export import Lines, Reading
+    from kproxy.decoders.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """What the text of a format may depend on beside the reading."""
+
+    view: View
+    columns: Sequence[str] = ()
+    """Columns of a table, in this order."""
+    formulas: bool = False
+    """Whether a spreadsheet may calculate cells that begin like a formula."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFormat:
+    """What commands and the interface need to know of a format."""
+
+    suffix: str
+    """The end of its files' names; "" for a folder."""
+    meaning: str
+    """Its description after "FORMAT: "."""
+    lines: Callable[[Reading, TextOptions], Lines] | None = None
+    """Makes what turns items into text; None if the output is not made item by item."""
+    resumable: bool = False
+    """Whether it grows item by item for any number of exchanges, so that --resume can go on with it."""
+    with_health: bool = False
+    """Whether it ends with the health of the reading; otherwise that is printed on standard error."""
+    payloads: bool = False
+    """Whether it shows keys and values decoded by viewers."""
+    learns: bool = True
+    """Whether its text depends on what earlier exchanges said, such as the names of topic ids."""
+    columns: bool = False
+    """Whether its columns can be chosen."""
+    single: bool = False
+    """Whether it is meant for one exchange."""
+    segments: bool = False
+    """Whether Kafka's log segments can be written in it."""
+    packets: bool = False
+    """Whether it holds the captured bytes, in which secrets must be overwritten."""
+    needs: str = ""
+    """A module that must be installed, "" for none."""
+    extra: str = ""
+    """The extra of kproxy that installs it."""
+
+
+def _json_lines(reader: Reading, options: TextOptions) -> Lines:
+    from kproxy.captures.export.jsonl import JsonLines
+
+    return JsonLines(reader, options.view)
+
+
+def _json_array(reader: Reading, options: TextOptions) -> Lines:
+    from kproxy.captures.export.jsonl import JsonArray
+
+    return JsonArray(reader, options.view)
+
+
+def _csv(reader: Reading, options: TextOptions) -> Lines:
+    from kproxy.captures.export.rows import CsvLines
+
+    return CsvLines(reader, options.columns, formulas=options.formulas)
+
+
+def _records(reader: Reading, options: TextOptions) -> Lines:
+    from kproxy.captures.export.records import RecordLines
+
+    return RecordLines(reader, options.view)
+
+
+def _page(reader: Reading, options: TextOptions) -> Lines:
+    from kproxy.captures.export.page import Page
+
+    return Page(reader, options.view)
+
+
+OUTPUT_FORMATS: Final[Mapping[str, OutputFormat]] = {
+    "jsonl": OutputFormat(
+        suffix=".jsonl", meaning="exchange JSON, one a line", lines=_json_lines,
+        resumable=True, with_health=True, payloads=True, segments=True,
+    ),
+    "json": OutputFormat(
+        suffix=".json", meaning="exchange JSON, one array", lines=_json_array,
+        resumable=True, with_health=True, payloads=True,
+    ),
+    "csv": OutputFormat(
+        suffix=".csv", meaning="a table, one exchange a line", lines=_csv, resumable=True, learns=False, columns=True,
+    ),
+    "records": OutputFormat(
+        suffix=".records.jsonl", meaning="records as JSON, one a line", lines=_records,
+        resumable=True, payloads=True, segments=True,
+    ),
+    "html": OutputFormat(
+        suffix=".html", meaning="one exchange as a page", lines=_page, payloads=True, single=True,
+    ),
+    "parquet": OutputFormat(
+        suffix="", meaning="tables for Spark and others, a folder", needs="pyarrow", extra="parquet",
+    ),
+    "pcapng": OutputFormat(
+        suffix=".pcapng", meaning="a capture of these exchanges alone", packets=True,
+    ),
+}  # fmt: skip
