@@ -19,7 +19,7 @@ from pathlib import Path
 from shutil import which
 
 from bench.summary import BASE, PORT, Timing, best, kproxy
-from kproxy.captures.export.parallel import usable_cores
+from kproxy.captures.cores import usable_cores
 from tests.support.multiply import multiply
 
 GOAL = 15

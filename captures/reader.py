@@ -17,6 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
+from kproxy.captures.decrypted import open_capture
 from kproxy.captures.definitions import definitions
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
@@ -33,7 +34,6 @@ from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.packets import ports as ports_of
 from kproxy.captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
 from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
-from kproxy.captures.tls.opening import open_capture
 from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
 from kproxy.decoders.conversation.numbering import Numbering
 from kproxy.decoders.conversation.stream import End, Event, Run, Side

@@ -23,6 +23,7 @@ from kproxy.captures import cache, private
 from kproxy.captures.compression import CompressionError
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.holes import punch
+from kproxy.captures.text import size_text
 
 MOST: Final = 20 << 30
 """Bytes that are taken of a stream, unless told otherwise: a small compressed one may hold very many."""
@@ -178,8 +179,6 @@ class Spool:
     # --- room -------------------------------------------------------------------------------------------------------
 
     def _say(self) -> None:
-        from kproxy.captures.export.text import size_text
-
         most = size_text(self._spooling.most)
         self._spooling.say(f"{self.name} is unpacked to {self._place} while it is read ({most}B at most)")
 
@@ -198,8 +197,6 @@ class Spool:
         free = _free(place)
         if free >= wanted + MARGIN:
             return None
-        from kproxy.captures.export.text import size_text
-
         room = f"{size_text(free)}B are free there, {size_text(MARGIN)}B of which must stay so"
         return f"cannot be spooled to {place}: {room} (--spool-dir)"
 

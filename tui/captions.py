@@ -7,7 +7,7 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.tui.terminal import look
 from kproxy.tui.views.index_writer import Ended, Writer
 from kproxy.tui.widgets.chrome import Part

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO, Final, Protocol, TypeVar
 
+from kproxy.captures.chunks import chunks
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.export import Lines, Pieces, parallel
 from kproxy.captures.export.packing import pack, unpack
@@ -95,7 +96,7 @@ class TextExport:
         """Writes batch by batch and flushes, so that the output of a live stream appears at once."""
         items = written = 0
         for batch in batches:
-            for chunk in parallel.chunks(batch):
+            for chunk in chunks(batch):
                 out.writelines(self.texts(chunk))
                 items += len(chunk)
                 written += 1

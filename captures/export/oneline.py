@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.captures.export import Reading
-from kproxy.captures.export.text import RESULTS, api_text, latency_text, size_text
 from kproxy.captures.index.format import Flag
 from kproxy.captures.index.summary import Summariser, Summary
+from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
 from kproxy.decoders.conversation.comments import CHANGED
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.escaping import escape

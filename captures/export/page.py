@@ -8,7 +8,7 @@ from html import escape as html_escape
 from kproxy.captures.export import Reading
 from kproxy.captures.export.nodes import Style, hex_lines, title
 from kproxy.captures.export.oneline import health_note
-from kproxy.captures.export.text import RESULTS, api_text, latency_text
+from kproxy.captures.text import RESULTS, api_text, latency_text
 from kproxy.decoders import secrets
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.escaping import escape

@@ -22,15 +22,13 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
+from kproxy.captures.chunks import chunks
 from kproxy.captures.pipes import ready
 from kproxy.decoders.exchange import Exchange, StreamProblem
 from kproxy.decoders.knowledge import Knowledge
 
-CHUNK_ITEMS: Final = 256
-CHUNK_BYTES: Final = 1 << 20
-"""A chunk ends with the item that reaches either: items, or bytes of their frames."""
 WAITING: Final = 2
 """Chunks whose text a process holds while it waits for its turn."""
 STAGE: Final = 32
@@ -41,7 +39,6 @@ PIPE: Final = 1 << 20
 """Bytes of chunks that a process may have before it, where the system allows: nobody then waits while one reads."""
 
 Item: TypeAlias = Exchange | StreamProblem
-AnItem = TypeVar("AnItem", bound=Item)
 Facts: TypeAlias = "dict[str, dict[str, str]]"
 _LENGTH: Final = struct.Struct("=Q")
 _END: Final = b""
@@ -99,11 +96,6 @@ class Work(Protocol):
         ...
 
 
-def usable_cores() -> int:
-    """Cores that this process may use, 1 where a process cannot be forked safely."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: int) -> None:
     """Write the text of the batches of a reading, made by `jobs` processes (at least 2).
 
@@ -126,19 +118,6 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
         crew.finish()
     finally:
         crew.stop()
-
-
-def chunks(batch: Sequence[AnItem]) -> Iterator[Sequence[AnItem]]:
-    """The parts of a batch, each for one process."""
-    start = size = 0
-    for index, item in enumerate(batch):
-        if isinstance(item, Exchange):
-            size += item.size
-        if size >= CHUNK_BYTES or index - start >= CHUNK_ITEMS - 1:
-            yield batch[start : index + 1]
-            start, size = index + 1, 0
-    if start < len(batch):
-        yield batch[start:]
 
 
 class _Lost(Exception):  # noqa: N818

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 from kproxy.captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Direction, file_header, statistics
-from kproxy.captures.tables.keys import split_address
+from kproxy.captures.keys import split_address
 from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.exchange import Connection, Exchange, Frame, StreamProblem
 from kproxy.decoders.schema import api_keys

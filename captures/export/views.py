@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.schema import errors
 

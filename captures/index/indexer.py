@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.captures import reader as captures_reader
+from kproxy.captures.chunks import chunks
 from kproxy.captures.crew import Lost
 from kproxy.captures.errors import WARNING, CaptureError
-from kproxy.captures.export.parallel import chunks
 from kproxy.captures.garbage import few_collections
 from kproxy.captures.index import cached
 from kproxy.captures.index.changes import Changes

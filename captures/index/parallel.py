@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kproxy.captures.cores import usable_cores
 from kproxy.captures.crew import Crew
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.export.parallel import usable_cores
 from kproxy.captures.index.block import Block
 from kproxy.captures.index.changes import Changes
 from kproxy.captures.index.labels import id_text

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from kproxy.captures.bodies import Bodies
+from kproxy.captures.keys import split_address
 from kproxy.captures.redaction import HOSTS, PAYLOADS, Removed
 from kproxy.captures.redaction.comments import withheld, without_address
 from kproxy.captures.redaction.frames import FrameRedaction
 from kproxy.captures.redaction.hosts import Hosts
-from kproxy.captures.tables.keys import split_address
 from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from kproxy.decoders.knowledge import Knowledge

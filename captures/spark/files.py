@@ -20,12 +20,12 @@ from typing import Any, BinaryIO, Final
 
 from kproxy.captures import private
 from kproxy.captures.compression import CompressionError, is_compressed, pieces
+from kproxy.captures.decrypted import open_capture
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import is_capture
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls.keylog import Secrets
-from kproxy.captures.tls.opening import open_capture
 
 BLOCK: Final = 1 << 18
 """Bytes that are read at least of a URL."""

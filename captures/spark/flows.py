@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kproxy.captures.definitions import definitions
 from kproxy.captures.export.records import RecordLines
+from kproxy.captures.keys import Key
 from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
@@ -29,7 +30,6 @@ from kproxy.captures.spark.order import Order
 from kproxy.captures.spark.plain import Passing
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
-from kproxy.captures.tables.keys import Key
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
 from kproxy.captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES

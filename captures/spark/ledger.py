@@ -17,9 +17,9 @@ from pathlib import Path
 from kproxy.captures import private
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import begins_as_capture
+from kproxy.captures.keys import HEAD
 from kproxy.captures.spark.files import head
 from kproxy.captures.spark.planning import began
-from kproxy.captures.tables.keys import HEAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.magic import begins_as_capture
 from kproxy.captures.formats.records import Walker
+from kproxy.captures.keys import HEAD, capture_id, named
 from kproxy.captures.ring import number_of
 from kproxy.captures.spark import files
 from kproxy.captures.spark.edges import edges
-from kproxy.captures.tables.keys import HEAD, capture_id, named
 from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
 

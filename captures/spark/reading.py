@@ -21,12 +21,12 @@ from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.records import Walker
+from kproxy.captures.keys import flow_id
 from kproxy.captures.ports import Ports
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark import files
 from kproxy.captures.spark.order import Summary
 from kproxy.captures.spark.planning import WIDE, Split
-from kproxy.captures.tables.keys import flow_id
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096

@@ -48,7 +48,7 @@ MODULES: Final = (
     "kproxy.captures.seen",
     "kproxy.captures.spark.flows",
     "kproxy.captures.tables.flows",
-    "kproxy.captures.tables.keys",
+    "kproxy.captures.keys",
     "kproxy.captures.tables.rows",
     "kproxy.captures.tcp.",
     "kproxy.decoders.conversation.",

@@ -8,11 +8,11 @@ from operator import attrgetter
 from pathlib import Path
 
 from kproxy.captures.export.records import RecordLines
+from kproxy.captures.keys import capture_id
 from kproxy.captures.reader import Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
-from kproxy.captures.tables.keys import capture_id
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Maker

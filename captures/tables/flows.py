@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kproxy.captures.keys import Flow, flow_id
 from kproxy.captures.source import AND, Part
-from kproxy.captures.tables.keys import Flow, flow_id
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
 from kproxy.captures.tcp.reassembly import Disorder, TcpConnection

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kproxy.captures.export.records import RecordLines
-from kproxy.captures.tables.keys import Key
+from kproxy.captures.keys import Key
 from kproxy.captures.tables.rows import Row
 from kproxy.decoders.exchange import Exchange
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kproxy.captures.bodies import Bodies
+from kproxy.captures.keys import Flow, Flows, Key, exchange_id
 from kproxy.captures.tables import places
-from kproxy.captures.tables.keys import Flow, Flows, Key, exchange_id
 from kproxy.captures.tables.places import Part
 from kproxy.captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
 from kproxy.decoders.conversation.stream import Side, Source

@@ -166,11 +166,11 @@ def command(
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra, which is not used, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from kproxy.captures.decrypted import open_capture
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
     from kproxy.captures.reader import Reader
     from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
-    from kproxy.captures.tls.opening import open_capture
     from kproxy.cli import segments
     from kproxy.decoders.view import View
 
@@ -403,6 +403,7 @@ def _jobs(
     redaction: Redaction | None = None,
 ) -> int:
     """The number of processes that make the text; 1 if more would not help or would change the output."""
+    from kproxy.captures import cores
     from kproxy.captures.export import parallel
 
     alone = (
@@ -417,7 +418,7 @@ def _jobs(
         return 1
     if wanted is None:
         large = source.written() >= SMALL or any(part.spool is not None for part in source.parts)
-        return min(parallel.usable_cores(), parallel.MOST_JOBS) if large else 1
+        return min(cores.usable_cores(), parallel.MOST_JOBS) if large else 1
     return wanted
 
 

@@ -59,7 +59,7 @@ def stats(reader: SegmentReader) -> None:
 
 
 def _row(segment: Segment) -> tuple[str, ...]:
-    from kproxy.captures.export.text import size_text
+    from kproxy.captures.text import size_text
     from kproxy.decoders.escaping import escape
 
     return (

@@ -69,9 +69,9 @@ def command(
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.captures.analysis.stats import Stats
+    from kproxy.captures.decrypted import open_capture
     from kproxy.captures.reader import read
     from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
-    from kproxy.captures.tls.opening import open_capture
     from kproxy.cli import segments
     from kproxy.decoders.view import View
 
@@ -92,7 +92,7 @@ def command(
 
 def text(lines: Iterable[Mapping[str, Any]], by: str = "api") -> list[str]:
     """Objects of schema "kproxy.stats/1" as the lines of a table."""
-    from kproxy.captures.export.text import size_text
+    from kproxy.captures.text import size_text
     from kproxy.decoders.escaping import escape
 
     rows = [

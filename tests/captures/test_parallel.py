@@ -17,8 +17,9 @@ from typing import BinaryIO
 import pytest
 from click.testing import CliRunner
 
+from kproxy.captures.chunks import chunks
 from kproxy.captures.export import engine, packing, parallel
-from kproxy.captures.export.parallel import Item, Stage, WorkerError, chunks, write
+from kproxy.captures.export.parallel import Item, Stage, WorkerError, write
 from kproxy.captures.opening import open_source
 from kproxy.cli import export
 from kproxy.cli.exits import Exit
@@ -39,7 +40,7 @@ CONNECTION = Connection(1, "client:1", "broker:2", 0)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 20)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 20)
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_one_process_takes_from_a_stream(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("capture", [traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA])
 @pytest.mark.parametrize("size", [1, 7])
 def test_wherever_chunks_end(capture: Path, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", size)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", size)
     assert run(tmp_path / "alone", 1, str(capture)) == run(tmp_path / "several", 3, str(capture))
 
 
@@ -313,8 +314,8 @@ def assert_no_children() -> None:
 def apart(*arguments: str) -> subprocess.Popen[bytes]:
     """Start the command in a separate process and process group."""
     code = (
-        "import sys; from kproxy.captures.export import parallel; from kproxy.cli.main import main;"
-        "parallel.CHUNK_ITEMS = 20; main(sys.argv[1:])"
+        "import sys; from kproxy.captures import chunks; from kproxy.cli.main import main;"
+        "chunks.CHUNK_ITEMS = 20; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, "export", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -363,8 +364,8 @@ def frame(size: int) -> Frame:
 
 
 def test_chunks_end_by_items_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 3)
-    monkeypatch.setattr(parallel, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 3)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_BYTES", 1000)
     batch = [exchange(number) for number in range(8)]
     batch[4].request, batch[4].response = frame(400), frame(600)
     assert [[item.number for item in part if isinstance(item, Exchange)] for part in chunks(batch)] == [
@@ -385,7 +386,7 @@ def test_text_of_large_exchanges_is_made_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_when_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
+    monkeypatch.setattr("kproxy.captures.cores.usable_cores", lambda: 4)
 
     def jobs(wanted: int | None, out: BinaryIO, selection: Selection | None = None, registry: str | None = None) -> int:
         viewing = Viewing(registry=registry)

@@ -26,12 +26,12 @@ Arguments = list[str | Path]
 
 ENDED = """
 import os, signal, sys
+from kproxy.captures import chunks
 from kproxy.captures.export import parallel, partial
 from kproxy.cli.main import main
-from tests.support.thinned import thinned
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
-parallel.CHUNK_ITEMS, parallel.STAGE = 20, 2
+chunks.CHUNK_ITEMS, parallel.STAGE = 20, 2
 when, whom, how, after = int(sys.argv[1]), sys.argv[2], signal.Signals[sys.argv[3]], sys.argv[4] == "after"
 parent = os.getpid()
 
@@ -50,7 +50,7 @@ main(sys.argv[5:])
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 20)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 20)
     monkeypatch.setattr(parallel, "STAGE", 2)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.captures.export.text import latency_text, size_text
+from kproxy.captures.text import latency_text, size_text
 from kproxy.tui.listing.rows import COLUMNS, fit_columns
 
 

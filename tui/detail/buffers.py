@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 
 if TYPE_CHECKING:
     from kproxy.decoders.tree import Node

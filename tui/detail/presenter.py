@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.captures.export.text import size_text
 from kproxy.captures.index.format import NO_NUMBER, NO_RECORDS, UNSETTLED, State
+from kproxy.captures.text import size_text
 from kproxy.tui.detail.opened import Opened, Opener
 from kproxy.tui.listing.rows import RowText
 from kproxy.tui.widgets.detail import RECORDS, TIMING, Detail

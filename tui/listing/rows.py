@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kproxy.captures.export.text import RESULTS, api_text, latency_text, size_text
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
 from kproxy.decoders.schema import Definitions, errors
 from kproxy.tui.listing.times import Times, of_day
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
-from kproxy.captures.export.text import size_text
 from kproxy.captures.outputs import refuse_existing
+from kproxy.captures.text import size_text
 
 if TYPE_CHECKING:
     from kproxy.tui.output.commands import Exporter

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 
 MOST = 200
 

@@ -9,7 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.tui.actions.registry import SCREENS
 from kproxy.tui.listing.times import zone_of
 from kproxy.tui.screens.base import KproxyScreen

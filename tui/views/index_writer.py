@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between checks of the process and of the captures."""

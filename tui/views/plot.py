@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from kproxy.captures.export.text import latency_text
+from kproxy.captures.text import latency_text
 from kproxy.tui.terminal.cells import Cells
 
 LEVELS: Final = "▁▂▃▄▅▆▇█"

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.view import View
 from kproxy.tui.detail.buffers import WIRE, bytes_below, holders, title

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import errors

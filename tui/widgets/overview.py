@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from rich.style import Style
 
-from kproxy.captures.export.text import latency_text
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import Detail, IndexReader
+from kproxy.captures.text import latency_text
 from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.schema import Definitions, errors

@@ -11,7 +11,7 @@ from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.decoders.primitives import text_as_java
 from kproxy.decoders.records.record import Record, RecordsError
 from kproxy.tui.actions import registry as actions

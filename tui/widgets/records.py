@@ -11,7 +11,7 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
-from kproxy.captures.export.text import size_text
+from kproxy.captures.text import size_text
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.detail.records import LinesRead, RecordLine, TextLine
 from kproxy.tui.detail.viewing import HEX, WITHHELD, Choices, Seen

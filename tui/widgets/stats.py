@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from kproxy.captures.export.text import latency_text
+from kproxy.captures.text import latency_text
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.listing.times import of_day
 from kproxy.tui.terminal import look

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kproxy.captures.export.text import latency_text, size_text
+from kproxy.captures.text import latency_text, size_text
 
 
 def _time(value: datetime) -> str:

@@ -12,7 +12,6 @@ import pytest
 
 from bench.summary import BASE
 from kproxy.captures import reader as captures_reader
-from kproxy.captures.export import parallel
 from kproxy.captures.index.indexer import Indexer
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.index.summary import Summariser, Summary
@@ -30,7 +29,7 @@ PLACES = {"client", "label", "subject", "details", "details_high"}
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 7)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 7)
     monkeypatch.setattr(captures_reader, "FIRST_BATCH", 40)
 
 
@@ -157,7 +156,7 @@ def test_where_a_process_dies_this_one_begins_again(
 
 def test_what_is_unpacked_meanwhile_is_indexed_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 200)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 200)
     multiply(BASE, 1, tmp_path / "plain.pcap")
     _, *rows = indexed([tmp_path / "plain.pcap"], tmp_path / "plain", 0)
     _, *others = indexed([BASE], tmp_path / "packed", 2)

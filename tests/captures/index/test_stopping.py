@@ -12,7 +12,6 @@ import pytest
 from kproxy.captures import cache
 from kproxy.captures import reader as captures_reader
 from kproxy.captures.analysis import snapshots
-from kproxy.captures.export import parallel
 from kproxy.captures.index.format import STOP
 from kproxy.captures.index.indexer import Indexer, run
 from tests.captures import traffic
@@ -21,7 +20,7 @@ from tests.captures.index.test_parallel import KWARGS, held, indexed
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 7)
+    monkeypatch.setattr("kproxy.captures.chunks.CHUNK_ITEMS", 7)
     monkeypatch.setattr(captures_reader, "FIRST_BATCH", 40)
     monkeypatch.setattr(captures_reader.Reader.__init__, "__kwdefaults__", {**KWARGS, "batch": 60})
 
