@@ -1,21 +1,21 @@
-"""Reassembly of TCP: batches of packets in, runs, gaps and ends of each connection out.
+"""TCP reassembly: takes batches of packets and gives the runs, gaps and ends of each connection.
 
-A connection is what lives between two hosts and ports from its SYN (or the first packet captured) to its end; a SYN
-with another initial sequence number on the same ports starts the next one. What comes after a connection's end and
-belongs to none (segments still in flight when RST was captured, say) is counted.
+A connection begins with its SYN, or with the first captured packet between two hosts and ports, and lasts to its end. A
+SYN with another initial sequence number on the same ports begins the next connection. Bytes that arrive after the end
+of their connection, such as segments in flight when an RST was captured, are counted as stray.
 
-Connections are in PARTS, by a hash of their hosts and ports, and no part is touched by what happens in another: several
-reassemblers that are given whole parts (`Share.of`) do what one does with all.
+Connections are divided into PARTS by a hash of their hosts and ports. Parts do not affect each other, so several
+reassemblers that each get whole parts (`Share.of`) give together what one gives.
 
-What is remembered is bounded. Of the connections of a part that ended the last MOST_OVER, for as long as their segments
-may still come. Of those that have not, all, up to MOST_OPEN: beyond them the one that has been silent for longest is
-taken for ended. So are those that say nothing for SILENCE after packets that are missing from the capture (`missed`),
-as their end may have been among them. Both say so in their End; where such a connection speaks all the same, it begins
-again as one whose beginning was not captured.
+Memory is bounded. Of the ended connections of each part, the last MOST_OVER are remembered while their segments may
+still arrive. Of the open ones, MOST_OPEN are kept; beyond that, the one that has been silent longest is ended. A
+connection that stays silent for SILENCE after packets are missing from the capture (`missed`) is ended too, because its
+end may be among them. `End.reason` says so in both cases. If such a connection has traffic again, it begins anew as one
+whose beginning was not captured.
 
-Most traffic arrives in order. A connection's packets of a batch whose data is exactly contiguous in both directions
-become one Run a direction with no work a packet; everything else goes packet by packet through direction.py. Both give
-the same events, and so does any division into batches (runs may be cut elsewhere).
+Most traffic arrives in order. Packets of a batch whose data is contiguous in both directions become one Run for each
+direction, without work for each packet (`_at_once`); all others are handled one by one (`_one_by_one`, direction.py).
+Both give the same events, and so does any division into batches, except that runs may be cut in other places.
 """
 
 from __future__ import annotations
@@ -37,28 +37,33 @@ from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, di
 from kproxy.decoders.conversation.stream import End, Event, Run, Side
 
 FEW = 12
-"""Packets of a connection in a batch for which the columns do not pay."""
+"""Packets of a connection in a batch, up to which handling them one by one is faster than as columns."""
 MOST_AT_ONCE = 1 << 30
-"""Bytes of a direction up to which the order of its sequence numbers cannot be mistaken."""
+"""Bytes of one direction that are handled together: the order of sequence numbers this close is unambiguous."""
 QUIET = 120_000_000_000
-"""Nanoseconds after its end when a connection's ports are forgotten."""
+"""Nanoseconds after a connection's end at which any packet on its ports begins another connection."""
 PARTS = 12
-"""As many processes as divides it have as many parts each."""
+"""Parts of all connections; the number of processes that share a reading should divide it."""
 MOST_OVER = 1024
+"""Ended connections of a part that are remembered."""
 MOST_OPEN = 8192
+"""Open connections of a part."""
 SILENCE = 30_000_000_000
-"""Nanoseconds of the capture's time."""
+"""Nanoseconds of capture time without packets after which a connection is ended if packets were missed."""
 MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"
 MOST_WAITING = 2 << 20
-"""What may wait of a part for packets that it follows: captured bytes, and OVERHEAD more for each packet."""
+"""Memory of the packets of a part that wait for earlier ones: their captured bytes and OVERHEAD for each."""
 SILENT = 1 << 62
-"""Ranks of connections that ended without a packet of theirs come after all others."""
+"""Rank from which connections are placed that end without a packet of their own: behind all others."""
 
 
 @dataclass(slots=True)
 class Disorder:
-    """Segments with data that did not follow: whose bytes were `repeated`, or `filled` a place that was passed over."""
+    """Counts of segments with data that came out of order.
+
+    Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a gap.
+    """
 
     repeated: int = 0
     filled: int = 0
@@ -66,9 +71,10 @@ class Disorder:
 
 @dataclass(slots=True, eq=False)
 class TcpConnection:
-    """One connection; `key` is the direction of side 0, which sent the SYN where `opened` says it was seen.
+    """One connection; `key` is the direction in which side 0 sends.
 
-    Where it was not, which side is the client's is for whoever reads the bytes to say.
+    If its SYN was captured (`opened`), side 0 sent it. If not, side 0 sent the first captured packet, and only the
+    bytes can tell which side is the client.
     """
 
     key: bytes
@@ -80,10 +86,10 @@ class TcpConnection:
     events: list[Event] = field(default_factory=list)
     over: bool = False
     last_time: int = 0
-    """What the reassembler's clock said at its last packet."""
+    """Capture time of its last packet, as the latest time up to then."""
     touched: bool = False
     rank: int = 0
-    """Where it stands among the connections that a batch touched: smaller comes first."""
+    """Place among the connections to which a batch added events: the smallest comes first."""
     disorder: Disorder = field(default_factory=Disorder)
 
     @property
@@ -94,32 +100,33 @@ class TcpConnection:
 
 @dataclass(slots=True)
 class Flow:
-    """What is known of two hosts and ports; `key` is the direction that was seen first, the flow's direction 0."""
+    """The state of one pair of hosts and ports; `key` is the direction of its first packet, called direction 0."""
 
     key: bytes
     connection: TcpConnection | None = None
     turned: bool = False
-    """The connection's side 0 is the flow's direction 1."""
+    """Whether the connection's side 0 sends in direction 1."""
     part: int = 0
     last: int = 0
-    """Which packet of the reading was its first one in the last batch that had some."""
+    """Number of its first packet in the last batch that had packets of it; packets of the reading count from 0."""
     seen: int = 0
-    """Which directions had packets, as bits."""
+    """The directions that had packets, one bit each."""
     disordered: bool = False
-    """The capture does not have its packets in the order of their times, or of cause and effect."""
+    """Whether its packets were captured out of order, by their times or by their sequence numbers."""
     one_sided: bool = False
-    """Packets waited in vain for those of a direction of which the capture holds nothing."""
+    """Whether packets waited in vain for those of a direction of which nothing is captured."""
     waiting: Waiting = field(default_factory=Waiting)
     latest: int = 0
-    """The highest address at which packets that had waited were taken."""
+    """The highest address at which a packet was handled after waiting."""
 
 
 @dataclass(slots=True)
 class Share:
-    """Packets of a batch, and what the whole batch says of each: which packet of the reading it is, the highest address
-    and the latest time up to then. `now` and `time` are those at the batch's end.
+    """Some packets of a batch, with what depends on the whole batch.
 
-    `missing` are the times of the last packet before and the first one after packets that are missing before the batch.
+    For each packet: its number in the reading (`which`), the highest address (`reached`) and the latest time (`clock`)
+    up to it. `now` and `time` are the highest address and the latest time at the batch's end. If packets are missing
+    before the batch, `missing` has the times of the last packet before them and of the first one after them.
     """
 
     packets: Packets
@@ -131,7 +138,7 @@ class Share:
     missing: tuple[int, int] | None = None
 
     def of(self, some: Where) -> Share:
-        """The same of the packets at these positions."""
+        """The share of the packets at these positions."""
         return Share(
             self.packets.some(some),
             self.which[some],
@@ -144,17 +151,17 @@ class Share:
 
 
 class Clock:
-    """What batches of packets, in capture order, say together: `now` is the address reached, `time` the latest time."""
+    """The highest address (`now`) and the latest time (`time`) of all batches so far, which come in capture order."""
 
     def __init__(self) -> None:
         self.now = 0
         self.time = 0
-        """Silence is measured by it, because packets' times may go back."""
+        """It measures silence, because the times of packets may decrease."""
         self._taken = 0
         self._missed_from: int | None = None
 
     def whole(self, packets: Packets) -> Share:
-        """A batch, of which there is some."""
+        """The share that holds all packets of a batch, at least one."""
         count = len(packets)
         reached = np.maximum.accumulate(np.maximum(packets.at, self.now))
         clock = np.maximum.accumulate(np.maximum(packets.time, self.time))
@@ -165,21 +172,21 @@ class Clock:
         return Share(packets, which, reached, clock, self.now, self.time, missing)
 
     def missed(self) -> None:
-        """Packets are missing between those of the last batch and those of the next."""
+        """Note that packets are missing between the last batch and the next."""
         self._missed_from = self.time
 
 
 def part_of(key: bytes) -> int:
-    """The part of a direction's connections, which is that of the other direction."""
+    """The part of a direction's connections; both directions have the same one."""
     return zlib.crc32(min(key, turned(key))) % PARTS
 
 
 @dataclass(slots=True)
 class _Columns:
-    """A batch's columns, flow after flow.
+    """The columns of a batch, sorted by flow.
 
-    `order` is the position in the batch, `reached` the highest address and `clock` the latest time up to then; it is
-    `ahead` where no address before it was higher.
+    `order` is a packet's position in the batch; `reached` and `clock` are the highest address and the latest time up to
+    it. `ahead` is true if no earlier packet had a higher address.
     """
 
     order: Ints
@@ -202,13 +209,13 @@ Numbers: TypeAlias = Callable[[Ints], Sequence[int]]
 
 
 def as_list(numbers: Ints) -> list[int]:
-    """For a run that is read."""
+    """Numbers of a run as a list, which is quick to read."""
     found: list[int] = numbers.tolist()
     return found
 
 
 def as_array(numbers: Ints) -> array[int]:
-    """For a run that may not be read: it is made at once, whatever its length, and slower to read."""
+    """Numbers of a run as an array: quick to make at any length, slower to read; for runs that may never be read."""
     found = array("q")
     found.frombytes(numbers.tobytes())
     return found
@@ -217,50 +224,51 @@ def as_array(numbers: Ints) -> array[int]:
 _rank = attrgetter("rank")
 _SPECIAL = SYN | RST
 _BOTH = 0b11
-"""`Flow.seen` where both directions had packets."""
+"""`Flow.seen` if both directions had packets."""
 
 
 class Reassembler:
-    """Feed it batches in capture order, then `finish`. Holds spans, never bytes; `same` compares bytes at addresses.
+    """Reassembles the connections of a capture: `feed` it batches in capture order, then call `finish`.
 
-    `clock` makes shares of batches; who gives it shares of parts (`take`) has another one make them.
+    It holds addresses of bytes, never bytes; `same` compares the bytes at two addresses. `feed` takes whole batches; to
+    give it parts of the connections only, use a `Clock` of your own and `take`.
     """
 
     def __init__(self, same: Same, *, patience: int = LONGEST_TIME) -> None:
-        """A packet waits `patience` nanoseconds of the capture's time at most for those that it follows."""
+        """An out-of-order packet waits at most `patience` nanoseconds of capture time for the packets before it."""
         self._same = same
         self._patience = patience
         self._waiting = [0] * PARTS
-        """How much of each part waits, as MOST_WAITING counts it."""
+        """Memory of waiting packets by part, as MOST_WAITING counts it."""
         self.numbers: Numbers = as_list
-        """What makes the numbers of long runs."""
+        """Makes the offsets, addresses and times of long runs."""
         self._directions: dict[bytes, int] = {}
         self._flows: dict[int, Flow] = {}
-        """Those that were silent for longest come first."""
+        """Flows by number; the one that has been silent longest comes first."""
         self._next_flow = 0
         self._held = [0] * PARTS
-        """Flows of each part."""
+        """Number of flows by part."""
         self.clock = Clock()
         self._now = 0
         self._time = 0
         self._rank = 0
-        """What is touched now gets it."""
+        """Rank of the connections that get events now."""
         self._touched: list[TcpConnection] = []
         self._over: list[deque[TcpConnection]] = [deque() for _ in range(PARTS)]
-        """Of each part, connections that have ended whose flows are still known."""
+        """Ended connections by part whose flows are still known."""
         self._missing: deque[tuple[int, int]] = deque()
-        """Times of the last packet before and the first one after missing packets."""
+        """For each place where packets are missing, the times of the packets before and after it."""
         self.stray = 0
-        """Bytes that belong to no connection: sent after its end."""
+        """Bytes captured after the end of their connection."""
         self.repeated = 0
-        """Segments whose bytes were all there already: sent again, or captured twice."""
+        """Segments whose bytes had all arrived before: retransmitted, or captured twice."""
 
     def feed(self, packets: Packets) -> list[TcpConnection]:
-        """The connections that got something, by their ranks: in the order of their first packet; take their events."""
+        """Connections that got `events` from this batch, in the order of their first packets in it; take the events."""
         return self.take(self.clock.whole(packets)) if len(packets) else []
 
     def take(self, share: Share) -> list[TcpConnection]:
-        """The same of a share of a batch, of which there may be nothing."""
+        """As `feed`, for a share of a batch, which may be empty."""
         if share.missing is not None:
             self._missing.append(share.missing)
         if len(share.packets):
@@ -275,7 +283,7 @@ class Reassembler:
         return touched
 
     def keep(self, parts: Iterable[int]) -> None:
-        """Forget all connections of other parts: another reassembler is given what comes of them."""
+        """Forget all connections of other parts, whose packets another reassembler gets from now on."""
         kept = set(parts)
         for flow in [flow for flow in self._flows.values() if flow.part not in kept]:
             self._drop(flow)
@@ -321,18 +329,18 @@ class Reassembler:
                 self._drop(flow)
 
     def missed(self) -> None:
-        """Packets are missing from the capture between those of the last batch and those of the next."""
+        """Note that packets are missing from the capture between the last batch and the next."""
         self.clock.missed()
 
     def forgets_all(self, clock: int) -> bool:
-        """Whether at a time nothing is left that what comes could belong to: all has ended, long ago."""
+        """Whether no packet after capture time `clock` can belong to a known connection, as all ended long before."""
         if any(self._waiting):
             return False
         held = (flow.connection for flow in self._flows.values())
         return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
 
     def finish(self, at: int) -> list[TcpConnection]:
-        """The capture ends at address `at`, and with it every connection."""
+        """End all connections, as the capture ends at address `at`; those that got events, as from `feed`."""
         for flow in sorted((flow for flow in self._flows.values() if flow.waiting), key=_first_at):
             self._rank = _first_at(flow)
             self._wait_no_longer_for(flow, max(at, self._now))
@@ -362,12 +370,12 @@ class Reassembler:
             self._touched.append(connection)
 
     def _lookup(self, packets: Packets) -> list[int]:
-        """Number of each direction that has packets: twice its flow's, plus which way; -1 of others."""
+        """Number of each direction that has packets (2 * flow + direction 0 or 1); -1 for those without packets."""
         held = self._directions
         found = [held.get(key, -1) for key in packets.directions]
         if -1 in found:
             first = packets.first
-            # which of two directions was seen first is for their flow to know
+            # A flow must know which of its two directions was seen first.
             for i in sorted((i for i, number in enumerate(found) if number < 0), key=first.__getitem__):
                 if first[i] == len(packets):
                     break
@@ -378,7 +386,7 @@ class Reassembler:
                     part = part_of(key)
                     self._flows[flow] = Flow(key, part=part)
                     self._held[part] += 1
-                    # Both ends on one host and port: one direction is all that can be told.
+                    # If both ends have the same host and port, the two directions cannot be told apart.
                     held[turned(key)] = 2 * flow + 1
                     held[key] = 2 * flow
                 found[i] = held[key]
@@ -392,7 +400,7 @@ class Reassembler:
         self._directions.pop(turned(flow.key), None)
 
     def _forget(self) -> None:
-        """Drop flows whose connection has been over for long, or before many others."""
+        """Drop flows whose connection ended long ago, or before MOST_OVER others."""
         for over in self._over:
             while over and (len(over) > MOST_OVER or self._time - over[0].last_time > 2 * QUIET):
                 connection = over.popleft()
@@ -404,7 +412,7 @@ class Reassembler:
                         self._drop(flow)
 
     def _end_silent(self) -> None:
-        """End what has been silent for so long that its end may have been missed."""
+        """End connections whose end may have been missed, and the most silent ones if too many are open."""
         before = None
         while self._missing and self._time - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()
@@ -432,7 +440,7 @@ class Reassembler:
             self._drop(flow)
 
     def _lapsed(self, connection: TcpConnection, clock: int) -> bool:
-        """Whether a connection that speaks at `clock` had been silent for too long after packets were missed."""
+        """Whether a connection with a packet at `clock` was silent for more than SILENCE after packets were missed."""
         for before, after in self._missing:
             if clock - after <= SILENCE:
                 break
@@ -441,7 +449,7 @@ class Reassembler:
         return False
 
     def _flow(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
-        """The packets [a, b) of one flow."""
+        """Handle the packets [a, b) of one flow."""
         singly = FEW
         while b - a > FEW:
             taken = self._at_once(flow, columns, a, b)
@@ -451,7 +459,7 @@ class Reassembler:
         self._one_by_one(flow, columns, a, b)
 
     def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> int:
-        """Take packets from `a` on as long as all are in order and without flags; where it stopped."""
+        """Handle packets from `a` on while all are in order, without SYN, FIN or RST; the position where it stopped."""
         connection = flow.connection
         if connection is None or connection.over or self._lapsed(connection, int(columns.clock[a])):
             return a
@@ -464,7 +472,7 @@ class Reassembler:
         plan: list[tuple[Direction, Ints, Ints]] = []
         acknowledging: list[tuple[Direction, Ints]] = []
         for side in connection.sides:
-            which = np.flatnonzero(way == int(side.side)) + a  # an enum's comparison is slow
+            which = np.flatnonzero(way == int(side.side)) + a  # comparing an enum is slow
             if not len(which):
                 continue
             if side.base is None or side.pending or side.fin is not None:
@@ -507,7 +515,7 @@ class Reassembler:
         return b
 
     def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints, ends: Ints) -> None:
-        """Deliver packets that adjoin what was delivered, as one run; `ends` are where each one ends from there on."""
+        """Deliver contiguous packets as one run; `ends` are their ends, relative to the last byte delivered before."""
         if not len(data):
             return
         start, at = side.next, columns.at[data]
@@ -529,7 +537,7 @@ class Reassembler:
         self._touch(connection)
 
     def _one_by_one(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
-        """Take the packets [a, b) of a flow, whatever they are."""
+        """Handle the packets [a, b) of a flow, in any order and with any flags."""
         span = slice(a, b)
         rows = zip(
             columns.order[span].tolist(),
@@ -560,7 +568,7 @@ class Reassembler:
             self._touch(flow.connection)
 
     def _wait(self, flow: Flow, packet: Arrival) -> None:
-        """Have a packet wait, and take those that have waited long enough or whose predecessors are there."""
+        """Let a packet wait, then handle the waiting packets that need not wait longer."""
         connection = flow.connection
         if connection is not None and not connection.over:
             if not self._lapsed(connection, packet.clock):
@@ -584,7 +592,7 @@ class Reassembler:
         return self._ready(flow, packet.way, packet.seq, packet.ack, packet.flags, packet.piece.end, packet.clock)
 
     def _take_waiting(self, flow: Flow, now: int) -> None:
-        """Take the first packet that waits."""
+        """Handle the first waiting packet."""
         before = flow.connection
         packet = flow.waiting.pop()
         self._waiting[flow.part] -= packet.weight
@@ -594,7 +602,7 @@ class Reassembler:
             flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
 
     def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
-        """Take all packets of a flow that wait, at address `at`."""
+        """Handle all waiting packets of a flow, at address `at`."""
         self._take_all(flow, at)
         if flow.connection is None:
             self._drop(flow)
@@ -608,25 +616,25 @@ class Reassembler:
             self._take_waiting(flow, at)
 
     def _ready(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
-        """Whether what a packet follows is there, as far as its numbers tell."""
+        """Whether the packets before this one have arrived, as far as its sequence and acknowledgement numbers tell."""
         connection = flow.connection
         if connection is not None and not connection.over and not flags & _SPECIAL and not self._missing:
             mine = way ^ flow.turned
             other = connection.sides[1 - mine]
             if other.base is not None and connection.sides[mine].base is not None:
-                # As `offset` has it: every packet passes here.
+                # What `Direction.offset` computes, without the call: this runs for every packet.
                 ahead = (ack - other.base - other.next + HALF) % WHOLE - HALF
                 return ahead <= 1 or not self._waits(flow, other, ahead, flags)
         return not self._patience or self._may_be_taken(flow, way, seq, ack, flags, length, clock)
 
     def _waits(self, flow: Flow, other: Direction, ahead: int, flags: int) -> bool:
-        """Whether a packet waits that acknowledges so many bytes more of the other direction than are there."""
+        """Whether a packet must wait that acknowledges `ahead` bytes more of the other direction than have arrived."""
         if flow.one_sided and flow.seen != _BOTH:
             return False
         return self._patience > 0 and flags & ACK != 0 and not other.soft and 1 < ahead <= UNRELATED
 
     def _may_be_taken(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
-        """As `_ready`, of a packet that may begin a connection or end it, or come before its beginning."""
+        """As `_ready`, for a packet that may begin or end a connection, or arrive before its beginning."""
         connection = flow.connection
         if connection is None or (connection.over and clock - connection.last_time > QUIET):
             return flags & RST != 0 or flags & (SYN | ACK) == SYN
@@ -650,7 +658,7 @@ class Reassembler:
             return not connection.opened or not flags & ACK
         if self._waits(flow, other, other.offset(ack) - other.next, flags):
             return False
-        # Nothing tells what was sent before an RST, so it waits where packets have come late before.
+        # An RST has no reliable number that tells what was sent before it. It waits if the flow had disorder before.
         return not (flags & RST and flow.disordered)
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
@@ -714,7 +722,7 @@ class Reassembler:
             self._end(connection, now, time, "FIN")
 
     def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
-        """A SYN opens a connection, or belongs to the one that is there."""
+        """Handle a SYN: it opens a connection or belongs to the present one."""
         first, time = (seq + 1) % WHOLE, piece.time
         connection = flow.connection
         if connection is not None:
@@ -737,7 +745,7 @@ class Reassembler:
             connection.sides[0].begin(ack)
 
     def _open(self, flow: Flow, way: int, first: Piece, clock: int, *, opened: bool) -> TcpConnection:
-        """A new connection whose side 0 sends in direction `way` of the flow."""
+        """Begin a connection whose side 0 sends in direction `way` of the flow."""
         key = turned(flow.key) if way else flow.key
         sides = (Direction(Side.CLIENT), Direction(Side.BROKER))
         flow.connection = TcpConnection(key, opened, first.time, first.at, sides, last_time=clock)
@@ -757,7 +765,7 @@ class Reassembler:
 
 
 def _first_at(flow: Flow) -> int:
-    """Address of the first packet of a flow's present or next connection, of a flow in which packets wait."""
+    """Address of the first packet of the present connection, or of the first waiting packet if there is none."""
     connection = flow.connection
     return flow.waiting.first.piece.at if connection is None or connection.over else connection.first_at
 
@@ -778,10 +786,10 @@ def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
 
 
 def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:
-    """The first of the packets `which` that acknowledges bytes which are not there by then; `end` where none does.
+    """The first of the packets `which` that acknowledges bytes that have not arrived before it; `end` if none does.
 
-    They acknowledge so many bytes `beyond` those that were there before all. `sent` are the packets that hold the next
-    bytes, and where each one's end from there on.
+    Each acknowledges `beyond` bytes more than had arrived before all of them. `sent` has the packets that carry the
+    next bytes, and the end of each, counted from there.
     """
     # A FIN counts as a byte.
     ahead = beyond > 1
@@ -796,9 +804,9 @@ def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: i
 
 
 def _in_order(side: Direction, columns: _Columns, data: Ints, ends: Ints, end: int) -> int:
-    """The first of the packets `data` that is not exactly the next one expected; `end` where all are.
+    """The first of the packets `data` that does not begin where the one before ends; `end` if all do.
 
-    `ends` are how many bytes there are up to each one's end.
+    `ends` has the number of bytes up to the end of each.
     """
     seq, length = columns.seq[data], columns.length[data]
     if int(seq[0]) != (cast("int", side.base) + side.next) % WHOLE:
