@@ -1,4 +1,4 @@
-"""What users' files define beside Kafka: messages of further API keys, and dialects."""
+"""Definitions from users' files: messages of further API keys, and dialects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Additions:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A message with where it stands."""
+    """A message and its place in its file."""
 
     message: Message
     file: str
@@ -64,8 +64,8 @@ class _Read:
 def read(texts: Iterable[tuple[str, str]]) -> Additions:
     """Read files, given as (name, text): each holds a message definition in Kafka's form, or a dialect.
 
-    Raises DefinitionError with file and line: on what is wrong in one file, on a name or an API key that Kafka or
-    another file has, on a request without a response or with one of other versions.
+    Raises DefinitionError with file and line for: an error in a file, a name or an API key that Kafka or another file
+    has, a request without a response or whose response has other versions.
     """
     messages: list[_Read] = []
     dialects: dict[str, Dialect] = {}
@@ -118,7 +118,7 @@ def _check_messages(messages: list[_Read]) -> None:
 
 
 def _check_dialect(found: Dialect, element: Element, others: Mapping[str, Dialect]) -> None:
-    """Raises DefinitionError where two protocols claim the same bytes."""
+    """Raises DefinitionError if two protocols claim the same bytes."""
     for other in others.values():
         if found.port is not None and found.port == other.port:
             raise element.value["port"].error(f"port {found.port} is that of the dialect {other.name} too")

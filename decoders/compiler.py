@@ -1,9 +1,9 @@
-"""A definition and a version become one flat Python function.
+"""Compile a message definition and a version to one flat Python function that decodes it.
 
 The function reads neighbouring fields of fixed size, together with the length that follows them, by one precompiled
-struct; strings, arrays and nested structs are read in line. It keeps no path and checks only what it must (a count
-before a list is built, a null where none may be, the end of the buffer once): where it fails, the slow walk of
-`decoders.tree` reads the same bytes again and says what is wrong, and where.
+struct; strings, arrays and nested structs are read in line. It tracks no path and checks only what it must: a count
+before a list is built, null in a field that is not nullable, the end of the buffer once. If it fails, the slow walk of
+`decoders.tree` reads the same bytes again and reports what is wrong, and where.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from kproxy.decoders.tree import TooLong, first_error
 Values = dict[str, Any]
 
 PLACING = 200_000
-"""Fields that the slow walk visits to place what is wrong (about half a second); beyond, the place is less exact."""
+"""Limit of fields that the slow walk visits to locate an error (about half a second); beyond it, the reported offset
+is less exact."""
 
 _SMALL = 32
-"""Arrays of numbers up to this length have their struct ready."""
+"""Longest array of numbers whose struct is precompiled."""
 
 
 class Decode(Protocol):
     """Read one message from `buffer[position:end]`; returns (values, position after it).
 
-    Values are named as Kafka's JSON converters name them: int, float, bool, str, None, list and dict; a uuid is
-    16 bytes; `bytes` and `records` are memoryview slices of the buffer; a tagged field is there when it is on the
-    wire; tagged fields that the definition does not know are under "_unknownTaggedFields" as [(tag, memoryview)].
+    Values have the names of Kafka's JSON converters and are int, float, bool, str, None, list and dict; a uuid is
+    16 bytes; `bytes` and `records` are memoryview slices of the buffer; a tagged field is present only if it is on the
+    wire; unknown tagged fields are under "_unknownTaggedFields" as [(tag, memoryview)].
 
-    Raises DecodeError, whose offset is a position in the buffer. Text that is not UTF-8 has U+FFFD in the place of
-    what is not, and each such field is appended to `problems` (where "", offset a position in the buffer).
+    Raises DecodeError, whose offset is a position in the buffer. In text, bytes that are not UTF-8 become U+FFFD, and
+    each such field is appended to `problems` (where "", offset a position in the buffer).
     """
 
     def __call__(
@@ -47,7 +48,7 @@ class Decode(Protocol):
 
 
 class _Failed(Exception):  # noqa: N818
-    """The fast function met something wrong; the slow walk says what."""
+    """The compiled function met bytes that do not fit; the slow walk finds out why."""
 
 
 def _fail() -> Any:
@@ -71,11 +72,11 @@ def _lone_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 STRICT: Final[list[Problem]] = []
-"""Given in place of a list for problems: whatever is wrong ends the reading at once, and its place is not sought."""
+"""Pass this as `problems` to stop at the first error of any kind without locating it."""
 
 
 def _unplaced(cause: Exception | None, reached: int) -> DecodeError | None:
-    """What a fast function met, where the slow walk is too slow to say it better; None for text that isn't UTF-8."""
+    """The error of a compiled function, where the slow walk takes too long; None for text that isn't UTF-8."""
     if isinstance(cause, UnicodeDecodeError):
         return None
     if isinstance(cause, DecodeError):
@@ -96,7 +97,7 @@ def _large(buffer: Buffer, position: int, count: int, code: str) -> tuple[Any, .
 
 
 class _Source:
-    """The text of one module: the function that reads a message, and one for each struct's tagged fields."""
+    """Source text of one module: the function that reads a message, and one for each struct's tagged fields."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -114,7 +115,7 @@ class _Source:
 
 
 class _Block:
-    """Statements at one level of indentation, and the fixed-size fields that wait to be read together."""
+    """Statements at one level of indentation, and the pending fixed-size fields that will be read together."""
 
     def __init__(self, source: _Source, lines: list[str], depth: int) -> None:
         self.source = source
@@ -135,7 +136,7 @@ class _Block:
         return name
 
     def flush(self) -> None:
-        """Read what waits."""
+        """Emit one read of the pending fixed-size fields."""
         if not self.waiting:
             return
         codes = "".join(code for code, _ in self.waiting)
@@ -150,10 +151,10 @@ class _Block:
             self.put(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {constant}(b, p)")
         self.put(f"p += {size}")
 
-    # Each of these returns the expression that stands for the value; it is to be used once.
+    # Each of the following methods returns the value's expression, which may be used only once.
 
     def length(self, slot: Slot, code: str) -> tuple[str, str]:
-        """Read a length; returns its variable (compact: length + 1) and what it gives where it is null."""
+        """Read a length; returns its variable (compact: length + 1) and the expression for null."""
         name = self.read("B" if slot.compact else code)
         self.flush()
         if slot.compact:
@@ -172,7 +173,10 @@ class _Block:
         return result
 
     def lone(self, slot: Slot, function: str) -> str:
-        """Read a compact string or bytes whose length is read alone: its last byte makes up for length + 1."""
+        """Read a compact string or bytes whose length is read by itself.
+
+        `p` stays at the length's last byte, which makes up for the 1 in length + 1.
+        """
         name, result = self.source.fresh("v"), self.source.fresh("v")
         self.put(f"{name} = b[p]")
         self.put(f"if {name} > 127: {name}, p = W(b, p)")
@@ -199,7 +203,7 @@ class _Block:
         inner = self.deeper()
         if slot.compact:
             inner.put(f"{name} -= 1")
-        # As Kafka: never more elements than bytes, even of elements that take none.
+        # Like Kafka, refuse more elements than bytes, even if elements have no bytes.
         size = max(element.minimum, 1)
         inner.put(f"if {name}{f' * {size}' if size > 1 else ''} > e - p: F()")
         if element.shape is Shape.FIXED:
@@ -226,7 +230,7 @@ class _Block:
         return result
 
     def fast(self, layout: Layout, count: str, result: str) -> _Block:
-        """Read structs of fixed size, none with a tagged field, in one go; returns the block for all others."""
+        """Read structs of fixed size, none with a tagged field, by one call; returns the block for all other arrays."""
         if not layout.slots or any(slot.shape is not Shape.FIXED for slot in layout.slots):
             return self
         codes = "".join(slot.format for slot in layout.slots) + "x" * layout.flexible
@@ -265,7 +269,7 @@ class _Block:
         return result
 
     def fields(self, layout: Layout, before: str, after: str) -> None:
-        """Read a struct's fields and hand its dict on, between `before` and `after`."""
+        """Read a struct's fields and emit its dict between `before` and `after`."""
         pairs = [(slot.name, self.value(slot)) for slot in layout.slots]
         tags = self.read("B") if layout.flexible else ""
         self.flush()
@@ -328,7 +332,7 @@ def _tag_function(source: _Source, layout: Layout) -> str:
 
 
 def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
-    """The text of the module that reads `message` in `version`, and the constants that it needs."""
+    """The source of the module that reads `message` in `version`, and the constants that it uses."""
     layout = layout_of(message, version)
     source = _Source(message.name)
     lines: list[str] = []
@@ -371,7 +375,7 @@ _SHARED: dict[str, Any] = {
 
 @per_version
 def decoder(message: Message, version: int) -> Decode:
-    """The function that reads `message` in `version`, compiled at the first call."""
+    """The function that reads `message` in `version`, compiled on first use."""
     text_of_module, constants = source_of(message, version)
     names: dict[str, Any] = dict(_SHARED)
     names.update(constants)
@@ -405,7 +409,7 @@ def decoder(message: Message, version: int) -> Decode:
         return values, position
 
     names["recover"] = recover
-    # The text is made of a definition's names, quoted by repr, and of numbers.
+    # The source contains only a definition's names, quoted by repr, and numbers.
     exec(compile(text_of_module, f"<{message.name} v{version}>", "exec"), names)  # noqa: S102
     decode: Decode = names["decode"]
     return decode

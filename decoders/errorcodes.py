@@ -1,4 +1,4 @@
-"""The error codes of a message, gathered by a function compiled for it that visits nothing else."""
+"""Collect the error codes of a message, by a function compiled for it that visits only fields with error codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 SUFFIX = "rrorCode"
-"""How the names of fields end that hold an error code."""
+"""Suffix of the names of fields that hold an error code."""
 
 
 def error_codes(values: Mapping[str, Any], message: Message, version: int) -> list[int]:

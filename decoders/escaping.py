@@ -1,6 +1,7 @@
-"""Text from the wire or a file's name, made harmless for terminals, logs, pages, sheets and JSON that a terminal shows.
+"""Escape text from the wire and names of files for terminals, logs, pages, sheets and JSON on a terminal.
 
-Everything that kproxy prints goes through here: no terminal obeys it, no line ends early, no text changes direction.
+All output of kproxy passes through here, so that no control character, line end or change of direction in data acts on
+a terminal.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 from kproxy.decoders.plurals import counted
 
 LONGEST: Final = 1000
-"""Characters of one message; the rest is counted instead."""
+"""Most characters of one message; the others are counted."""
 
 _UNSAFE = re.compile(
     "["
@@ -32,29 +33,29 @@ _FORMULA = tuple("=+-@\t\r")
 
 
 def escape(text: str, *, ascii_only: bool = False) -> str:
-    """The text with everything spelt that would move a cursor, change direction or take no cell.
+    """The text with all characters escaped that move a cursor, change direction or have no width.
 
-    `ascii_only` also spells everything beyond ASCII.
+    `ascii_only` also escapes everything beyond ASCII.
     """
     text = _UNSAFE.sub(_spell, text)
     return _BEYOND_ASCII.sub(_spell, text) if ascii_only else text
 
 
 def message(text: str) -> str:
-    """One line for a terminal or log, of at most LONGEST characters and the number of those left out."""
+    """One line for a terminal or log: at most LONGEST characters, then the number of the others."""
     left_out = len(text) - LONGEST
     return escape(text) if left_out <= 0 else f"{escape(text[:LONGEST])}… ({counted(left_out, 'character', ',')} more)"
 
 
 def in_json(data: bytes) -> bytes:
-    """JSON that has DEL, C1 and bidirectional controls as escapes: the same value, harmless on a terminal."""
+    """JSON of the same value with DEL, C1 and bidirectional controls escaped."""
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f") if b"\x7f" in data else data
     return _UNSAFE_IN_JSON.sub(_as_json, data)
 
 
 def in_sheet(text: str) -> str:
-    """A cell that spreadsheets take for text: an apostrophe stands before what they would calculate."""
+    """A cell that spreadsheets take for text: formulas get an apostrophe in front."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -1,4 +1,4 @@
-"""The one model that everybody shares: a request with its response."""
+"""Exchanges, their frames and connections, and the health of a reading: the model that all packages share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.decoders.sasl.session import Session
 
 
 class Status(StrEnum):
-    """State of an exchange; WAITING is seen only while its connection still lives."""
+    """State of an exchange; WAITING occurs only while its connection is open."""
 
     WAITING = "waiting"
     OK = "ok"
@@ -36,16 +36,16 @@ class Connection:
     broker: str
     first_time: int
     opened: bool | None = None
-    """Whether its beginning (SYN) was seen; None where nobody knows any more, as of an index."""
+    """Whether its SYN was captured; None if unknown, as when read from an index."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """One length-prefixed message: where its bytes lie and when they passed.
+    """One length-prefixed message: where its bytes are and when they passed.
 
-    `size` is the length field's value (the frame has `size + 4` bytes); times are nanoseconds since the epoch, of the
-    first and of the last byte; `at` is the address of the last byte. `spans` are the pieces (address, length) in the
-    source, in order.
+    `size` is the length field's value (the frame has `size + 4` bytes). `first_time` and `time` are those of the first
+    and the last byte, in nanoseconds since the epoch; `at` is the address of the last byte. `spans` are the frame's
+    pieces in the source, in order, as (address, length).
     """
 
     side: Side
@@ -89,17 +89,17 @@ class Exchange:
     token: bool = False
     """Bare SASL tokens (after SaslHandshake v0), which have no Kafka header."""
     protocol: str | None = None
-    """Name of the dialect that it is in, None for Kafka; `api_key` is then the dialect's request type."""
+    """Name of the exchange's dialect, None for Kafka; in a dialect, `api_key` is the dialect's request type."""
     asked_by: Side = Side.CLIENT
     told: str = ""
-    """What earlier messages of the connection told, one character for each of `Dialect.told`: "1" where the condition
-    holds, "0" where it does not, "?" where no message told."""
+    """Conditions known from earlier messages of the connection, one character for each of `Dialect.told`: "1" true,
+    "0" false, "?" unknown."""
     session: Session | None = None
-    """Who the client is after this exchange; only of an exchange of SASL's."""
+    """Who the client is after this exchange; set only for SASL exchanges."""
 
     @property
     def size(self) -> int:
-        """Bytes of its frames, as their length fields say."""
+        """Sum of its frames' length fields, in bytes."""
         return sum(frame.size for frame in (self.request, self.response) if frame is not None)
 
     @property
@@ -112,7 +112,7 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class StreamProblem:
-    """What is wrong with a connection's bytes and belongs to no exchange.
+    """A problem in a connection's bytes outside any exchange.
 
     `offset` counts from the first byte of the direction, `size` is the number of bytes concerned, `at` the address in
     the source at which it was found.
@@ -130,14 +130,14 @@ class StreamProblem:
 
 @dataclass(slots=True)
 class Health:
-    """What a reading could not give, counted; one object for all connections.
+    """Counters of a whole reading, over all connections.
 
-    The reader counts packets, bytes, recorder_dropped, repeated (TCP segments whose bytes were all there already: sent
-    again, or captured twice), stray (bytes sent after the end of their connection), fragments (IP fragments whose
-    packet's beginning is missing), untimed (packets whose time does not fit, which have that of the packet before) and
-    unread (packets of links and tunnels that are not read, by name), the conversations what follows from bytes
-    (`lost` is bytes in gaps; not_kafka and tls are connections; `cut` is frames that miss bytes), and whoever decodes
-    bodies `undecoded` (frames whose body no definition fits).
+    The reader counts packets, bytes, recorder_dropped, repeated (TCP segments that hold only known bytes:
+    retransmissions and duplicates), stray (bytes sent after the end of their connection), fragments (IP fragments
+    whose first fragment is missing), untimed (packets with an implausible time, which get the previous packet's) and
+    unread (packets of unsupported links and tunnels, by name). The conversations count gaps, lost (bytes in gaps),
+    resyncs, not_kafka and tls (connections), and cut (frames that miss bytes). Callers that decode bodies count
+    undecoded (frames whose body fits no definition).
     """
 
     packets: int = 0

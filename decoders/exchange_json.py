@@ -1,7 +1,6 @@
-"""The JSON objects of a reading: one an exchange, one a stream problem, and at last one of health.
+"""The JSON objects of a reading: one for each exchange and stream problem, and one for its health.
 
-The form is "kproxy.exchange/1", "kproxy.problem/1" and "kproxy.health/1". Bodies are decoded here, when somebody wants
-to see them.
+The schemas are "kproxy.exchange/1", "kproxy.problem/1" and "kproxy.health/1". Bodies are decoded here, on demand.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _seconds(seconds: int) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     except (OverflowError, ValueError, OSError):
-        # A capture may claim any time; the form has four digits for the year.
+        # A capture may hold any time, but RFC 3339 has four digits for the year.
         return "9999-12-31T23:59:59" if seconds > 0 else "0001-01-01T00:00:00"
 
 
@@ -58,7 +57,7 @@ def timestamp(time: int, precision: int = MICROSECONDS) -> str:
 
 
 def milliseconds(time: int, precision: int = MICROSECONDS) -> float:
-    """Nanoseconds as milliseconds, to the precision of the capture."""
+    """Nanoseconds as milliseconds, rounded to the precision of the capture."""
     return round(time / 1_000_000, precision - 3)
 
 
@@ -73,8 +72,7 @@ def exchange_json(
 ) -> dict[str, Any]:
     """One exchange as "kproxy.exchange/1".
 
-    `precision` is the capture's own: digits of a second, 6 or 9. `health`, where given, counts frames that could not be
-    decoded.
+    `precision` is the capture's: digits of a second, 6 or 9. `health`, if given, counts the undecodable frames.
     """
     frames = _Frames(exchange, source, definitions, view, precision)
     request = frames.side(exchange.request)
@@ -125,7 +123,7 @@ def exchange_json(
 
 
 class _Reach(NamedTuple):
-    """What there is to a message beside its values: what is learnt from it or shown of that, and what it holds."""
+    """What a message has besides plain values: facts or topic ids, bytes fields with known contents, records fields."""
 
     knowledge: bool
     inside: bool
@@ -140,7 +138,7 @@ def _reach(message: Message, version: int) -> _Reach | None:
 
 
 class _Frames:
-    """What decoding the two frames of an exchange brings to light."""
+    """Decodes the two frames of an exchange and collects their problems and facts."""
 
     def __init__(
         self, exchange: Exchange, source: Source, definitions: Definitions, view: View, precision: int
@@ -156,7 +154,7 @@ class _Frames:
         self.undecoded = 0
         self.cut = False
         self.asked: Mapping[str, Any] | None = None
-        """The body of the frame before: the request's, once the response is at hand."""
+        """The body of the previous frame: the request's, while the response is decoded."""
         self.topic_ids: list[Buffer] = []
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
@@ -205,7 +203,7 @@ class _Frames:
         return shown
 
     def _guess(self, data: bytes | memoryview, shown: dict[str, Any]) -> None:
-        """The "guess" of a response without its request, where there is one. Nothing is learnt from it."""
+        """Set the "guess" of an orphan, if there is one. Guesses never add to the knowledge."""
         found = guess(data, self.definitions)
         if found is None or found.decoded.body is None or found.decoded.message is None:
             return
@@ -219,11 +217,11 @@ class _Frames:
         }
 
     def _body(self, frame: Frame, data: bytes | memoryview, decoded: Decoded, shown: dict[str, Any]) -> None:
-        """The "body" of a frame that was read."""
+        """Set the "body" of a decoded frame."""
         body, message, version, view = decoded.body, decoded.message, decoded.version, self.view
         if body is None or message is None:
             return
-        # Names of messages mean something in Kafka alone.
+        # Only Kafka's message names say what a body holds; a dialect may use the same names otherwise.
         reach = _reach(message, version) if self.exchange.protocol is None else None
         if reach is None:
             shown["body"] = body_json(body, message, version, view)
@@ -239,7 +237,7 @@ class _Frames:
             self.problems += problems_inside(data, decoded, scope, where_of(self.exchange, frame))
 
     def topics(self) -> dict[str, str]:
-        """The names of the topic ids in both bodies, as far as they are known."""
+        """The known names of the topic ids in both bodies."""
         names = ((topic_id, self.view.knowledge.topic(topic_id)) for topic_id in self.topic_ids)
         return {uuid_json(topic_id): name for topic_id, name in names if name is not None}
 
@@ -286,7 +284,7 @@ def session_json(session: Session, precision: int = MICROSECONDS) -> dict[str, A
 
 
 def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> dict[str, Any]:
-    """What belongs to no exchange, as "kproxy.problem/1"; `where` is the side whose bytes they are."""
+    """A stream problem as "kproxy.problem/1"; `where` is the side that sent the bytes."""
     connection = problem.connection
     return {
         "schema": PROBLEM,
@@ -303,5 +301,5 @@ def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> di
 
 
 def health_json(health: Health) -> dict[str, Any]:
-    """The last line of a reading, as "kproxy.health/1"."""
+    """Counters of a whole reading as "kproxy.health/1", the last line of its output."""
     return {"schema": HEALTH, **asdict(health)}

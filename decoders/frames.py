@@ -1,4 +1,4 @@
-"""A frame of an exchange to values, in whatever protocol it is: Kafka's, or a dialect's."""
+"""Decode a frame of an exchange, in Kafka's protocol or in a dialect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def where_of(exchange: Exchange, frame: Frame) -> Where:
 
 
 def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: Definitions) -> Decoded | None:
-    """Read a frame, its length field included; None where nothing tells how (an orphan, a dialect that is not here)."""
+    """Read a frame, its length field included; None for an orphan or a dialect that is not loaded."""
     key, version = exchange.api_key, exchange.api_version
     if exchange.protocol is not None:
         dialect = definitions.dialects.get(exchange.protocol)
@@ -40,7 +40,7 @@ def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: De
 
 
 def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> list[int]:
-    """The error codes of a response, each once, in order of appearance; as far as it could be read."""
+    """The error codes of a response, in order of appearance, without duplicates; as far as it could be read."""
     if decoded.body is None or decoded.message is None:
         found = list(decoded.codes_read)
     else:
@@ -74,7 +74,10 @@ def frame_tree(
     request: Buffer | None = None,
     places: Sequence[Place] = (),
 ) -> Node:
-    """A frame as nodes (see `decoders.message.frame_tree`); `side` CLIENT is the request, whoever asked."""
+    """A frame as nodes (see `decoders.message.frame_tree`).
+
+    `side` CLIENT means the request, even where a broker sent it.
+    """
     dialect = None if protocol is None else definitions.dialects.get(protocol)
     if dialect is None:
         known = (None, None) if protocol is not None else (api_key, api_version)

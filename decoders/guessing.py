@@ -1,4 +1,4 @@
-"""What a response without its request may be: the one API whose definitions read it to its last byte."""
+"""Guess the API of an orphan: the only one whose definitions read it to its last byte."""
 
 from __future__ import annotations
 

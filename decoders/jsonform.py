@@ -1,7 +1,7 @@
-"""A message's values as plain JSON: the form that Kafka's own `*JsonConverter` prints, and what we add to it.
+"""A message's values as JSON, in the form of Kafka's own `*JsonConverter` classes, with additions.
 
-For each message and version a converter is compiled that touches only what JSON cannot hold as it is (uuid, bytes,
-records, numbers that are no numbers, unknown tagged fields) and what is to be withheld.
+For each message and version a converter is compiled that visits only secrets and values that need converting for JSON:
+uuid, bytes, records, NaN and infinities, unknown tagged fields.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def body_json(
     view: View = PLAIN,
     scope: Scope | None = None,
 ) -> Any:
-    """The values of a message in `version` as an object that `json.dumps` takes.
+    """The values of a message in `version` as an object for `json.dumps`.
 
-    Parts that need no change are those of `values`, not copies. Secrets read {"redacted": true, "sizeInBytes": n}
-    unless the view shows them. `scope` tells what the inside of bytes depends on, and takes what is wrong there.
+    Unchanged parts are shared with `values`, not copied. Secrets become {"redacted": true, "sizeInBytes": n} unless
+    the view shows them. `scope` holds what decoding of bytes fields depends on, and collects the problems inside them.
     """
     plan = (_open if view.show_secrets else _closed)(message, version)
     body = plan.convert(values)
@@ -59,7 +59,7 @@ def body_json(
 
 
 def _topic(around: Sequence[Mapping[str, Any]], knowledge: Knowledge) -> str | None:
-    """The topic that the innermost of these JSON objects names, by its name or by its id."""
+    """The topic that the innermost of these JSON objects names, by name or by id."""
     for one in around:
         name = one.get("name", one.get("topic"))
         if isinstance(name, str):
@@ -92,7 +92,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def float_json(value: float) -> float | str:
-    """A float64; what is no number is text, as Jackson prints it."""
+    """A float64; NaN and infinities as text, as Jackson prints them."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -111,7 +111,7 @@ _BYTES = {"bytes": "base64", "records": "records"}
 
 
 class _Converter:
-    """The text of one module: a function for each struct that may need a change."""
+    """Source text of one module: a function for each struct that may need converting."""
 
     def __init__(self, message: Message, *, show_secrets: bool) -> None:
         none: frozenset[str] = frozenset()
@@ -121,7 +121,7 @@ class _Converter:
         self.functions: list[str] = []
 
     def leaf(self, slot: Slot, layout: Layout, value: str) -> str | None:
-        """Expression for a field that is no struct; None where it stays as it is."""
+        """Expression for a field that is not a struct; None if its value stays unchanged."""
         if slot.name in self.always:
             return f"redacted({value})"
         if slot.name in self.flagged:
@@ -143,7 +143,7 @@ class _Converter:
         return f"{function}({value})"
 
     def struct(self, layout: Layout) -> str | None:
-        """Name of the function that converts a struct; None where nothing in it ever needs it."""
+        """Name of the function that converts a struct; None if none of its fields ever needs converting."""
         lines: list[str] = []
         for slot in layout.every():
             value = f"v[{slot.name!r}]"
@@ -209,7 +209,7 @@ def _as_is(values: Mapping[str, Any]) -> Any:
 
 
 class _Plan(NamedTuple):
-    """How a message becomes JSON; `records` is its layout where it has any."""
+    """How a message becomes JSON; `records` is its layout if it has records fields."""
 
     convert: Callable[[Mapping[str, Any]], Any]
     places: tuple[embedded.Place, ...]
@@ -232,7 +232,7 @@ def _closed(message: Message, version: int) -> _Plan:
 
 
 class RecordsPlace(NamedTuple):
-    """A records field of a body: the names and indices that lead to it, and the objects around it, innermost first."""
+    """A records field of a body: the names and indices on its path, and the enclosing objects, innermost first."""
 
     steps: tuple[str | int, ...]
     form: RecordsForm
@@ -240,13 +240,13 @@ class RecordsPlace(NamedTuple):
 
     @property
     def path(self) -> str:
-        """As problems have it: topicData[0].partitionData[1].records."""
+        """The path as problems have it: topicData[0].partitionData[1].records."""
         text = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in self.steps)
         return text[1:]
 
 
 def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlace]:
-    """The records fields of a body that `body_json` made."""
+    """The records fields of a result of `body_json`."""
     layout = with_records(message, version)
     found: list[RecordsPlace] = []
     if layout is not None:
@@ -256,12 +256,12 @@ def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlac
 
 @per_version
 def with_records(message: Message, version: int) -> Layout | None:
-    """What holds records of the layout of a message; None where nothing does."""
+    """A message's layout, reduced to records fields and the structs that hold them; None if there are none."""
     return _pruned(layout_of(message, version))
 
 
 def _pruned(layout: Layout) -> Layout | None:
-    """What of a layout is records or holds them: other fields need no visit."""
+    """A layout reduced to records fields and the structs that hold them, so that others are not visited."""
     kept = {}
     for slot in layout.every():
         inner = None if slot.layout is None else _pruned(slot.layout)
@@ -277,7 +277,7 @@ def _forms(
     above: tuple[Mapping[str, Any], ...],
     found: list[RecordsPlace],
 ) -> None:
-    """Add the records fields of a struct to what was `found`; `steps` lead to it."""
+    """Append the records fields of a struct to `found`; `steps` are the names and indices on the struct's path."""
     around = (body, *above)
     for slot in layout.slots:
         name, inner = slot.name, slot.layout

@@ -1,4 +1,4 @@
-"""What messages of a capture tell that later ones leave out: names of topic ids, protocols of groups.
+"""Knowledge from earlier messages that later ones leave out: topic names by id, protocols of groups, node ids.
 
 One object serves all connections of a reading. It learns from bodies in the order in which exchanges complete.
 """
@@ -20,7 +20,7 @@ RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
 """Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
 
 MOST: Final = 100_000
-"""Topics, and groups, that are kept: a capture may claim any number of them."""
+"""Most facts of each kind that are kept: a capture may name any number of topics and groups."""
 
 TEACHING: Final = frozenset(
     {
@@ -45,7 +45,7 @@ TEACHING: Final = frozenset(
 
 
 TOPIC_ID: Final = "topicId"
-"""What every definition calls a topic id."""
+"""Name of topic id fields in all definitions."""
 
 _NO_ID: Final = bytes(16)
 _TOPIC_NAMES: Final = ("name", "topicName", "topic")
@@ -55,7 +55,7 @@ Values = Mapping[str, Any]
 
 
 class Fact(StrEnum):
-    """What there is to know: the name of a topic id, the protocol type of a group, and its protocol."""
+    """Kinds of facts: the name of a topic id, the protocol type of a group, and the protocol of a group."""
 
     TOPIC = "topic"
     PROTOCOL_TYPE = "protocolType"
@@ -63,10 +63,10 @@ class Fact(StrEnum):
 
 
 class Knowledge:
-    """Names of topics by id (16 bytes), and by group id protocol types ("consumer", "connect") and protocols ("range").
+    """Topic names by id (16 bytes); protocol types ("consumer", "connect") and protocols ("range") by group id.
 
-    `tell` is called with each fact that is new: what it is, about which topic id (as hex digits) or group, and what is
-    known. Of each kind `most` are kept.
+    `tell` is called with each new fact: its kind, the topic id (as hex digits) or group that it is about, and the
+    value. At most `most` facts of each kind are kept.
     """
 
     def __init__(self, tell: Callable[[Fact, str, str], None] | None = None, *, most: int = MOST) -> None:
@@ -76,7 +76,7 @@ class Knowledge:
         self._known[Fact.TOPIC] |= {topic_id.hex(): name for topic_id, name in RESERVED.items()}
 
     def take(self, fact: Fact, about: str, known: str) -> None:
-        """Take in a fact; of a group the newest counts."""
+        """Store a fact; for a group, the newest replaces older ones."""
         facts = self._known[fact]
         if facts.get(about) == known or (len(facts) >= self._most and about not in facts):
             return
@@ -86,7 +86,7 @@ class Knowledge:
 
     @property
     def facts(self) -> dict[Fact, dict[str, str]]:
-        """All that is known: of each kind what is known about whom. A copy; setting it tells nobody."""
+        """All facts: per kind, values by topic id or group. Returns a copy; setting it does not call `tell`."""
         return {fact: dict(known) for fact, known in self._known.items()}
 
     @facts.setter
@@ -106,7 +106,7 @@ class Knowledge:
             self.take(Fact.PROTOCOL, group, protocol)
 
     def learn(self, message: Message, version: int, values: Values, asked: Values | None = None) -> None:
-        """Take in what a message's values tell; `asked` is the body of the request that it answers."""
+        """Store the facts in a message's values; `asked` is the body of the request that it answers."""
         teaching = _teaching(message, version)
         if teaching is None:
             return
@@ -133,12 +133,12 @@ class Knowledge:
         return self._known[Fact.PROTOCOL_TYPE].get(group)
 
     def protocol(self, group: str) -> str | None:
-        """The name of the protocol that a group's members agreed on; a consumer group's assignor."""
+        """The protocol that a group's members agreed on: for consumer groups, the assignor's name."""
         return self._known[Fact.PROTOCOL].get(group)
 
 
 class Nodes:
-    """Node ids of brokers by "host:port", as Metadata names them; of a node the newest counts."""
+    """Node ids of brokers by "host:port", from Metadata; the newest replaces older ones."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -147,7 +147,7 @@ class Nodes:
         return len(self._known)
 
     def learn(self, api_key: int | None, answered: Values) -> None:
-        """Take in what the body of a response tells."""
+        """Store the node ids in the body of a response."""
         if api_key != api_keys.METADATA:
             return
         for broker in answered.get("brokers") or ():
@@ -156,14 +156,14 @@ class Nodes:
                 self.take(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", node)
 
     def take(self, broker: str, node: int) -> None:
-        """Take in the node id of the broker at "host:port"."""
+        """Store the node id of the broker at "host:port"."""
         if len(self._known) < MOST:
             self._known[broker] = node
 
     def of(self, broker: str) -> int | None:
-        """The node id of the broker at "host:port", where it was named.
+        """The node id of the broker at "host:port", None if unknown.
 
-        A capture holds addresses and Metadata often host names: where just one broker has the port, that is it.
+        Captures hold IP addresses but Metadata often has host names; so the only node with that port is taken, too.
         """
         known = self._known.get(broker)
         if known is not None:
@@ -175,14 +175,14 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How to come to some structs of a message: whether this one is of them, and the ways through its fields."""
+    """Paths to the wanted structs of a message: `here` if this one is wanted, and `fields` that lead to others."""
 
     here: bool
     fields: tuple[tuple[str, Ways], ...]
 
 
 def ways(layout: Layout, wanted: Callable[[frozenset[str]], bool]) -> Ways | None:
-    """The ways to the structs whose field names are `wanted`; None where there is none."""
+    """Paths to the structs whose field names satisfy `wanted`; None if there are none."""
     here = wanted(frozenset(layout.order))
     fields = tuple(
         (slot.name, way)
@@ -225,12 +225,12 @@ def _with_topic_ids(message: Message, version: int) -> Ways | None:
 
 @per_version
 def concerns(message: Message, version: int) -> bool:
-    """Whether a message tells what is learnt here, or names topics by their ids."""
+    """Whether a message holds facts for Knowledge, or has topic ids."""
     return _teaching(message, version) is not None or _with_topic_ids(message, version) is not None
 
 
 def topic_ids(values: Values, message: Message, version: int) -> Iterator[Buffer]:
-    """The topic ids in a message's values, in order, those that are none left out."""
+    """The topic ids in a message's values, in order, without zero ids."""
     way = _with_topic_ids(message, version)
     if way is not None:
         for struct in _structs(values, way):

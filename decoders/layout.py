@@ -1,6 +1,6 @@
-"""A message definition resolved for one version: what is there, in wire order, and how each field is written.
+"""The layout of one version of a message: its fields, in wire order, and the encoding of each.
 
-The compiler, the tree, the writer and the JSON form all work from this one reading of the definition.
+The compiler, the tree, the writer and the JSON form all use these layouts.
 Source: KIP-482 (compact lengths and tagged fields) and Kafka's message generator.
 """
 

@@ -1,4 +1,4 @@
-"""Learning from exchanges that nobody looks at: only those that teach something are decoded."""
+"""Gather knowledge from exchanges that are not shown, decoding only those that can hold facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.decoders.schema.lookup import Definitions
 def learn(
     exchange: Exchange, source: Source, definitions: Definitions, knowledge: Knowledge, nodes: Nodes | None = None
 ) -> None:
-    """Take in what an exchange tells of topic ids and groups, and of brokers. Never raises on bad bytes."""
+    """Store an exchange's facts about topic ids, groups and brokers. Never raises on bad bytes."""
     key, version = exchange.api_key, exchange.api_version
     if key not in TEACHING or version is None or exchange.protocol is not None:
         return
@@ -26,7 +26,7 @@ def learn(
 
 
 def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowledge) -> None:
-    """The same of frames that were decoded."""
+    """Store the facts in the decoded frames of an exchange."""
     for decoded in (asked, answered):
         if decoded is not None and decoded.message is not None and decoded.body is not None:
             body = None if asked is None or decoded is asked else asked.body
@@ -34,7 +34,7 @@ def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowl
 
 
 def _bytes(frame: Frame | None, source: Source) -> bytes | memoryview | None:
-    """A frame's bytes, None where they are not all there."""
+    """A frame's bytes, None if some are missing."""
     if frame is None or frame.missing:
         return None
     data = frame.data(source)

@@ -1,8 +1,8 @@
-"""A whole frame to values: which definition reads it, and what does not fit.
+"""Decode a whole frame: choose the layout that fits it and report what does not fit.
 
-The order of attempts: the newest layout to the last byte; the layout that an older release gave the same version; the
-answer in the layout of v0 that ApiVersions may get (KIP-511); a layout that some clients sent by mistake. An unknown
-version of a known API is read with the nearest known one, as a guess that says so.
+Layouts are tried in this order: the newest; the one that an older release gave the same version; for ApiVersions
+responses, v0 (KIP-511); one that some clients sent by mistake. The first that reads the frame to its last byte is
+taken. An unknown version of a known API is read with the nearest known version and marked as a guess.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 _KEY_AND_VERSION = struct.Struct(">hh")
 _SIZE = 4
 NODES = 200_000
-"""Nodes that a tree is given unless somebody asks for more."""
+"""Default limit of nodes in a tree."""
 _COPY = 1 << 16
 """Frames up to this size are copied once: slices of bytes decode faster than those of a memoryview."""
 
@@ -58,11 +58,11 @@ _COPY = 1 << 16
 class Decoded:
     """A frame's values.
 
-    `message` and `version` are the definition that gave `body` (None for an unknown API); `header` holds what could be
-    read of the header. `body` is None where it could not be read; it is kept beside a trailing_bytes problem.
-    `guessed_version` is the version whose layout was taken where it is a guess; `definitions` the older release whose
-    layout fitted where the newest did not. `body_start` counts from the frame's first byte. `codes_read` are the error
-    codes, of those that Kafka has, that stand before the place where the reading of a body stopped.
+    `message` and `version` are the definition that gave `body` (None for an unknown API). `header` holds the header
+    fields that could be read. `body` is None if it could not be read; bytes after the body are a trailing_bytes
+    problem and the body is kept. `guessed_version` is the version whose layout was guessed; `definitions` is the older
+    release whose layout fitted when the newest did not. `body_start` is an offset from the frame's first byte.
+    `codes_read` are the Kafka error codes that were read before decoding of the body failed.
     """
 
     message: Message | None
@@ -78,7 +78,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A layout to try; `only_error` are the two bytes that the body must begin with, if any."""
+    """A layout to try; `only_error` is the error code (two bytes) that the body must begin with, if any."""
 
     message: Message
     version: int
@@ -97,11 +97,11 @@ class _Plan:
     decode_header: Decode
     attempts: tuple[_Attempt, ...]
     problem: Problem | None
-    """What is odd about the API key or version itself."""
+    """Problem of the API key or version itself, if it is unknown."""
 
 
 class _Plans:
-    """The plans in the eyes of one release, made when first needed."""
+    """Plans by API key and version for one set of definitions, made on first use."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
@@ -113,7 +113,7 @@ class _Plans:
         plan = known.get((key, version))
         if plan is None:
             plan = self._make(side, key, version)
-            # Unknown keys and versions come from the wire: 2^32 of them must not be kept.
+            # Unknown keys and versions come from the wire: caching them could keep 2^32 plans.
             if plan.problem is None:
                 known[key, version] = plan
         return plan
@@ -166,7 +166,7 @@ class _Plans:
             yield _Attempt(first, 0, decoder(first, 0), only_error=struct.pack(">h", error))
         quirk = definitions.quirk(message, version)
         if quirk is not None:
-            # The field comes from the version after this one.
+            # The misplaced field belongs to the next version.
             yield _Attempt(quirk, version, decoder(quirk, version), version + 1)
 
 
@@ -176,7 +176,7 @@ def _plans(definitions: Definitions) -> _Plans:
 
 
 def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
-    """Read a request frame, its length field included. Whatever the bytes, the result says what they hold."""
+    """Read a request frame, its length field included. Malformed bytes give problems in the result, never an error."""
     if len(data) < _SIZE + _KEY_AND_VERSION.size:
         return _too_short(data, "request")
     key, version = _KEY_AND_VERSION.unpack_from(data, _SIZE)
@@ -186,7 +186,7 @@ def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
 
 
 def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
-    """Read the frame, its length field included, that answers a request of this key and version."""
+    """Read a response frame, its length field included, to a request of this key and version."""
     if len(data) < _SIZE:
         return _too_short(data, "response")
     plans = _plans(definitions)
@@ -195,7 +195,7 @@ def decode_response(data: Buffer, api_key: int, api_version: int, definitions: D
 
 
 def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
-    """Whether a response whose request is unknown reads as one of an API that tells secrets, or may carry records."""
+    """Whether an orphan response fits the layout of an API whose responses hold secrets, or may carry records."""
     return secrets.names_topic(data) or any(
         response_fits(data, key, version, definitions)
         for key in secrets.API_KEYS
@@ -204,9 +204,9 @@ def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
 
 
 def response_fits(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> bool:
-    """Whether a frame reads to its last byte as the answer to a request of this key and version.
+    """Whether a frame reads to its last byte as the response to a request of this key and version.
 
-    Stops at the first byte that does not fit: the question can be asked of every message.
+    Stops at the first byte that does not fit, so it is cheap enough to call for every message.
     """
     plan = _plans(definitions).get(Side.BROKER, api_key, api_version)
     end = len(data)
@@ -266,7 +266,7 @@ def _decode(data: Buffer, plan: _Plan, version: int, where: str, start: int = _S
 
 
 _Outcome = tuple[Values, int, list[Problem]] | DecodeError
-"""Values, the position after them and their text that is not UTF-8; or what stopped the reading."""
+"""Values, the position after them and problems of text that is not UTF-8; or the error that stopped decoding."""
 
 
 def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
@@ -281,9 +281,9 @@ def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
 def _settle(
     data: Buffer, plan: _Plan, where: str, header: Values, start: int, problems: list[Problem], outcome: _Outcome
 ) -> Decoded:
-    """Take the first layout that fits to the last byte, else the one that leaves fewest over, else none.
+    """Take the first layout that reads to the last byte, else the one that leaves the fewest bytes, else none.
 
-    `outcome` is that of the first attempt.
+    `outcome` is the first attempt's.
     """
     end = len(data)
     first_error: DecodeError | None = None
@@ -310,14 +310,14 @@ def _settle(
     if first_error is not None:
         problems.append(first_error.problem(where))
         if plan.problem is None:
-            # What was read by the layout of another version may be anything.
+            # Codes read with another version's layout would be meaningless.
             known = all_errors()
             decoded.codes_read = [code for code in first_error.error_codes if code in known]
     return decoded
 
 
 def _problems(plan: _Plan, found: list[Problem], where: str) -> list[Problem]:
-    """What is wrong before the body."""
+    """Problems of the API key, version and header."""
     return [*([] if plan.problem is None else [plan.problem]), *_placed(found, where)]
 
 
@@ -337,7 +337,10 @@ def _partial_header(data: Buffer, plan: _Plan, start: int, end: int) -> Values:
 
 
 def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> list[Problem]:
-    """What is wrong in the records of a frame: `body` is what `body_json` made of what was `decoded` from `data`."""
+    """Problems in the records of a frame.
+
+    `decoded` was read from `data`, and `body` is what `body_json` returned for it.
+    """
     if decoded.message is None:
         return []
     wrong = [place for place in records_forms(body, decoded.message, decoded.version) if place.form.troubles]
@@ -362,7 +365,7 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
 
 
 def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) -> list[Problem]:
-    """What is wrong inside the bytes fields of a frame, where `scope.found` has something."""
+    """Problems inside the bytes fields of a frame; empty unless `scope.found` has entries."""
     if decoded.message is None or not (scope.found.wrong or scope.found.records):
         return []
     end = len(data)
@@ -391,11 +394,12 @@ def frame_tree(
 ) -> Node:
     """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
 
-    Offsets count from the frame's first byte. What was read before an error is kept; bytes that nothing reads are
-    nodes "unread" (not decoded) and "trailing" (after the body). A request's key and version are its own; a response
-    without them has its correlation id and its bytes. After `limit` nodes of the body the rest is "unread", with `more`
-    in the last of them. What is known to be inside bytes hangs below them, and is made when it is asked for; that of
-    a response may follow from the frame of its `request`. `places` tells what the rest of the exchange says of records.
+    Offsets count from the frame's first byte. Nodes that were read before an error are kept; other bytes become nodes
+    "unread" (not decoded) and "trailing" (after the body). A request's key and version are read from its header; a
+    response without them gets its correlation id and "unread" bytes. After `limit` nodes of the body the rest is
+    "unread", and the last node has `more`. Known contents of bytes fields become nodes below them, made on demand;
+    those of a response may depend on the frame of its `request`. `places` describes records by what the rest of the
+    exchange says about them.
     """
     buffer = memoryview(data)
     end = len(buffer)
@@ -435,9 +439,10 @@ def parts(
     places: Sequence[Place] = (),
     limit: int | None = NODES,
 ) -> Problem | None:
-    """Hang "header" and "body" of the message in `buffer[start:]` below `root`, and what is not read of it.
+    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
 
-    Returns what is odd about the API key or version. `places` tells what the rest of the exchange says of records.
+    Returns the problem of the API key or version, if any. `places` describes records by what the rest of the exchange
+    says about them.
     """
     where = "request" if side is Side.CLIENT else "response"
     plan = _plans(scope.definitions).get(side, api_key, api_version)
@@ -453,9 +458,9 @@ def parts(
 def grow(
     root: Node, buffer: memoryview, start: int, header: Message, version: int, decoded: Decoded, *, limit: int | None
 ) -> Node | None:
-    """Hang "header" and "body" of the message in `buffer[start:]` below `root`, and what nothing reads.
+    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
 
-    `decoded` says what the body is; returns it, None where there is none.
+    `decoded` names the body's definition. Returns the body's node, None if there is none.
     """
     end = len(buffer)
     head = _adopt(root, "header", tree(header, version, buffer, start, end))
@@ -475,7 +480,7 @@ def grow(
 
 
 def frame_root(data: Buffer, where: str) -> Node:
-    """A frame's root and its length field; the field has a problem where it is not whole."""
+    """A frame's root node with its length field; a truncated length field has a problem."""
     end = len(data)
     root = Node("frame", where, 0)
     root.end = end
@@ -511,9 +516,9 @@ def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> N
 
 
 def _adopt(root: Node, name: str, node: Node) -> Node:
-    """Hang a message's own root below the frame; its nodes keep the paths that they have in the message.
+    """Add a message's root below the frame's; paths of its nodes still begin at the message.
 
-    Below bytes of another message they have the path that leads there.
+    If the frame itself is embedded in a message, paths begin at that outer message.
     """
     node.name = name
     if root.parent is not None:

@@ -56,7 +56,7 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Replace what is not UTF-8 by U+FFFD, with an encoded surrogate (ED A0..BF) as one character, as Java does."""
+    """Replace bytes that are not UTF-8 by U+FFFD, an encoded surrogate (ED A0..BF) by one, as Java does."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -76,5 +76,5 @@ def text(data: Buffer) -> str:
 
 
 def text_as_java(data: Buffer) -> str:
-    """Decode UTF-8 with U+FFFD in place of what is not, as `new String(bytes, UTF_8)` does."""
+    """Decode UTF-8 with U+FFFD for invalid bytes, as `new String(bytes, UTF_8)` does."""
     return str(data, "utf-8", REPLACE)

@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, as typed values: never an exception that stops the stream."""
+"""Problems: what is wrong with bytes, as typed values, so that a reading goes on after them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from kproxy.decoders.plurals import are, counted
 
 MOST: Final = 1_000
-"""Problems of a message that are named one by one."""
+"""Most problems of a message that are listed one by one; the others are counted."""
 
 
 class Code(StrEnum):
-    """The closed list of problem codes of the exchange JSON.
+    """All problem codes of the exchange JSON.
 
-    evicted: more requests waited for a response than are kept, and this was the oldest.
-    one_sided: the capture holds nothing that the client, or the broker, of a connection sent.
-    address_leaked: kproxy says that a broker's own address in this response reached the client.
+    evicted: too many requests were in flight, and this was the oldest.
+    one_sided: the capture holds no bytes of one side of a connection.
+    address_leaked: kproxy reported that a broker's own address in this response reached the client.
     """
 
     TRUNCATED = "truncated"
@@ -47,11 +47,11 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that could not be read.
+    """One problem in a frame or stream.
 
     `where` is "request", "response", "client" or "broker" (the side whose bytes they are, for stream problems);
     `offset` counts from the frame's first byte, its length field included, and `path` names the field
-    ("responses[0].partitions[2].records", "" where none is concerned).
+    ("responses[0].partitions[2].records", or "" for none).
     """
 
     where: str
@@ -71,9 +71,9 @@ class Problem:
 
 
 def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
-    """The first MOST problems of a message, and one that says how many there are besides.
+    """The first MOST problems of a message, and one more that counts the others.
 
-    `left_out` are not in the list any more.
+    `left_out` is the number of problems that were dropped before.
     """
     left_out += max(0, len(problems) - MOST)
     if not left_out:
@@ -86,9 +86,9 @@ def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
 
 
 class DecodeError(Exception):
-    """Bytes that do not fit their definition; `offset` counts from the frame's first byte.
+    """Bytes do not fit their definition; `offset` counts from the frame's first byte.
 
-    `error_codes` are the non-zero error codes that were read before that place, each once.
+    `error_codes` are the non-zero error codes that were read before that offset, without duplicates.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Which values are secret: the one place that says so.
+"""The single list of secret values.
 
-What withholds a value where it becomes text asks here: the JSON form, the tree, and whoever prints raw frames.
+All code that turns values into text checks here what to withhold: the JSON form, the tree, and raw frames.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ALWAYS: Mapping[str, frozenset[str]] = {
     "EnvelopeResponse": frozenset({"responseData"}),
     "UserScramCredentialRecord": frozenset({"salt", "storedKey", "serverKey"}),
 }
-"""Fields that are secret wherever they stand in a message: SASL tokens, token HMACs, SCRAM salted passwords and what is
-kept of them; and the bytes of a message inside an Envelope, which may be any of these."""
+"""Fields that are secret anywhere in a message: SASL tokens, token HMACs, SCRAM salted passwords and the keys
+derived from them; and the bytes of a message inside an Envelope, which may hold any of these."""
 
 BY_FLAG: Mapping[str, frozenset[str]] = {
     "DescribeConfigsResponse": frozenset({"value"}),
     "CreateTopicsResponse": frozenset({"value"}),
 }
-"""Fields that are secret where `isSensitive` beside them, or in the struct around theirs, is true."""
+"""Fields that are secret if `isSensitive` in the same or the enclosing struct is true."""
 
 BY_NAME: Mapping[str, frozenset[str]] = {
     "AlterConfigsRequest": frozenset({"value"}),
@@ -40,12 +40,12 @@ BY_NAME: Mapping[str, frozenset[str]] = {
     "CreateTopicsRequest": frozenset({"value"}),
     "ConfigRecord": frozenset({"value"}),
 }
-"""Fields that are secret where `name` beside them ends as SUFFIXES says."""
+"""Fields that are secret if `name` in the same struct ends with one of SUFFIXES."""
 
 FLAG = "isSensitive"
 NAME = "name"
 SUFFIXES = (".password", ".secret", ".key", ".jaas.config", ".keystore.certificate.chain")
-"""Ends of the names of configs that hold a secret; a broker marks these itself, a request cannot."""
+"""Suffixes of names of configs that hold a secret. Brokers mark such configs as sensitive; requests have no mark."""
 
 API_KEYS = frozenset(
     {
@@ -63,14 +63,14 @@ API_KEYS = frozenset(
         api_keys.FETCH_SNAPSHOT,
     }
 )
-"""APIs whose frames can hold a secret, so that their bytes are one too (58: an Envelope holds another request; 59: a
-snapshot holds the cluster's metadata)."""
+"""APIs whose raw frames are secret because they can hold one (58: an Envelope holds another request; 59: a snapshot
+holds the cluster's metadata)."""
 
 TOPICS = frozenset({"__cluster_metadata"})
-"""Topics whose records can hold a secret, so that the bytes of one that cannot be read are one too."""
+"""Topics whose records can hold a secret; undecodable records of them are withheld as a whole."""
 
 RECORDS_API_KEYS = frozenset({api_keys.FETCH})
-"""APIs whose responses can carry records of these topics (Fetch; what holds a snapshot is one of API_KEYS)."""
+"""APIs whose responses can carry records of TOPICS (Fetch; the one that carries snapshots is in API_KEYS)."""
 
 SASL_SHOWN = frozenset(
     {
@@ -78,16 +78,16 @@ SASL_SHOWN = frozenset(
         "status", "scope", "openid-configuration",
     }
 )  # fmt: skip
-"""Parts of SASL's messages that are none; all others let somebody log in or try passwords, or may do so."""
+"""Parts of SASL messages that are not secret; all others may help to log in or to try passwords."""
 
 SASL_EXTENSIONS = "extensions."
-"""What the names of OAUTHBEARER's extensions begin with, which are none either."""
+"""Prefix of the names of OAUTHBEARER extensions, which are not secret."""
 
 CLAIMS = ("iss", "sub", "aud", "azp", "client_id", "scope", "scp", "iat", "nbf", "exp")
-"""Claims of a JWT that are none, in the order in which they are shown: without its signature they let nobody in."""
+"""Claims of a JWT that are not secret, in display order: without the signature they are of no use for a login."""
 
 _NAMES = (*(name.encode() for name in TOPICS), *(one for one, name in RESERVED.items() if name in TOPICS))
-"""What a response names these topics by: their names and their ids."""
+"""Names and ids by which a response may name TOPICS, as bytes."""
 
 
 def names_topic(data: Buffer) -> bool:
@@ -97,7 +97,7 @@ def names_topic(data: Buffer) -> bool:
 
 
 def in_frame(api_key: int | None, data: Buffer, *, response: bool) -> bool:
-    """Whether the bytes of a frame that cannot be read, or not to its end, can hold a secret."""
+    """Whether a frame that cannot be decoded to its end can hold a secret."""
     return api_key in API_KEYS or (response and api_key in RECORDS_API_KEYS and names_topic(data))
 
 
@@ -106,7 +106,7 @@ def is_secret_config(name: Any) -> bool:
 
 
 def redacted(value: Any) -> Any:
-    """What stands for a secret; null stays null. Text counts in bytes of UTF-8."""
+    """The placeholder shown for a secret, with its size (text in bytes of UTF-8); null stays null."""
     if value is None:
         return None
     size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(value)
@@ -121,5 +121,5 @@ def in_record(message: Message, values: Mapping[str, Any]) -> bool:
 
 
 def in_token(part: str) -> bool:
-    """Whether a part of a SASL message is one (`decoders.sasl.tokens`)."""
+    """Whether a part of a SASL message is secret (`decoders.sasl.tokens`)."""
     return part not in SASL_SHOWN and not part.startswith(SASL_EXTENSIONS)

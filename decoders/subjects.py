@@ -1,7 +1,7 @@
-"""What an exchange is about: the topics, groups and transactional ids that it names, who asked and for which acks.
+"""The subject of an exchange: topics, groups and transactional ids that it names, a Fetch's sender, and acks.
 
-Which fields name what is in Kafka's definitions (`entityType`); FindCoordinator's keys and the names of configs say it
-in a field beside them.
+Kafka's definitions mark the fields that hold names (`entityType`); for FindCoordinator's keys and the names of configs,
+a field beside them gives the kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_ID: Final = bytes(16)
 
 
 class Role(StrEnum):
-    """Who sends a Fetch: a replica that follows the leader, or anybody else (KIP-903 moved the field)."""
+    """Who sends a Fetch: a follower replica or another client (KIP-903 moved the field)."""
 
     CONSUMER = "consumer"
     FOLLOWER = "follower"
@@ -36,7 +36,7 @@ _Named = tuple[tuple[str, ...], tuple[bytes, ...], tuple[str, ...], tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Names each once, in order of appearance; `ids` are topic ids (16 bytes) that come without a name."""
+    """Names without duplicates, in order of appearance; `ids` are topic ids (16 bytes) that come without a name."""
 
     topics: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
@@ -46,12 +46,12 @@ class Subject:
     role: Role | None = None
 
     def to_text(self) -> str:
-        """As JSON, what is empty left out."""
+        """As JSON, without empty members."""
         return _text(self.topics, self.ids, self.groups, self.txns, self.acks, self.role)
 
     @classmethod
     def from_text(cls, text: str) -> Subject:
-        """What `to_text` wrote."""
+        """Parse the result of `to_text`."""
         told = json.loads(text)
         role = told.get("role")
         return cls(
@@ -73,7 +73,7 @@ def _text(
     acks: int | None,
     role: Role | None,
 ) -> str:
-    # Most exchanges name what others have named.
+    # Cached, as most exchanges repeat the names of others.
     shown = {
         "topic": topics,
         "id": [b64encode(one).decode() for one in ids],
@@ -91,12 +91,12 @@ NOTHING: Final = Subject().to_text()
 
 
 def subject(api_key: int | None, *sides: Decoded | None) -> Subject:
-    """What the frames of an exchange in Kafka's protocol name, request first; None for one that is not there."""
+    """The subject of a Kafka exchange; `sides` are its decoded frames, request first, None for a missing one."""
     return Subject(*_named(api_key, sides))
 
 
 def subject_text(api_key: int | None, *sides: Decoded | None) -> str:
-    """The text of the same."""
+    """The text of the subject of a Kafka exchange; arguments as for `subject`."""
     return _text(*_named(api_key, sides))
 
 
@@ -128,12 +128,12 @@ def _role(asked: Mapping[str, Any]) -> Role:
 
 
 _KINDS: Final[Mapping[str, str]] = {"topicName": "topics", "groupId": "groups", "transactionalId": "txns"}
-"""What definitions call what a field names, to what we call all of it."""
+"""Entity types of Kafka's definitions to the names that subjects have for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """Fields of a struct whose kind another field of it says, by that one's value."""
+    """Fields of a struct whose kind depends on the value of another field."""
 
     message: str
     struct: str
@@ -157,8 +157,9 @@ _TYPED: Final = (
 
 @per_version
 def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
-    """A function compiled for a message that visits nothing but what names something: it is given the values, and of
-    each kind where to put the names.
+    """A function compiled for a message that visits only fields with names.
+
+    Its arguments are the values and, for each kind, the collection to which it adds the names.
     """
     lines: list[str] = []
     typed: list[_Typed] = []
@@ -173,7 +174,7 @@ def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
 
 
 def _visit(layout: Layout, message: str, struct: str, depth: int, lines: list[str], typed: list[_Typed]) -> None:
-    """Append the lines that gather from a struct, which is the variable of this depth."""
+    """Append the source lines that gather names from a struct, held in the variable of this depth."""
     values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * depth
     slots = layout.every()
     naming: list[str] = []
@@ -214,7 +215,7 @@ def _visit(layout: Layout, message: str, struct: str, depth: int, lines: list[st
 
 
 def _kind(slot: Slot) -> str | None:
-    # The messages between brokers about share groups do not say that their group is one.
+    # Messages between brokers about share groups have no entityType for their group id.
     return "groups" if slot.name == "groupId" else _KINDS.get(slot.field.entity or "")
 
 

@@ -1,6 +1,6 @@
-"""The slow, obvious reading of a message: every field with its bytes.
+"""Slow reference decoder: a message as a tree of nodes, every field with its bytes.
 
-It is the reference that the compiled functions are held to, it tells them where bytes do not fit, and it feeds the
+Tests compare the compiled functions with it, it locates the bytes that made a compiled function fail, and it feeds the
 views that show a field beside its bytes.
 """
 
@@ -25,16 +25,15 @@ from kproxy.decoders.schema.model import Field, Message
 class Node:
     """A field, an array's element, or a struct, with its bytes [start, end), length field included.
 
-    `value` is a leaf's value (uuid: 16 bytes; bytes and records: memoryview), the number of elements of an array, None
-    of a struct and of whatever is null (`null` tells these two apart). `type` is as the definition writes it
-    ("[]int32", "string", a struct's name). `problem` is what stopped the reading here, or is odd about the field; its
-    `where` is empty. `secret` fields are to be withheld where values become text. `more` says that the walk was ended
-    here because it had made as many nodes as it was allowed.
+    `value` is a leaf's value (uuid: 16 bytes; bytes and records: memoryview), an array's number of elements, or None
+    for a struct and for null (`null` tells these apart). `type` is as the definition writes it ("[]int32", "string", a
+    struct's name). `problem` is what stopped decoding here, or what is wrong with the field; its `where` is empty.
+    Values of `secret` fields must be withheld from text. `more` means that decoding stopped here at the limit of nodes.
 
-    `label` says in a word or two what a value stands for (the name of a topic id, the structure inside bytes).
-    `buffer` is what the offsets of this node and of those below count in, where that is not what they count in above:
-    bytes that were decompressed; `elsewhere` says of the node above that its children are such. What is inside bytes is
-    made when `children` is first asked for.
+    `label` says in a word or two what a value stands for (the topic name of a topic id, the structure inside bytes).
+    `buffer` holds the bytes that offsets of this node and its descendants count in, if they differ from the parent's:
+    decompressed bytes. `elsewhere` marks a node whose children have such a buffer. Nodes inside bytes fields are made
+    when `children` is first read.
     """
 
     __slots__ = (
@@ -81,30 +80,30 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """The nodes inside; some are made when first asked for (`later`)."""
+        """The child nodes; those of `later` are made on first use."""
         if self._children is None:
             make, self._make = self._make, None
             self._children = [] if make is None else list(make(self))
         return self._children
 
     def later(self, make: Callable[[Node], Iterable[Node]]) -> None:
-        """Let `make` give the nodes inside when somebody asks for them."""
+        """Have `make` produce the children on first use."""
         self._make = make
         self._children = None
 
     @property
     def unopened(self) -> bool:
-        """Whether the nodes inside are still to be made."""
+        """Whether the children are not made yet."""
         return self._children is None and self._make is not None
 
     @property
     def closed(self) -> bool:
-        """Whether what is inside bytes is still to be made; the numbers of an array are in no need of it."""
+        """Whether the contents of a bytes field are not made yet; False for an array of numbers."""
         return self.unopened and self.type[2:] not in FIXED
 
     @property
     def path(self) -> str:
-        """Where the node stands in its message: "responses[0].partitions[2].records"; "" for the message itself."""
+        """The node's path in its message: "responses[0].partitions[2].records"; "" for the message itself."""
         if self.parent is None:
             return ""
         above = self.parent.path
@@ -113,7 +112,7 @@ class Node:
         return f"{above}.{self.name}"
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it, in wire order; what is inside bytes only where it was opened before."""
+        """The node and its descendants, in wire order; contents of bytes fields only if already made."""
         yield self
         if self.closed:
             return
@@ -121,11 +120,11 @@ class Node:
             yield from child.walk()
 
     def at(self, offset: int) -> Node:
-        """The smallest node whose bytes hold `offset`; this node where none below does."""
+        """The smallest node whose bytes hold `offset`; this node if no descendant does."""
         return self if self.elsewhere else self.inside(offset)
 
     def inside(self, offset: int) -> Node:
-        """The same for an offset in what the offsets of the nodes below count in."""
+        """Like `at`, for an offset in the buffer that the children's offsets count in."""
         for child in self.children:
             if child.start <= offset < child.end:
                 return child.at(offset)
@@ -143,13 +142,14 @@ def _numbers(buffer: Buffer, start: int, count: int, array: Node) -> Iterator[No
 
 
 class _Stop(Exception):  # noqa: N818
-    """Ends the walk; the problem is in its node."""
+    """Ends the walk; the problem is stored in the node where it occurred."""
 
 
 class _Walk:
-    """One reading. Without `keep` the nodes of what was read are let go, so that only a path remains.
+    """State of one walk over a message.
 
-    It ends after `limit` nodes; `ended` then is the node that it had come to.
+    Without `keep`, finished nodes are dropped, so that only the path to the current one stays in memory. The walk ends
+    after `limit` nodes; `ended` is then the last node.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class _Walk:
         return _Stop()
 
     def take(self, node: Node, size: int, what: str) -> int:
-        """Step over `size` bytes; returns where they start."""
+        """Step over `size` bytes; returns their offset."""
         start = self.position
         if size > self.end - start:
             left = max(self.end - start, 0)
@@ -235,7 +235,7 @@ class _Walk:
         try:
             self.fill(node, slot)
         finally:
-            # What was read before an error stays the node's own.
+            # After an error too, the node ends where reading stopped.
             node.end = self.position
         return node
 
@@ -263,7 +263,7 @@ class _Walk:
             self.fields(slot.struct, node)
 
     def null_marker(self, node: Node, slot: Slot) -> bool:
-        """Whether a struct that may be null is: its int8 is negative, or in a tagged field its varint not positive."""
+        """Whether a nullable struct is null: its int8 is negative or, if tagged, its varint is not a positive int32."""
         what = "the null marker"
         if slot.tag is None:
             marker: int = self.number(node, "b", what)
@@ -349,7 +349,7 @@ class _Walk:
         if not self.keep:
             node.children.clear()
         node.children.append(field)
-        # Kafka's reader ignores the size of a tag that it knows: bytes outside it are then somebody else's.
+        # Kafka's reader ignores the size of a known tag; here it is the bound, as the bytes behind belong to others.
         self.end = begin + size
         try:
             self.fill(field, slot)
@@ -372,15 +372,15 @@ def _run(message: Message, version: int, walk: _Walk) -> Node:
 
 
 def tree(message: Message, version: int, buffer: Buffer, position: int, end: int, *, limit: int | None = None) -> Node:
-    """Read `buffer[position:end]` into nodes; what was read before an error is kept, with the problem in its node.
+    """Read `buffer[position:end]` into nodes; after an error, the nodes so far with the problem in the one it is in.
 
-    After `limit` nodes (numbers in an array count as one) the reading ends, with `more` in its last node.
+    After `limit` nodes (numbers in an array count as one) decoding stops, with `more` in the last node.
     """
     return _run(message, version, _Walk(message, buffer, position, end, keep=True, limit=limit))
 
 
 class TooLong(Exception):  # noqa: N818
-    """The slow walk was given up; `error_codes` are those that it had found."""
+    """The slow walk reached its limit of nodes; `error_codes` are the ones found so far."""
 
     def __init__(self, error_codes: tuple[int, ...]) -> None:
         super().__init__()
@@ -397,9 +397,9 @@ def first_error(
     *,
     limit: int | None = None,
 ) -> DecodeError | None:
-    """What stops the reading of `buffer[position:end]`, if anything; text that is not UTF-8 goes to `problems`.
+    """The error that stops decoding of `buffer[position:end]`, None if there is none.
 
-    Raises TooLong where it is not found within `limit` nodes.
+    Problems of text that is not UTF-8 are appended to `problems`. Raises TooLong after `limit` nodes without an error.
     """
     walk = _Walk(message, buffer, position, end, keep=False, limit=limit)
     _run(message, version, walk)
@@ -413,7 +413,7 @@ def first_error(
 
 
 def values(node: Node, layout: Layout) -> dict[str, Any]:
-    """The values of a struct's node, in the form that the compiled functions give. The tree must be whole."""
+    """The values of a struct's node, as the compiled functions return them. The tree must be complete."""
     by_name = {child.name: child for child in node.children}
     result: dict[str, Any] = {}
     for slot in layout.every():
@@ -437,7 +437,7 @@ def _value(node: Node, slot: Slot) -> Any:
 
 
 def _mark_secrets(message: Message, node: Node) -> None:
-    """Set `secret` on the children of a struct's node. Where the flag was not reached, what it is about is secret."""
+    """Set `secret` on the children of a struct's node; also if decoding stopped before the flag that decides it."""
     name = message.name
     always, flagged, named = secrets.ALWAYS.get(name), secrets.BY_FLAG.get(name), secrets.BY_NAME.get(name)
     if always is None and flagged is None and named is None:
@@ -452,7 +452,7 @@ def _mark_secrets(message: Message, node: Node) -> None:
 
 
 def _flag(node: Node) -> Any:
-    """The flag of a struct, or of the one around it: a config's synonyms are as secret as the config."""
+    """The `isSensitive` of a struct or the enclosing one: a config's synonyms are as secret as the config."""
     above: Node | None = node
     while above is not None:
         for child in above.children:

@@ -1,4 +1,4 @@
-"""How bodies become text: what is opened, what is withheld, and what is known from elsewhere."""
+"""Options for showing bodies: what is decoded, what is withheld, and knowledge from other messages."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ class Payloads(Protocol):
     """Reads keys, values and header values of records."""
 
     def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
-        """The JSON form of a payload: text, or {"base64", "format", …, "decoded"} as the exchange JSON has it.
+        """A payload in the exchange JSON's form: text, or {"base64", "format", …, "decoded"}.
 
-        `topic` is None where it is unknown; `part` is "key", "value" or "header". Never raises on any bytes.
+        `topic` is None if unknown; `part` is "key", "value" or "header". Never raises, whatever the bytes.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`batch_limit` is how many bytes a record batch may come to when it is decompressed, else it is not opened.
+    """Options for showing bodies.
 
-    Without `open_batches` record batches have no records. Without `payloads` a record's key and value are text or
-    base64. Without `inside` the other bytes are base64 alone. With `text` the records of a batch may be a RecordsText
-    (decoders.records.form), for who makes text of them at once.
+    `batch_limit` is the most bytes that a record batch is decompressed to; larger ones stay closed. Without
+    `open_batches` record batches have no records. Without `payloads` a record's key and value are text or base64.
+    Without `inside` other bytes fields are base64 only. With `text` the records of a batch may be a RecordsText
+    (decoders.records.form), for callers that write them as text at once.
     """
 
     show_secrets: bool = False
@@ -40,4 +41,4 @@ class View:
 
 
 PLAIN = View(knowledge=Knowledge(most=0))
-"""Secrets withheld, batches opened, nothing known from elsewhere, nor learnt."""
+"""Withholds secrets, opens batches, and neither has nor gathers knowledge from other messages."""

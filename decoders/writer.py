@@ -1,4 +1,4 @@
-"""Values back to bytes, as Kafka's generated classes write them."""
+"""Encode values as bytes, as Kafka's generated classes do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LENGTH = (1 << 31) - 1
 
 
 class WriteError(ValueError):
-    """A value that its field cannot hold; `path` names the field."""
+    """A value does not fit its field; `path` names the field."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -26,10 +26,10 @@ class WriteError(ValueError):
 
 
 def write(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Write `values`, in the form that the compiled functions give, in `version`.
+    """Encode `values`, in the form that the compiled functions return, as `version` of a message.
 
-    A field that is missing is written with its default; a tagged field is written when it is there. Raises WriteError
-    for a value that does not fit its field, and for a name that the version does not have.
+    A missing field gets its default; a tagged field is written only if present. Raises WriteError for a value that does
+    not fit its field, and for a name that the version does not have.
     """
     out = bytearray()
     _fields(out, layout_of(message, version), values, "")
@@ -53,7 +53,7 @@ def _fields(out: bytearray, layout: Layout, values: Mapping[str, Any], path: str
 
 
 def _tags(out: bytearray, layout: Layout, values: Mapping[str, Any], path: str) -> int:
-    """Write the tagged fields by ascending tag; unknown ones keep the order among themselves that they came in."""
+    """Write the tagged fields by ascending tag; unknown ones keep their relative order."""
     known = [(tag, slot) for tag, slot in layout.tagged.items() if slot.name in values]
     unknown = list(values.get(UNKNOWN_TAGS, ()))
     out += write_unsigned_varint(len(known) + len(unknown))
@@ -137,7 +137,7 @@ def _fixed(slot: Slot, value: Any, path: str) -> bytes:
 
 
 def default(slot: Slot) -> Any:
-    """The value of a field that its definition gives where nobody sets it, as Kafka's generator reads the default."""
+    """The default of a field, as Kafka's generator reads it from the definition."""
     field: Field = slot.field
     given = field.default
     if given == "null":

@@ -1,4 +1,4 @@
-"""Where a request says that it wants no reply, told by the definition's own fields; loop.py goes there."""
+"""Path to a request's `acks`, computed from its definition; loop.py follows it to find requests without a reply."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kproxy.decoders.schema import irregular
 from kproxy.decoders.schema.lookup import Definitions
 
 ENOUGH = 1 << 16
-"""Bytes of a frame that are looked at; a transactional id is at most 32 KiB."""
+"""Bytes of a frame that are read to find `acks`; a transactional id before it has at most 32 KiB."""
 
 STRING, COMPACT_STRING, TAGS = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to come to `acks`: bytes to skip, or a string, or tagged fields, from the frame's start on."""
+    """Steps from the frame's start to `acks`: each skips some bytes, a string, or tagged fields."""
 
     steps: tuple[int, ...]
     unanswered: frozenset[int]
-    """Values of `acks` with which no reply comes."""
+    """Values of `acks` for which the broker sends no reply."""
 
 
 @lru_cache(maxsize=256)
 def way(definitions: Definitions, key: int, version: int) -> Way | None:
-    """The way to a request's `acks`, None where it has none or it lies behind what cannot be skipped."""
+    """The path to a request's `acks`; None if it has none or a field before it cannot be skipped."""
     if version not in definitions.versions(key):
         return None
     header_version = definitions.request_header_version(key, version)
@@ -47,7 +47,7 @@ def way(definitions: Definitions, key: int, version: int) -> Way | None:
 
 
 def _skip(fields: Layout, steps: list[int]) -> bool:
-    """Add the steps over a struct's fields; False where `acks`, or what cannot be skipped, comes first."""
+    """Add the steps over a struct's fields; False if it reached `acks` or a field that cannot be skipped."""
     for slot in fields.slots:
         if slot.name == "acks":
             return False

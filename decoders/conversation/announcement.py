@@ -1,10 +1,10 @@
-"""Kafka told by the answering side alone, where a capture holds nothing of the asking side.
+"""Recognise Kafka by responses alone, if a capture holds nothing of the asking side.
 
-Only an ApiVersions response that lists a broker's APIs is believed, as a direction's first frame: nearly every client
-asks for it first, and nothing else looks like it. Frames that follow each other length by length, with correlation ids
-that rise one by one, are no proof: ZooKeeper's replies do the same (length, xid, zxid, error), and stand beside
-Kafka's in many captures. Clients before 0.10, and captures that begin later, are therefore told only at a port that
-somebody named (`answers`).
+Only one proof is accepted: an ApiVersions response that lists a broker's APIs, as the direction's first frame. Nearly
+every client asks for it first, and nothing else looks like it. A sequence of frames whose lengths and rising
+correlation ids fit proves nothing: ZooKeeper's replies look the same (length, xid, zxid, error) and are in many
+captures beside Kafka's. Clients before 0.10, and captures that begin later, are therefore recognised only at a port
+that the user named (`answers`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kproxy.decoders.schema.lookup import Definitions
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16
-"""Bytes of the response; each API that it lists takes seven at most, each feature some forty."""
+"""Most bytes of the response; each API in it has at most 7, each feature about 40."""
 
 
 def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool) -> bool:
-    """Whether the answering side's `events` may be Kafka's, at a port that is said to be.
+    """Whether the answering side's `events` may be Kafka's, at a port that the user named as Kafka's.
 
-    They are not if they begin in TLS or HTTP or, where the capture holds the connection's beginning (`opened`), with
-    no response of at most `limit` bytes.
+    False if they begin with TLS or HTTP or, if the capture holds the connection's beginning (`opened`), with anything
+    but a response of at most `limit` bytes.
     """
     first = events[0] if events else None
     if not isinstance(first, Run):

@@ -1,8 +1,8 @@
-"""Where in a stretch of bytes a frame's header may stand, found by compiled patterns.
+"""Find possible frame headers in a window of bytes, by compiled patterns.
 
-A pattern matches the first byte of each place that may be one, overlapping places too, and never misses one; what it
-finds is to be tested by the exact rule. Both begin with the length's first byte, which few bytes of text or of
-compressed data pass for.
+A pattern matches the first byte of each possible header, overlapping ones too. It never misses a header; its matches
+must be tested by the exact rule. Both patterns begin with the length's first byte, which rejects most bytes of text
+and of compressed data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 HIGHEST_SIZE = 0x7FFFFFFF
 MOST_LEADS = 4
-"""Different first halves of correlation ids that a pattern tells apart."""
+"""Most different first halves of correlation ids in a pattern."""
 
 _T = TypeVar("_T")
 
@@ -29,9 +29,9 @@ def _first_byte(limit: int) -> bytes:
 
 
 def request_starts(versions: Mapping[int, tuple[int, int]], limit: int) -> re.Pattern[bytes]:
-    """Finds request headers (size, api key, api version, correlation id, client id's length) of known keys.
+    """Pattern of request headers (size, api key, api version, correlation id, client id's length) of known keys.
 
-    `versions` are the lowest and highest version of each key, `limit` the longest frame. A ControlledShutdown v0 has
+    `versions` are the lowest and highest version of each key, `limit` is the longest frame. A ControlledShutdown v0 has
     no client id.
     """
     groups: dict[tuple[int, int, int], list[int]] = {}
@@ -50,9 +50,9 @@ def request_starts(versions: Mapping[int, tuple[int, int]], limit: int) -> re.Pa
 
 
 class Awaited:
-    """Finds response headers (size, correlation id) whose id is one of `outstanding`'s, or like it.
+    """Finds response headers (size, correlation id) whose id is in `outstanding`, or similar to one that is.
 
-    `outstanding` may change between calls; what is added to it must come last.
+    `outstanding` may change between calls; new ids must be added at its end.
     """
 
     __slots__ = ("_coarse", "_leads", "_limit", "_newest", "_outstanding", "_pattern", "_tops")
@@ -68,14 +68,14 @@ class Awaited:
         self._pattern: re.Pattern[bytes] | None = None
 
     def starts(self, window: bytes) -> Iterator[re.Match[bytes]]:
-        """The places in `window`."""
+        """Matches in `window`, each at the first byte of a possible header."""
         newest = _last(self._outstanding.values())
         if newest is not self._newest:
             self._learn(newest)
         return iter(()) if self._pattern is None else self._pattern.finditer(window)
 
     def _learn(self, newest: object) -> None:
-        """Make the pattern find the ids that are new as well."""
+        """Extend the pattern to the ids added since the last call."""
         known = self._newest
         self._newest = newest
         changed = False
@@ -96,7 +96,7 @@ class Awaited:
             self.remake()
 
     def remake(self) -> None:
-        """Make the pattern of the ids that are known."""
+        """Rebuild the pattern from all ids learnt so far."""
         self._pattern = None
         if not self._leads:
             return

@@ -1,15 +1,15 @@
-"""What kproxy says of a frame in a packet comment, line by line, and the problems in it."""
+"""Packet comments that kproxy writes about a frame, and the problems that they report."""
 
 from __future__ import annotations
 
 from kproxy.decoders.problems import Code, Problem
 
 CHANGED = "changed by kproxy"
-"""Such a comment begins so; lines of path, old and new value follow."""
+"""First line of a comment about changes; lines of path, old and new value follow."""
 LEAKED = "kproxy let pass a broker's own address:"
-"""Such a line begins so; the address follows."""
+"""Prefix of a line about a leaked address; the address follows."""
 WITHHELD = "kproxy withheld this from the client:"
-"""Such a line begins so; the reason follows."""
+"""Prefix of a line about a withheld response; the reason follows."""
 
 
 def problems(comment: str, where: str) -> list[Problem]:

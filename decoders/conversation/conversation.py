@@ -27,15 +27,15 @@ __all__ = ["SECOND", "Conversation", "Limits"]
 Done = list[tuple[int, Exchange | StreamProblem]]
 
 NOT_CAPTURED = "the broker's side was not captured"
-"""Reason of requests without a response where the capture holds no packet of the broker."""
+"""Reason of requests without a response if the capture holds no packet of the broker."""
 
 
 class Conversation:
     """Frames both directions of one TCP connection and pairs them.
 
-    `opened` says that the capture holds the connection's beginning (SYN): then the first byte of each direction starts
-    a frame. `expected` says that somebody named the broker's port, so that the broker's side is believed to be Kafka
-    where nothing of the client's was captured. `health` is shared by all conversations of a reading.
+    `opened` means that the capture holds the connection's beginning (SYN): the first byte of each direction starts a
+    frame. `expected` means that the user named the broker's port: the broker's side is taken for Kafka even if nothing
+    of the client's was captured. `health` is shared by all conversations of a reading.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Conversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
-        """True once it is known that this is not Kafka: of further events those alone need be fed that have copies."""
-        # not a method: a conversation that has ended goes at once, as no circle holds it
+        """True once the connection is known not to be Kafka; from then on only events with copies need to be fed."""
+        # A method here would create a reference cycle and delay the release of ended conversations.
         fits_asked = partial(_fits, source, definitions)
         self._pairing = Pairing(self.connection, self.limits, self.started, fits_asked, opened=opened)
         known_apis = self._known = known(definitions)
@@ -74,9 +74,9 @@ class Conversation:
             self._pairing.outstanding, self._pairing.repeated, opened=opened,
         )  # fmt: skip
         self._held: deque[Run | Gap | End] = deque()
-        """Events of the answering side that came before it is known whether this is Kafka."""
+        """Events of the answering side that wait until Kafka is recognised."""
         self._unfinished: End | None = None
-        """The end of the answering side while a search in it waits for requests that a hole may hold back."""
+        """End of the answering side, kept while its resynchronisation waits for requests that a hole may delay."""
         self._ended = [False, False]
         self._over = False
         self._session: Session | None = None
@@ -87,9 +87,10 @@ class Conversation:
         return self._requests.recognised
 
     def feed(self, events: list[Event]) -> Done:
-        """Take a batch of events of both directions; each direction's in stream order, Runs adjoining.
+        """Process a batch of events of both directions; returns complete exchanges and stream problems.
 
-        Runs hold plain ints (lists or array.array). Where bytes are missing between two Runs a Gap stands between them.
+        Each direction's events are in stream order. Runs adjoin, or have a Gap between them for missing bytes; they
+        hold plain ints (lists or array.array).
         """
         if self._over or (self.ignored and not has_copies(events)):
             return []
@@ -114,8 +115,9 @@ class Conversation:
         return self._take_done()
 
     def rests(self, since: int) -> bool:
-        """Whether all that came is understood and complete: what comes next, at this capture time or later, tells of
-        itself alone.
+        """Whether all bytes so far are decoded and all exchanges complete.
+
+        Bytes captured at time `since` or later can then be read without those before them.
         """
         if self.ignored or self._over or any(self._ended) or self._held or self._unfinished is not None:
             return False
@@ -123,11 +125,11 @@ class Conversation:
 
     @property
     def asked(self) -> int:
-        """The stream offset of the next request, while it rests."""
+        """The stream offset of the next request, while the conversation rests."""
         return self._requests.position
 
     def pass_over(self, runs: Iterable[Run]) -> None:
-        """Take runs of whole requests and their responses, while it rests, whose exchanges somebody else has found."""
+        """Skip runs of whole requests and responses whose exchanges were found elsewhere; only while it rests."""
         for run in runs:
             framer = self._responses if run.side is Side.BROKER else self._requests
             framer.pass_over(run)
@@ -146,7 +148,7 @@ class Conversation:
                 exchange.session = self._session
 
     def _unrecognised(self, asked: list[Item]) -> Done:
-        """Nothing shows yet that this is Kafka, or something shows that it is not."""
+        """Process a batch while Kafka is not recognised, or once it is known to be something else."""
         foreign = self._requests.foreign
         over = any(kind == END and item.side is None for _, kind, item, _ in asked)
         size = sum(event.ends[-1] - event.start for event in self._held if isinstance(event, Run) and len(event.ends))
@@ -174,7 +176,7 @@ class Conversation:
         return self._take_done()
 
     def _only_answers(self) -> bool:
-        """Whether nothing of the asking side was captured, and the answering side alone shows that this is Kafka."""
+        """Whether nothing of the asking side was captured, and the answering side alone proves Kafka."""
         if self._requests.heard:
             return False
         if self.expected and answers(self._held, self.source, self.limits.frame, opened=self.opened):
@@ -186,7 +188,7 @@ class Conversation:
         return announces_kafka(self._held, self.source, self.definitions, self._known)
 
     def _last_held(self) -> tuple[int, int]:
-        """Address of the last segment that is held, and the time of the last one."""
+        """Highest address and latest time of the held events."""
         last = time = 0
         for event in self._held:
             if not isinstance(event, Run):
@@ -196,13 +198,13 @@ class Conversation:
         return last, time
 
     def _one_sided(self, key: int, side: Side, time: int) -> None:
-        """Say once for the connection that the capture holds nothing of one side."""
+        """Report once for the connection that the capture holds nothing of one side."""
         who, lacks = ("client", "requests") if side is Side.CLIENT else ("broker", "responses")
         text = f"the capture holds nothing that the {who} sent: the {lacks} of this connection are unknown"
         self._pairing.done.append((key, StreamProblem(self.connection, side, time, 0, 0, Code.ONE_SIDED, text, key)))
 
     def _answers(self) -> Iterator[list[Item] | int]:
-        """What the answering side says, in order; an int asks that the requests before this key be taken first."""
+        """Items of the answering side, in order; an int means: first process the requests before this key."""
         responses = self._responses
         held = self._held
         responses.floor = max(responses.floor, self._requests.floor_at_start)
@@ -223,7 +225,7 @@ class Conversation:
             yield from self._walk(out)
 
     def _until(self, key: int) -> Iterator[list[Item] | int]:
-        """Take the requests before `key`, and what they make of the bytes that have come."""
+        """Process the requests before `key`, and read held bytes again if a late request may explain them."""
         while True:
             yield max(key, self._responses.floor)
             if not self._responses.late:
@@ -231,12 +233,12 @@ class Conversation:
             yield from self._walk([])
 
     def _walk(self, out: list[Item]) -> Iterator[list[Item] | int]:
-        """What the bytes say that have come, `out` first; as `_answers`."""
+        """Items in the bytes so far, after those in `out`; yields as `_answers`."""
         responses = self._responses
         released = 0
         while True:
             if responses.late:
-                # What a hole held back came together, at this key.
+                # Requests that a hole delayed were all delivered at this key.
                 released = responses.late + 1
                 responses.look_again()
             responses.scan(out)
@@ -254,7 +256,7 @@ class Conversation:
                 responses.seek(out)
 
     def _last(self, event: End) -> list[Item]:
-        """The end of the answering side."""
+        """Items that the end of the answering side completes."""
         out: list[Item] = []
         self._responses.finish(event, out)
         if event.side is not None:
@@ -262,7 +264,7 @@ class Conversation:
         return out
 
     def _pair(self, asked: list[Item]) -> None:
-        """Take requests and responses in the order in which they were captured."""
+        """Pair requests and responses in the order in which they were captured."""
         index = self._merge(self._answers(), asked, 0)
         while index < len(asked):
             self._ask(asked[index])
@@ -271,7 +273,7 @@ class Conversation:
                 index = self._merge(self._walk([]), asked, index)
 
     def _merge(self, answers: Iterable[list[Item] | int], asked: list[Item], index: int) -> int:
-        """Take answers, and before each what was asked before it; returns how much of `asked` was taken."""
+        """Process answers, and before each the items of `asked` before it; returns the index of the next of `asked`."""
         pairing, responses = self._pairing, self._responses
         for found in answers:
             if not isinstance(found, int):
@@ -285,7 +287,7 @@ class Conversation:
         return index
 
     def _ask(self, item: Item) -> None:
-        """Take what the asking side says."""
+        """Process an item of the asking side."""
         key, kind, exchange, correlation_id = item
         if kind < RESPONSE:
             self._pairing.request(key, exchange, kind, correlation_id)
@@ -293,7 +295,7 @@ class Conversation:
                 self._responses.asked(exchange.request, key)
             return
         if kind == END and self._unfinished is not None:
-            # Nothing more can come that would tell what the other side's last bytes are.
+            # No further request can explain the other side's last bytes.
             event, self._unfinished = self._unfinished, None
             self._responses.floor = max(self._responses.floor, key)
             self._merge(self._walk([]), [], 0)
@@ -301,7 +303,7 @@ class Conversation:
         self._other(key, exchange)
 
     def _other(self, key: int, item: StreamProblem | End) -> None:
-        """A problem, or the end of a direction."""
+        """Process a problem or the end of a direction."""
         if isinstance(item, StreamProblem):
             if item.code is Code.OVERLAP:
                 self._pairing.overlap(key, item)
@@ -329,19 +331,19 @@ class Conversation:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a response."""
+        """Number of requests in flight."""
         return self._pairing.waiting
 
     def keep(self, most: int, at: int) -> Done:
-        """Give up the oldest requests, with the capture now at address `at`, until at most so many wait."""
+        """Give up the oldest requests until at most `most` are in flight; `at` is the capture's current address."""
         self._pairing.keep(at, most, "in all")
         return self._take_done()
 
     def tick(self, time: int, at: int) -> Done:
-        """Complete what has waited too long, with the capture now at `time` and address `at`.
+        """Complete exchanges past their deadline, with the capture now at `time` and address `at`.
 
-        For followers of a growing capture: call it after a batch for connections that got no event. Never needed for a
-        right result, only for a prompt one: what it completes the next event would have completed too.
+        For followers of a growing capture: call it after a batch for connections without events. It only makes results
+        prompt: the connection's next event would complete the same exchanges.
         """
         if time > self._pairing.deadline:
             self._pairing.tick(at, time)
@@ -355,12 +357,12 @@ def _fits(source: Source, definitions: Definitions, frame: Frame, asked: Exchang
 
 
 def has_copies(events: Iterable[Event]) -> bool:
-    """Whether events have other copies of earlier bytes."""
+    """Whether any event holds differing copies of earlier bytes."""
     return any(isinstance(event, Run) and len(event.copies) > 0 for event in events)
 
 
 def _first_key(event: Event) -> int:
-    """Address at which an event began to happen."""
+    """Address at which an event begins; for a run, at least `released`."""
     if isinstance(event, Run):
         return max(event.released, event.at[0] if len(event.at) else 0)
     return event.at

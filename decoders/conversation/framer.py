@@ -1,8 +1,8 @@
-"""What the two directions have in common: where frames are, and what is wrong with their bytes.
+"""Framing that both directions share: find frames, and report problems in their bytes.
 
-A framer keeps the bytes that are not consumed yet as a Stretch and walks it frame by frame, reading their first bytes
-only. What it finds goes to a list of Items. While the position of the next frame is known the framer is aligned; once a
-length is lost or absurd, a Search looks for the next frame, and the caller steps it segment by segment.
+A framer keeps the unconsumed bytes as a Stretch and walks it frame by frame, reading only the first bytes of each. It
+appends Items to a list. While the position of the next frame is known the framer is aligned; after a lost or absurd
+length, a Search resynchronises: the caller steps it segment by segment until it finds the next frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kproxy.decoders.schema.lookup import Definitions
 SIZE = Struct(">i")
 _NEVER = 1 << 62
 _POSSIBLE, _PLAUSIBLE, _PROVEN = 1, 2, 3
-"""How well a frame fits: by its length, by its header too, to its last byte."""
+"""How well a frame fits: its length only; its header, too; every field to its last byte."""
 
 
 def _missing(size: int) -> str:
@@ -32,19 +32,19 @@ def _missing(size: int) -> str:
 
 
 def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether the first of two (standing, size) is likelier: of two lengths the wrong one is mostly the greater."""
+    """Whether the first of two (standing, size) is likelier; at equal standing the smaller, as wrong ones are large."""
     return one[0] > other[0] or (one[0] == other[0] > 0 and one[1] < other[1])
 
 
 class Framer:
-    """What both directions have in common."""
+    """Base class of both directions' framers."""
 
     side: Side
     where: str
     head: int
-    """Bytes that tell whether a frame may begin."""
+    """Bytes needed to decide whether a frame may begin."""
     kept = 0
-    """Bytes that a search has looked at and that are held all the same."""
+    """Bytes that stay held after a search has read them."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class Framer:
         self.comments: dict[int, str] = {}
         self.overlaps: list[tuple[int, int]] = []
         self.later: tuple[int, int] | None = None
-        """The last range of which a later copy is read, as the first begins no frame."""
+        """The last range read from a later copy because no frame begins with the first one."""
         self.attention = _NEVER
-        """First offset that a comment or an overlap concerns."""
+        """Lowest offset of a comment or an overlap."""
 
     def begin(self, start: int) -> None:
-        """The first byte that the capture tells of is at `start`."""
+        """Start at `start`, the offset of the first byte that the capture knows of."""
         self.begun = True
         self.stretch = Stretch(self.source, start)
         self.position = start
 
     def take(self, event: Run | Gap, out: list[Item]) -> None:
-        """Append the bytes of an event to what is held."""
+        """Append the bytes of an event to the held bytes."""
         if not self.begun:
             self.begin(event.start)
         if isinstance(event, Gap):
@@ -114,9 +114,9 @@ class Framer:
             self._read_instead(copy, event.released)
 
     def _read_instead(self, copy: Copy, released: int) -> None:
-        """Read another copy of bytes with which no frame was found to begin, or none that has ended, if it fits better.
+        """Read another copy of held bytes, if it fits better, where no frame was found or the frame is incomplete.
 
-        Where frames were read before in bytes that the copy has otherwise, its first ones must show that one begins.
+        If the copy also changes frames that were read already, a frame must begin with the copy's first bytes.
         """
         search, first = self.search, self.stretch
         start = self.position if search is None else search.lost
@@ -138,12 +138,12 @@ class Framer:
             self.stretch = first
 
     def _size(self, start: int) -> int:
-        """The length of the frame at `start`, -1 where it is not there."""
+        """The length field of the frame at `start`, -1 if its bytes are missing."""
         head = self.stretch.gather(start, 4)
         return -1 if len(head) < 4 else int.from_bytes(head, "big")
 
     def _standing(self, start: int) -> int:
-        """How well a frame fits at `start`; 0 where none can begin there."""
+        """How well a frame fits at `start`; 0 if none can begin there."""
         size = self._size(start)
         if not self.head - 4 <= size <= self.limit:
             return 0
@@ -156,16 +156,16 @@ class Framer:
         return _PLAUSIBLE if any(position == 0 for position, _ in self.candidates(head)) else 0
 
     def withdraw(self) -> None:
-        """What was begun with the next frame's first bytes is begun anew."""
+        """Discard the state of the next frame, so that its first bytes are read anew."""
 
     @property
     def rests(self) -> bool:
-        """Whether all that came is read, and the next byte begins a frame."""
+        """Whether all bytes so far are read, and the next byte begins a frame."""
         aligned = self.begun and self.search is None and not self.over
         return aligned and self.position == self.stretch.end and not self.overlaps and not self.comments
 
     def pass_over(self, run: Run) -> None:
-        """Take a run of whole frames, while it rests, as if they were read."""
+        """Skip a run of whole frames, while it rests."""
         self.stretch.pass_over(run)
         self.position, self.need, self.floor = self.stretch.end, 0, max(self.floor, self.stretch.top)
 
@@ -192,7 +192,7 @@ class Framer:
         return frame
 
     def _missing(self, start: int, end: int, missing: int) -> list[Problem]:
-        """Say for each reason why bytes of the frame are missing."""
+        """One problem for each reason why bytes of the frame are missing."""
         stretch = self.stretch
         found = []
         tail = end - max(stretch.end, start)
@@ -224,7 +224,7 @@ class Framer:
         return have if offset < have else stretch.ends[k]
 
     def attend(self, frame: Frame, start: int, end: int, problems: list[Problem]) -> None:
-        """Give the frame the comments and overlaps that concern it."""
+        """Add to the frame its packet comments and overlaps."""
         for offset in sorted(self.comments):
             if offset < end:
                 text = self.comments.pop(offset)
@@ -242,7 +242,7 @@ class Framer:
         self.attention = min([*self.comments, *(max(low, end) for low, _ in rest)], default=_NEVER)
 
     def lost(self, out: list[Item], offset: int) -> None:
-        """Report that the length at `position` is not there, from `offset` on, and search after it."""
+        """Report that the length at `position` is missing from `offset` on, and begin a search after it."""
         stretch = self.stretch
         gap = stretch.gap_at(offset)
         resume = stretch.next_stored(offset)
@@ -258,7 +258,7 @@ class Framer:
         self.look(resume, chained=True)
 
     def absurd(self, out: list[Item], size: int, last: int) -> None:
-        """Report a length that cannot be believed, as the byte at `last` shows, and search after it."""
+        """Report an impossible length, known at the byte at `last`, and begin a search after it."""
         stretch = self.stretch
         first = stretch.gather(self.position, 4)
         if size < 0:
@@ -272,7 +272,7 @@ class Framer:
         self.look(start + 1, chained=False, lost=start)
 
     def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
-        """Begin a search at `start`; `lost` is where the alignment was lost, if before."""
+        """Begin a search at `start`; `lost` is the offset where alignment was lost, if earlier."""
         self.search = Search(
             start,
             lost=start if lost is None else lost,
@@ -314,7 +314,7 @@ class Framer:
         return True
 
     def aligned(self, out: list[Item], position: int, end: int) -> None:
-        """Go on reading frames at `position`, as the byte before `end` shows to be right."""
+        """End the search: go on reading frames at `position`, which the byte before `end` proved."""
         stretch, search = self.stretch, self.search
         if search is None:
             return
@@ -329,7 +329,7 @@ class Framer:
         self.position = self.need = position
 
     def unread(self, out: list[Item], key: int, time: int) -> None:
-        """Report at the end of the stream what could not be made part of a frame."""
+        """Report, at the end of the stream, the bytes that belong to no frame."""
         stretch, search = self.stretch, self.search
         if search is not None:
             size = stretch.end - search.lost

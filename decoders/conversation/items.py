@@ -1,4 +1,4 @@
-"""What framing finds, in the form in which both directions' findings are merged."""
+"""Items: results of framing, which are merged from both directions by key."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, Final
 
 REQUEST: Final = 0
 NO_REPLY: Final = 1
-"""A request that says that it wants no reply."""
+"""A request that wants no reply."""
 TOKEN: Final = 2
 IN_ORDER: Final = 3
-"""A dialect's request whose answer has no correlation id."""
+"""A dialect's request whose response has no correlation id."""
 ONE_WAY: Final = 4
 """A dialect's request that is never answered."""
 RESPONSE: Final = 5
@@ -18,9 +18,9 @@ END: Final = 7
 WHOLE: Final = 8
 """An exchange that needs no pairing (TLS)."""
 BROKEN: Final = 9
-"""A response that the connection's end left half sent."""
+"""A response that was incomplete when the connection ended."""
 FRAME: Final = 10
-"""A frame of a direction of which it is not told yet whether it asks or answers."""
+"""A frame of a direction that is not known yet to be the asking or the answering one."""
 
 Item = tuple[int, int, Any, "int | None"]
-"""(key, kind, item, correlation id), in order of key: the address at which the stream up to that point was captured."""
+"""(key, kind, item, correlation id), ordered by key: the address by which the stream up to the item was captured."""

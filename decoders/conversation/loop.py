@@ -1,7 +1,7 @@
-"""The loops over the frames of a direction: over those that lie whole in order, which nearly all do.
+"""Fast loops over a direction's frames that are whole and captured in order, as nearly all are.
 
-Each stops before a frame that takes more care, which is then the framer's to take. Plain Python, and where there is a C
-compiler the source of the extension `_loop` as well: setup.py compiles it with the C types of loop.pxd.
+Each loop stops before any other frame and leaves it to the framer. This is plain Python. If there is a C compiler,
+setup.py also compiles it as the extension `_loop`, with the C types of loop.pxd.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from kproxy.decoders.conversation.responses import Responses
 
 HEAD = 96
-"""Bytes read of a request at first: most client ids end before, and a Produce's acks stand there."""
+"""Bytes of a request that are read first: they hold most client ids, and a Produce's acks."""
 NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
 SASL_KEYS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 MORE, BAD = -1, -2
-"""In place of a position: the bytes end before, or what stands there cannot be read."""
+"""Returned instead of a position: more bytes are needed, or the bytes cannot be decoded."""
 
 request_head = Struct(">ihhih").unpack_from  # not in C
 response_head = Struct(">ii").unpack_from  # not in C
@@ -159,7 +159,7 @@ def _spans(ends: list[int], ats: list[int], k: int, at: int, position: int, end:
 def wants_no_reply(frame: bytes, found: Way | None) -> bool | None:
     """Whether the request that begins with `frame` (its length field included) is never answered.
 
-    `found` is the way to its `acks`, where it has one. Reads no further than that; None where `frame` ends before.
+    `found` is the path to its `acks`, if it has one. Reads no further than that; None if `frame` ends before it.
     """
     if found is None:
         return False
@@ -186,7 +186,7 @@ def wants_no_reply(frame: bytes, found: Way | None) -> bool | None:
 
 
 def _after_tags(data: bytes, size: int, position: int) -> int:
-    """Where tagged fields end that begin at `position`; MORE or BAD where that cannot be told."""
+    """The end of the tagged fields that begin at `position`; MORE or BAD if it cannot be read."""
     count, position = _varint(data, size, position)
     while count > 0 and position > 0:
         count -= 1

@@ -1,6 +1,6 @@
-"""Bytes that came again as others, of which whom they concern says so.
+"""Report retransmissions that carried other bytes than before, on the exchanges concerned.
 
-The first are shown, unless no frame begins with them and one does with later ones.
+The bytes captured first are shown, unless no frame begins with them and one begins with a later copy.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from kproxy.decoders.problems import Code, Problem
 
 
 def text(size: int, *, later: bool = False) -> str:
-    """What is wrong, of so many bytes of which some differ; `later` says that those shown are not the first."""
+    """The problem's text for `size` bytes of which some differ; `later` means that a later copy is shown."""
     shown = "these are shown, as the first begin no frame" if later else "the first are shown"
     return f"a retransmission carried other bytes among {size}; {shown}"
 
 
 def problem(where: str, start: int, low: int, high: int, *, later: bool = False) -> Problem:
-    """The bytes [low, high) of a stream, in the frame that begins at `start`."""
+    """The problem of bytes [low, high) of a stream, in the frame that begins at `start`."""
     return Problem(where, low - start, "", text(high - low, later=later), Code.OVERLAP)
 
 
 def told_by(waiting: Iterable[Exchange], found: StreamProblem) -> bool:
-    """Let the exchanges say it whose requests are concerned; whether these are all that is."""
+    """Add the problem to the waiting exchanges whose requests overlap it; True if their requests cover all of it."""
     low, high = found.offset, found.offset + found.size
     left = found.size
     for exchange in waiting:

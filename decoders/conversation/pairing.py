@@ -1,19 +1,19 @@
-"""Responses to their requests, by correlation id and never by position.
+"""Pair responses with requests, by correlation id and never by position.
 
-A request that wants no reply (Produce with acks=0) waits for one all the same, because some peers send it. It is
-complete as `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is
-used again, `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
+A request that wants no reply (Produce with acks=0) still waits for one, because some peers send it. It is complete as
+`no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is used again,
+`Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
 
-A dialect's request among Kafka's may have an answer without a correlation id. Brokers answer in order, so that it is
-answered by the first response that none of the requests before it waits for; where a later request waits for that id,
-by the response that fits its definition.
+A dialect's request among Kafka's may have a response without a correlation id. Brokers answer in order, so the first
+response that no earlier request waits for is taken; if a later request waits for that id, the response must also fit
+the dialect's definition.
 
-A response that finds no request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
-requests after it, and because a capture can hold the two in the wrong order; then it is an orphan. It is one at once
-where it was captured before the first request of a connection whose beginning the capture does not hold.
+A response without a request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
+requests after it, and because a capture can hold the two out of order; then it is an orphan. It is an orphan at once if
+it was captured before the first request of a connection whose beginning the capture does not hold.
 
-Plain Python, and where there is a C compiler the source of the extension `_pairing` as well: setup.py compiles it with
-the C types of pairing.pxd.
+This is plain Python. If there is a C compiler, setup.py also compiles it as the extension `_pairing`, with the C types
+of pairing.pxd.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _CUT, _OK = Status.CUT, Status.OK
 
 Done = list[tuple[int, Exchange | StreamProblem]]
 Answer = tuple[Frame, "list[Problem] | None"]
-"""A response and what is wrong with it."""
+"""A response and its problems."""
 
 
 class Pairing:
-    """The requests of one connection that wait; what is complete goes to `done` with its key."""
+    """The requests in flight of one connection; complete exchanges go to `done` with their keys."""
 
     def __init__(
         self,
@@ -51,39 +51,39 @@ class Pairing:
         *,
         opened: bool,
     ) -> None:
-        """`fits` says whether a response is what a dialect's request asks for, to the last byte."""
+        """`fits` returns whether a response fits a dialect's request to the last byte."""
         self.connection = connection
         self.limits = limits
         self.started = started
         self.done: Done = []
         self.outstanding: dict[int, Exchange] = {}
         self.repeated: dict[int, deque[Exchange]] = {}
-        """Younger exchanges that wait with an id that `outstanding` has too."""
+        """Younger exchanges that wait with an id that is also in `outstanding`."""
         self.repeats = 0
         self.unanswered: deque[Exchange] = deque()
-        """Exchanges that want no reply, oldest first; they stand in `outstanding` as well."""
+        """Exchanges that want no reply, oldest first; they are also in `outstanding`."""
         self.headless: deque[Exchange] = deque()
         """Requests whose correlation id could not be read."""
         self.tokens: deque[Exchange] = deque()
         self.in_order: deque[Exchange] = deque()
-        """Exchanges of dialects whose answer has no correlation id."""
+        """Exchanges of dialects whose response has no correlation id."""
         self._fits = fits
         self.early: dict[int, list[Answer]] = {}
         """Responses that wait for their request, by correlation id."""
         self.earlies = 0
         self.broken: dict[int, Answer] = {}
-        """A response that its connection's end left half sent."""
+        """A response that was incomplete when the connection ended, by correlation id."""
         self.deadline = _NEVER
-        """Nothing is overdue before this capture time."""
+        """Earliest capture time at which something can be overdue."""
         self.asked_from = 0 if opened else _NEVER
-        """Capture time from which on requests are in the capture."""
+        """Capture time since which the capture holds the connection's requests."""
 
     def presume(self) -> None:
-        """No request was captured: from now on responses are orphans at once, until a request comes."""
+        """Make responses orphans at once until a request comes; for connections whose requests were not captured."""
         self.asked_from = _NEVER
 
     def rests(self, since: int) -> bool:
-        """Whether nothing waits, and all requests from this capture time on are in the capture."""
+        """Whether nothing waits, and the capture holds all requests since this capture time."""
         # what is `repeated` or `unanswered` is, under its id, outstanding too
         waits = self.outstanding or self.headless or self.tokens or self.in_order or self.early or self.broken
         return self.asked_from <= since and not waits
@@ -97,10 +97,10 @@ class Pairing:
         other: Callable[[int, Any], None],
         search: object,
     ) -> int:
-        """Take answers, and before each what was asked before it; returns how much of `asked` was taken.
+        """Process answers, and before each the items of `asked` before it; returns the index of the next of `asked`.
 
-        `ask` takes what is asked and no request, and while a `search` for answers is on requests too; `other` takes of
-        the answers what is no response.
+        `ask` is called for asked items other than requests and, during a `search` for responses, for requests too;
+        `other` is called for answers other than responses.
         """
         count = len(asked)
         upcoming = asked[index][0] if index < count else _NEVER
@@ -127,7 +127,7 @@ class Pairing:
         return index
 
     def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
-        """A request is whole."""
+        """Process a complete request."""
         time = _request(exchange).time
         if time > self.deadline:
             self.expire(key, time)
@@ -179,7 +179,7 @@ class Pairing:
         self.repeats += 1
 
     def response(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
-        """A response is whole."""
+        """Process a complete response."""
         if frame.time > self.deadline:
             self.expire(key, frame.time)
         if frame.time < self.asked_from:
@@ -208,7 +208,7 @@ class Pairing:
         self.done.append((key, exchange))
 
     def _of_many(self, frame: Frame, oldest: Exchange, correlation_id: int) -> Exchange:
-        """Of the exchanges that wait with the same id the oldest that a response fits, else the oldest."""
+        """The oldest exchange with this id that the response fits; if it fits none, the oldest with this id."""
         waiting = (oldest, *self.repeated[correlation_id])
         return next((one for one in waiting if not frame.missing and self._fits(frame, one)), oldest)
 
@@ -233,7 +233,7 @@ class Pairing:
         self.done.append((key, exchange))
 
     def _next(self, correlation_id: int) -> None:
-        """Of the exchanges that share an id, let the next oldest wait for the next response."""
+        """Make the next oldest exchange with this id the one that waits in `outstanding`."""
         waiting = self.repeated.get(correlation_id)
         if waiting:
             self.outstanding[correlation_id] = waiting.popleft()
@@ -242,7 +242,7 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _pass(self, key: int, answered: Exchange) -> None:
-        """Complete what wants no reply and was asked before `answered`."""
+        """Complete the exchanges that want no reply and were asked before `answered`."""
         while self.tokens and _before(self.tokens[0], answered):
             self._finish(key, self.tokens.popleft(), Status.NO_REPLY_EXPECTED, NO_MORE_SASL)
         unanswered = self.unanswered
@@ -285,7 +285,7 @@ class Pairing:
             self._orphan(key, *self._take_early(oldest, 0), oldest)
 
     def overlap(self, key: int, found: StreamProblem) -> None:
-        """Bytes of requests came again as others: those that wait say so, else it is the stream's."""
+        """Report a differing retransmission on the waiting requests that it overlaps, else on the stream."""
         if found.time > self.deadline:
             self.expire(key, found.time)
         if not told_by((*self._waiting(), *self.tokens, *self.headless), found):
@@ -312,7 +312,7 @@ class Pairing:
         return [frame.time for answers in self.early.values() for frame, _ in answers]
 
     def _orphan_early(self, key: int, before: int) -> None:
-        """Nobody asks any more for the responses that came before this capture time."""
+        """Make orphans of the early responses that came before this capture time."""
         for correlation_id in list(self.early):
             while (answers := self.early.get(correlation_id)) and answers[0][0].time < before:
                 self._orphan(key, *self._take_early(correlation_id, 0), correlation_id)
@@ -331,7 +331,7 @@ class Pairing:
         self.done.append((key, exchange))
 
     def _bound(self, key: int) -> None:
-        """Give up the oldest of what waits beyond the limit."""
+        """Give up the oldest requests of each kind beyond the connection's limit."""
         self.keep(key, self.limits.outstanding, "on this connection")
 
     def keep(self, key: int, most: int, where: str) -> None:
@@ -354,13 +354,13 @@ class Pairing:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """Number of requests in flight."""
         return len(self.outstanding) + self.repeats + len(self.tokens) + len(self.in_order) + len(self.headless)
 
     def tick(self, key: int, time: int) -> None:
-        """Complete the requests that are overdue at capture time `time`, with nothing new on this connection.
+        """Complete the requests that are overdue at capture time `time`, without new events on this connection.
 
-        Responses go on waiting: the request may be held back by a hole for as long as nothing comes.
+        Early responses keep waiting: until the next event, a hole may delay their requests.
         """
         early, self.early = self.early, {}
         self.expire(key, time)
@@ -368,7 +368,7 @@ class Pairing:
         self.deadline = min(self.deadline, min(self._early_times(), default=_NEVER) + self.limits.early_time)
 
     def expire(self, key: int, time: int) -> None:
-        """Complete what is overdue at capture time `time`."""
+        """Complete all exchanges that are overdue at capture time `time`."""
         limits = self.limits
         limit = time - limits.no_reply_time
         for exchange in [one for one in self.unanswered if _time(one) < limit]:
@@ -394,9 +394,9 @@ class Pairing:
         return waiting
 
     def end(self, key: int, reason: str, *, over: bool) -> None:
-        """Nothing more is answered: complete everything, in the order in which it was asked.
+        """Complete all requests, in the order in which they were asked, as no more responses can come.
 
-        Unless the whole connection is `over`, responses go on waiting: a hole may hold back their requests.
+        Unless the whole connection is `over`, early responses keep waiting: a hole may delay their requests.
         """
         if over:
             self._orphan_early(key, _NEVER)
@@ -421,7 +421,7 @@ class Pairing:
                 self._orphan(key, frame, problems, correlation_id)
 
     def _came(self, correlation_id: int | None) -> str:
-        """How much of a response came before the connection ended."""
+        """Text that says how much of a response came before the connection ended."""
         if correlation_id is None or correlation_id not in self.broken:
             return ""
         frame, _ = self.broken.pop(correlation_id)
@@ -429,7 +429,7 @@ class Pairing:
 
 
 def one_way(exchange: Exchange) -> str:
-    """Why nothing answers a dialect's request."""
+    """The reason why a dialect's request has no response."""
     return f"one-way request of dialect {exchange.protocol}"
 
 

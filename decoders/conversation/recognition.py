@@ -1,4 +1,4 @@
-"""Which protocol a connection speaks, told by its first bytes on any port."""
+"""Recognise the protocol of a connection by its first bytes, on any port."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HTTP = (
 
 
 class Verdict(Enum):
-    """What the first bytes of a direction say."""
+    """Protocol that the first bytes of a direction show."""
 
     KAFKA = "Kafka"
     WEAK = "Kafka, if the whole frame decodes"
@@ -41,7 +41,7 @@ class Verdict(Enum):
 
 
 class Known:
-    """API keys and their versions, in the form in which a trial of many headers is cheap."""
+    """API keys and their versions, arranged for fast checks of many headers."""
 
     __slots__ = ("_starts", "highest", "versions")
 
@@ -177,7 +177,7 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
 
 
 def _score(data: bytes, definitions: Definitions) -> int:
-    """How much `data` looks like the asking side's: SURE and more is beyond doubt, 2 much, 1 perhaps, 0 not at all."""
+    """How likely `data` is the asking side's: SURE or more is certain, 2 likely, 1 possible, 0 impossible."""
     verdict = recognise(data, known(definitions), 128 << 20)
     if verdict in {Verdict.KAFKA, Verdict.WEAK}:
         end = 4 + _SIZE.unpack_from(data)[0]

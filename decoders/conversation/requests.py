@@ -1,4 +1,4 @@
-"""Frames of the asking side: the exchanges that they begin, and whether they are Kafka at all."""
+"""Framing of the asking side: begins exchanges, and recognises whether the connection is Kafka."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class Requests(Framer):
         self.opened = opened
         self.recognised = False
         self.foreign: Verdict | None = None
-        """What the connection carries, once it is known not to be Kafka."""
+        """The connection's protocol, once it is known not to be Kafka."""
         self.sasl = False
         """Bare tokens may come."""
         self.authenticates = False
         """Whether there were messages of SASL."""
         self.current: Exchange | None = None
-        """The exchange whose request is not whole yet."""
+        """The exchange whose request is incomplete."""
         self.withdrawn: Exchange | None = None
         """One whose header was read from a copy of bytes that turned out to be wrong: the next header is its own."""
         self.withheld: list[Item] = []
-        """What was found before it is known whether this is Kafka."""
+        """Items found before Kafka is recognised."""
         self.floor_at_start = 0
         """Key of the byte that showed that this is Kafka."""
         self.shared_health = health
@@ -237,7 +237,7 @@ class Requests(Framer):
         return bool(wants_no_reply(head, way(self.definitions, key, version)))
 
     def follow_sasl(self, key: int, version: int) -> bool:
-        """Take note of a request of SASL's; whether bare tokens may come after it."""
+        """Note a SASL request; returns whether bare tokens may follow."""
         self.authenticates = True
         self.sasl = irregular.bare_tokens_follow(key, version)
         return self.sasl
@@ -406,7 +406,7 @@ class Requests(Framer):
         return IN_ORDER if found[0].by_order else REQUEST
 
     def _finish(self, event: End, out: list[Item]) -> None:
-        """The stream is over: what is not whole is cut."""
+        """End the stream: incomplete frames become cut."""
         self.over = True
         stretch = self.stretch
         if not self.begun:

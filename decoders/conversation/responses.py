@@ -1,4 +1,4 @@
-"""Frames of the answering side."""
+"""Framing of the answering side."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kproxy.decoders.schema.lookup import Definitions
 _RESPONSE = Struct(">ii")
 
 KEPT = 1 << 16
-"""Bytes of a search that are kept for another look, when requests that a hole held back have come."""
+"""Searched bytes that are kept, to be searched again when requests come that a hole delayed."""
 
 CLOSED = frozenset({"FIN", "RST"})
-"""Reasons of an End that are the peers' doing and not the capture's."""
+"""Reasons of an End by which the peers closed the connection (others come from the capture)."""
 
 
 class Responses(Framer):
@@ -71,7 +71,7 @@ class Responses(Framer):
         self.late = 0
 
     def asked(self, request: Frame, key: int) -> None:
-        """A request came at `key` while a search is on: it may be late for bytes that were searched."""
+        """Note a request that came at `key` during a search: its response may be in bytes searched already."""
         search = self.search
         if search is None or search.done == search.start:
             return
@@ -79,7 +79,7 @@ class Responses(Framer):
             self.late = key
 
     def look_again(self) -> None:
-        """Search what is held once more, now that a request is there which a hole held back."""
+        """Search the held bytes again, after a request came that a hole had delayed."""
         search = self.search
         if search is None or not self.late:
             return
@@ -152,7 +152,7 @@ class Responses(Framer):
         self.need = 0
 
     def _absurd(self, out: list[Item], size: int) -> None:
-        """Tell a broker that does not speak Kafka from a length gone wrong."""
+        """Report an impossible length: either a broker that does not speak Kafka, or lost alignment."""
         stretch = self.stretch
         position = self.position
         data = stretch.gather(position, 5)
@@ -173,7 +173,7 @@ class Responses(Framer):
         self.foreign = True
 
     def finish(self, event: End, out: list[Item]) -> None:
-        """The stream is over: what is not whole is cut."""
+        """End the stream: incomplete frames become cut."""
         self.over = True
         stretch = self.stretch
         if not self.begun or self.foreign:

@@ -1,11 +1,11 @@
-"""Finding the next frame of a direction after bytes were lost, or where a capture starts within a connection.
+"""Resynchronise: find the next frame after lost bytes, or where a capture starts within a connection.
 
-Every position is tried as the beginning of a frame, and the first frame is believed that decodes to its last byte with
-the definition of its header (its request's, for a response). A false one would have to pass that test too. Nothing is
-decided by what has not arrived yet, so the result does not depend on how the bytes come in.
+Every position is tried as the beginning of a frame. The first frame that decodes to its last byte, with the definition
+that its header names (its request's, for a response), is accepted. No decision depends on bytes that have not arrived,
+so the result does not depend on how the bytes are split into batches.
 
-Frames before it are believed as well if they lead to it, length by length, from the first byte that was captured again:
-so the first frames after a gap are kept though nothing else speaks for them.
+Frames before the accepted one are accepted as well if their lengths lead to it from the first byte after the loss: so
+the first frames after a gap are kept, even if nothing else proves them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COPIES = 64
 
 
 class Judge(Protocol):
-    """Who knows what frames of a direction look like."""
+    """Decides what can be a frame of a direction."""
 
     head: int
     """How many bytes of a frame tell whether it may begin."""

@@ -1,4 +1,4 @@
-"""What a source of bytes hands to a conversation: runs of one direction, gaps and ends.
+"""Events that a source of bytes gives to a conversation: runs of one direction, gaps and ends.
 
 Bytes are not copied: a run says where in a capture they lie, so that whole frames can be found, paired and indexed by
 reading a few bytes of each.
@@ -63,7 +63,7 @@ class Run:
     """Address of the packet whose arrival let the run be delivered, where segments were captured out of order: what
     happens in this run happened at `max(released, at[i])`. 0 where each segment could be delivered at once."""
     copies: Sequence[Copy] = ()
-    """Other copies of bytes that came before, of which `overlaps` says that they differ."""
+    """Other copies of earlier bytes that differ, as reported in `overlaps`."""
 
 
 @dataclass(slots=True)

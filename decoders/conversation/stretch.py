@@ -52,7 +52,7 @@ class Stretch:
         return self.have is None and self.prior is None
 
     def extend(self, run: Run) -> None:
-        """Append a run. What it repeats is skipped; a hole before it that nobody announced becomes a gap."""
+        """Append a run. Repeated bytes are skipped; an unreported hole before it becomes a gap."""
         if not len(run.ends):
             return
         old = self.ends[-1]
@@ -100,9 +100,8 @@ class Stretch:
         self.extend(Run(run.side, old, run.ends[first:], ats, run.times[first:], stored, released=run.released))
 
     def with_copy(self, copy: Copy, start: int, side: Side, released: int) -> Stretch | None:
-        """The same from `start` on, which lies within `copy`, with this one's bytes; they came at address `released`.
-
-        None where bytes behind it are not held any more, or a gap is among them.
+        """A stretch from `start` on, with the bytes of `copy`, which holds `start` and came at address `released`.
+        None if the bytes after the copy are no longer held, or have a gap.
         """
         end, last = copy.end, self.ends[-1]
         if self.gaps or self.have is not None or end < min(self.ends[0], last):

@@ -1,7 +1,7 @@
-"""Where the next response begins when bytes were lost and the capture holds no requests.
+"""Find the next response after lost bytes in a capture without requests.
 
-No correlation ids are waited for then. A frame is believed if its id is a little higher than the last one, some
-response of Kafka reads it to its last byte, and what follows it in the same TCP segment begins like a response.
+Without requests no correlation ids are expected. A frame is accepted if its id is a little higher than the last one,
+some Kafka response's layout reads it to its last byte, and the bytes after it in its TCP segment begin like a response.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records that a message carries, one after the other, for whoever looks for something in them."""
+"""Iterate over the records that a message carries, for searches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
-"""Troubles with which the records can be read all the same."""
+"""Troubles despite which the records can be read."""
 
 
 def contents(

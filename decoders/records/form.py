@@ -24,7 +24,7 @@ GROWTH: Final = 64
 
 
 class Allowance:
-    """How many bytes the compressed batches of a message may still come to: many small ones can hold a lot together.
+    """Bytes that a message's compressed batches may still be decompressed to; many small ones can hold a lot together.
 
     `troubles` is how many more of them are kept: there may be one a record.
     """
@@ -147,7 +147,7 @@ class RecordsForm(dict[str, Any]):
         return bool(records) and type_of(records[0][2]) == ABORT
 
     def _keep(self, troubles: list[Trouble], path: str, allowance: Allowance) -> None:
-        """Keep what is wrong in a batch, as much of it as its message is allowed."""
+        """Keep the troubles of a batch, up to the number that its message is allowed."""
         kept = troubles[: allowance.troubles]
         allowance.troubles -= len(kept)
         self.left_out += len(troubles) - len(kept)
@@ -213,7 +213,7 @@ def _complete(header: dict[str, Any], records: list[Record]) -> None:
 
 
 def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record], shown: list[dict[str, Any]]) -> None:
-    """Show keys, values and header values as the chosen viewers read them."""
+    """Show keys, values and header values in the form of the chosen viewers."""
     show = payloads.show
     for (_, _, key, value, headers), form in zip(records, shown, strict=True):
         if key is not None:

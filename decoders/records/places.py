@@ -1,4 +1,4 @@
-"""Where the records of an exchange are, and what its two halves say of each partition's."""
+"""Find the records fields of an exchange, with each one's partition and what request and response say about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLACES: Final[Mapping[int, Lists]] = {
 }
 """API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are."""
 
-"""API key of what may hold any of these (KIP-590)."""
+"""API key of the message that may hold any of these (KIP-590)."""
 
 UNALIGNED: Final = "unalignedRecords"
 """The field whose bytes may begin within a batch."""

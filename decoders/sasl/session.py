@@ -22,11 +22,11 @@ class State(StrEnum):
 class Session:
     """The state of a connection after one of its SASL exchanges.
 
-    `since` is when the client was last let in (ns since the epoch), `lifetime_ms` for how long (0: no end is set).
-
-    `offered` are the mechanisms that the listener names. The `principal` is the name that the client gives, without
-    what a broker's rules make of it. `authentications` counts successes, of which all but the first are
-    re-authentications (KIP-368). `error` is an error's name, or what the mechanism itself says; `message` the broker's.
+    `since` is the time of the last successful authentication (ns since the epoch), `lifetime_ms` how long it is valid
+    (0: no end). `offered` are the mechanisms that the listener offers. The `principal` is the name that the client
+    gives; a broker's rules may map it to another. `authentications` counts successful ones: the first, and
+    re-authentications (KIP-368). `error` is the name of an error code or the mechanism's own text, `message` the
+    broker's error message.
     """
 
     state: State = State.CHOOSING
