@@ -26,7 +26,7 @@ def read(given: Sequence[str]) -> Additions:
 
     Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
     """
-    from kproxy.decoders.additions import read as read_additions
+    from kproxy.decoders.definition_files import read as read_additions
 
     return read_additions(text for one in dict.fromkeys(given) for text in _texts(one))
 
@@ -53,7 +53,7 @@ def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
 def _texts(given: str) -> Iterator[tuple[str, str]]:
     """(name, text) of each file."""
     from kproxy.decoders import dialects
-    from kproxy.decoders.additions import LARGEST
+    from kproxy.decoders.definition_files import LARGEST
 
     path = Path(given)
     if given in dialects.shipped() and not path.exists():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grimp
 
 CIRCLES = (
-    {"additions", "dialects.reading", "schema", "schema.lookup"},
     {"conversation.compiled", "conversation.loop", "conversation.requests", "conversation.responses"},
     {
         "embedded", "embedded.envelope", "embedded.form", "embedded.group", "embedded.nodes", "embedded.structure",

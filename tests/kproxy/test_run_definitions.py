@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.decoders.additions import read
+from kproxy.decoders.definition_files import read
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.writer import write
 from tests.decoders.schema.test_kafkajson import GOOD, RESPONSE

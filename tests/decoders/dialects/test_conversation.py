@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.decoders import frames
-from kproxy.decoders.additions import read
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
 from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.definition_files import read
 from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.dialects.memory import Memory
 from kproxy.decoders.dialects.punctuality import Punctuality

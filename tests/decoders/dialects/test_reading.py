@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.decoders.additions import read
+from kproxy.decoders.definition_files import read
 from kproxy.decoders.dialects import shipped, text_of
 from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.schema.jsontext import DefinitionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.decoders.additions import read
+from kproxy.decoders.definition_files import read
 from kproxy.decoders.schema.jsontext import DefinitionError
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Versions
