@@ -82,6 +82,9 @@ class Known:
         if AT_IMPORT in reached:
             reached = set().union(*lines.values())
         tests = [test for test in self.seconds if test in reached or file_of(test) in reached]
+        if not tests:  # it may run in processes that the module's own tests start
+            name = f"test_{Path(mutant.path).name}"
+            tests = [test for test in self.seconds if Path(file_of(test)).name == name]
         files: dict[str, float] = {}
         for test in tests:
             files[file_of(test)] = files.get(file_of(test), 0) + self.seconds[test]

@@ -23,3 +23,8 @@ def views(*steps: Exchanged, client_id: str | None = "shop", script: Script | No
     for exchange in played.exchanges:
         found.add(exchange)
     return found
+
+
+def at(milliseconds: int) -> str:
+    """A time after the script's beginning, as lines have it."""
+    return f"2023-11-14T22:13:20.{milliseconds:03}000000Z"
