@@ -127,9 +127,7 @@ def test_share_consumers() -> None:
 
 def test_keys_say_which_partitioner_a_producer_has() -> None:
     keys = [f"key {number}".encode() for number in range(8)]
-    steps = [
-        produce(8, "t", (murmur2(key) % 3, batch(record(0, key, b""), 1), 0), acks=1, name=None) for key in keys
-    ]
+    steps = [produce(8, "t", (murmur2(key) % 3, batch(record(0, key, b""), 1), 0), acks=1, name=None) for key in keys]
     (line,) = views(METADATA, *steps).topics.lines()
     assert line["producers"][0]["partitioner"] == "murmur2"
 
