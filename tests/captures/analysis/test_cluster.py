@@ -73,7 +73,7 @@ def test_what_metadata_tells() -> None:
 
 
 def test_the_controller_of_metadata_counts_until_control_requests_name_one() -> None:
-    def controllers(*steps: Exchanged) -> tuple[int, int]:
+    def controllers(*steps: Exchanged) -> tuple[int, int | None]:
         head, _ = told(*steps)
         return head["controller"], head["controller_epoch"]
 

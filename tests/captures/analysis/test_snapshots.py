@@ -160,7 +160,7 @@ def test_what_finds_the_exchanges_of_each_line_of_text() -> None:
     data = [{"name": "t", "partitionData": [{"index": 0, "records": None}]}]
     found = views((0, 8, {"acks": 1, "topicData": data}, {"responses": topics}), (3, 12, {}, {"clusterId": "c"}))
 
-    def shown(view: str) -> list[tuple[list[str], list[str], str | None]]:
+    def shown(view: str) -> list[Any]:
         told = blocks(view, getattr(found, view).lines())
         assert told["left_out"] == 0
         assert all(len(one["lines"]) == len(one["filters"]) for one in told["blocks"])
