@@ -24,8 +24,8 @@ def changed(address: int, length: int) -> bytes:
     return bytes(data[address : address + length])
 
 
-def begun(**more: int) -> Direction:
-    side = Direction(Side.CLIENT, **more)
+def begun(next_: int = 0, acked: int = 0) -> Direction:
+    side = Direction(Side.CLIENT, next=next_, acked=acked)
     side.begin(100)
     return side
 
@@ -51,7 +51,7 @@ def taken(side: Direction, *pieces: tuple[int, int, int, int], now: int = 0) -> 
     ],
 )
 def test_the_offset_of_a_sequence_number(next_: int, seq: int, offset: int) -> None:
-    side = begun(next=next_)
+    side = begun(next_)
     assert side.offset(seq % WHOLE) == offset
 
 
@@ -70,7 +70,7 @@ def test_the_offset_of_a_sequence_number(next_: int, seq: int, offset: int) -> N
     ],
 )
 def test_what_is_acknowledged(acked: int, next_: int, ack: int, expected: int) -> None:
-    side = begun(next=next_, acked=acked)
+    side = begun(next_, acked)
     side.acknowledge(ack % WHOLE)
     assert side.acked == expected
 

@@ -12,8 +12,9 @@ A, B = b"\1\1\1\1\2\2\2\2\0\1\0\2", b"\2\2\2\2\1\1\1\1\0\2\0\1"
 
 
 def batch(keys: list[bytes], first: int, comments: dict[int, str] | None = None) -> Packets:
-    columns = [np.arange(len(keys), dtype=np.int64) + first + 100 * column for column in range(len(COLUMNS))]
-    return Packets(*numbered(keys), *columns, comments or {})
+    row = np.arange(len(keys), dtype=np.int64) + first
+    time, seq, ack, flags, at, length, stored = (row + 100 * column for column in range(len(COLUMNS)))
+    return Packets(*numbered(keys), time, seq, ack, flags, at, length, stored, comments or {})
 
 
 def test_directions_are_numbered_as_they_come() -> None:

@@ -82,13 +82,18 @@ def test_packets_are_classified_again_only_so_often() -> None:
     waiting = Waiting()
     waiting.push(packet(0, 1, 0), later=False)
     waiting.push(packet(0, 2, 0), later=False)
-    looked = []
+    looked: list[int] = []
+
+    def look(one: Arrival) -> bool:
+        looked.append(one.which)
+        return False
+
     waiting.looks = 5
     for _ in range(4):
-        waiting.again(lambda one: bool(looked.append(one.which)))
+        waiting.again(look)
     assert (len(looked), waiting.looks) == (4, 1)
     waiting.looks = 2
-    waiting.again(lambda one: bool(looked.append(one.which)))
+    waiting.again(look)
     assert (len(looked), waiting.looks) == (6, 0)
 
 
