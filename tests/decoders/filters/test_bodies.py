@@ -104,7 +104,8 @@ def test_members() -> None:
 @pytest.mark.parametrize(
     ("text", "step"),
     [("a", Step("a")), ("a[]", Step("a", each=True)), ("a-b_9[12]", Step("a-b_9", index=12)),
-     ("a[0]", Step("a", index=0)), ("9a", None), ("a[", None), ("a[1", None), ("a[-1]", None), ("a[1234567890]", None), ("a[]b", None), ("", None)],
+     ("a[0]", Step("a", index=0)), ("9a", None), ("a[", None), ("a[1", None), ("a[-1]", None),
+     ("a[1234567890]", None), ("a[]b", None), ("", None)],
 )  # fmt: skip
 def test_steps(text: str, step: Step | None) -> None:
     assert read_step(text) == step

@@ -113,7 +113,8 @@ def test_addresses(text: str, meaning: str) -> None:
     ("read", "text", "partial"),
     [
         (address, "10.0.0", True), (address, "10.0.0.", True), (address, "10.0.0.256", False),
-        (address, "1.2.3.4.5", False), (address, "10.0.0:9092", False), (address, "[::1", True), (address, "[::1]x", False), (address, "[::g]", False),
+        (address, "1.2.3.4.5", False), (address, "10.0.0:9092", False), (address, "[::1", True),
+        (address, "[::1]x", False), (address, "[::g]", False),
         (address, "1:2:", True), (address, "1:2:x", False), (address, "host:", True), (address, "host:65536", False),
         (address, "host:x", False), (address, "host:123456", False), (address, "a b", False), (address, "", False),
         (duration, "5x", False), (duration, "5n", True), (duration, "5mi", True), (duration, "0.5ns", False),
@@ -158,7 +159,8 @@ def test_how_values_are_written(kind: Type, value: Value, text: str) -> None:
     [
         (Type.API, "Fetch", "key 1, core"), (Type.API, "GroupCoordinator", "key 10, group, now FindCoordinator"),
         (Type.ERROR, "NOT_LEADER_OR_FOLLOWER", "code 6, retriable"),
-        (Type.ERROR, "TOPIC_AUTHORIZATION_FAILED", "code 29"), (Type.STATUS, "ok", ""), (Type.FLAG, "true", ""), (Type.API, "Nothing", ""), (Type.NUMBER, "1", ""),
+        (Type.ERROR, "TOPIC_AUTHORIZATION_FAILED", "code 29"), (Type.STATUS, "ok", ""), (Type.FLAG, "true", ""),
+        (Type.API, "Nothing", ""), (Type.NUMBER, "1", ""),
     ],
 )  # fmt: skip
 def test_what_names_mean(kind: Type, name: str, meaning: str) -> None:

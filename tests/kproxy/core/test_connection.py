@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
-from kproxy.core.connection import Plans, changed_comment
+from kproxy.core.connection import Plans, Watch, changed_comment
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import problems
@@ -606,3 +608,61 @@ def test_a_comment_lists_200_changes_and_counts_the_others(changes: int, last: s
     assert lines[:200] == [f"port: 1 -> {new}" for new in range(1, 201)]
     assert lines[-1] == last
     assert len(lines) == min(changes, 201)
+
+
+def test_a_connection_is_idle_between_frames_where_nothing_waits() -> None:
+    """Byte by byte through two requests and their responses."""
+    relay = Relay()
+    states = []
+    for take, data in (
+        (relay.client, request(12, 0, 1)),
+        (relay.broker, response(12, 0, 1, {})),
+        (relay.client, request(3, 9, 2)),
+        (relay.broker, response(3, 9, 2, {})),
+    ):
+        for at in range(len(data)):
+            states.append(relay.connection.idle)
+            take(data[at : at + 1])
+        assert relay.connection.idle == (take == relay.broker)
+    asked, answered = len(request(12, 0, 1)), len(response(12, 0, 1, {}))
+    first, second = asked + answered, len(request(3, 9, 2)) + len(response(3, 9, 2, {}))
+    assert states == [at in {0, first} for at in range(first + second)]
+
+
+def test_what_came_of_the_first_request_grows_until_it_is_whole() -> None:
+    relay = Relay()
+    data = request(3, 9, 1)
+    seen = [relay.connection.received]
+    for at in range(len(data) - 1):
+        relay.client(data[at : at + 1])
+        seen.append(relay.connection.received)
+    assert seen[:12] == list(range(12))
+    assert all(low < high for low, high in pairwise(seen))
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 99), (12, 99), (12, 0), (3, 1)])
+def test_plans_are_made_once(key: int, version: int) -> None:
+    plans = Plans(DEFINITIONS)
+    plan = plans.get(key, version)
+    assert plans.get(key, version) is plan
+    assert list(plans.made) == [key << 16 | version]
+    if version == 99:
+        assert isinstance(plan, Watch)
+        known = DEFINITIONS.versions(key)
+        api = {3: "Metadata", 12: "Heartbeat"}[key]
+        assert plan.name == f"{api} v99 (known: {known})"
+        assert bool(plan.topic) == bool(plan.told) == (key == 3)
+    assert Plans(None).get(key, version) is None
+
+
+def test_an_api_that_nobody_knows_is_watched_by_its_number() -> None:
+    plan = Plans(DEFINITIONS).get(900, 3)
+    assert plan == Watch("API 900 v3")
+
+
+def test_sizes_of_fixed_fields() -> None:
+    codes = {
+        "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+        "float64": "d", "uuid": "16s",
+    }  # fmt: skip
+    assert {name: struct.calcsize(f">{code}") for name, code in codes.items()} == addresses.FIXED

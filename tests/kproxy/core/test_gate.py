@@ -390,3 +390,26 @@ def test_any_bytes_of_a_client_pass(pieces: list[bytes]) -> None:
     )
     assert b"".join(pieces).startswith(passed)
     assert gate.over or passed == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    ("used", "own"),
+    [
+        ([], 0x6B707201),
+        ([5, -7], 0x6B707201),
+        ([0x6B707200], 0x6B707201),
+        ([0x6B707201], 0x6B707202),
+        ([(1 << 31) - 2], (1 << 31) - 1),
+        ([(1 << 31) - 1], -1),
+        ([(1 << 31) - 1, -9], -10),
+        ([(1 << 31) - 1, -(1 << 31)], -(1 << 31)),
+    ],
+)
+def test_our_requests_have_correlation_ids_that_the_client_has_not_used(used: list[int], own: int) -> None:
+    """But for a client that has used both ends of all that there are."""
+    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
+    for number in used:
+        gate.to_broker(ToBroker(request(3, 12, number)), 0.0)
+    _, asked = gate.begin(0.0)
+    assert isinstance(asked, Own)
+    assert decode_request(asked.data, definitions()).header["correlationId"] == own
