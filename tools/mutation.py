@@ -169,7 +169,8 @@ def mutant(path: str, operator: str, which: int) -> Mutant | None:
     except SyntaxError:
         return None
     before, after = source.splitlines(keepends=True), changed.splitlines(keepends=True)
-    line = next((i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new), 0) + 1
+    differing = (i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new and old.strip())
+    line = next(differing, 0) + 1
     diff = "".join(list(difflib.unified_diff(before, after, n=1))[2:])
     return Mutant(path, line, operator.rpartition("/")[2], changed, diff)
 

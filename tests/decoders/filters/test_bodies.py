@@ -145,3 +145,16 @@ def test_what_a_path_needs() -> None:
     assert bodies.is_path("request.body")
     assert bodies.is_path("request.body.x")
     assert not bodies.is_path("request.bodyx")
+
+
+@pytest.mark.parametrize("path", ["response.body.apiKeys[].zzzzz", "response.body.topics[].zzzzz"])
+def test_the_place_of_an_error_is_found_behind_names_of_any_length(path: str) -> None:
+    with pytest.raises(BadPath) as error:
+        read(path)
+    assert path[error.value.start : error.value.end] == "zzzzz"
+
+
+def test_what_is_no_body_has_no_members() -> None:
+    for name in ("a", "request", "z.body", ""):
+        assert list(members(name)) == []
+        assert not listed(name)

@@ -206,3 +206,7 @@ def test_numbers_and_brokers() -> None:
     assert LITERALS[Type.BROKER].read("2") == 2
     assert LITERALS[Type.BROKER].read("123456789") == 123456789
     assert LITERALS[Type.BROKER].read("b:9092") == "b:9092"
+
+
+def test_of_two_names_as_near_the_shorter_was_meant() -> None:
+    assert values.nearest("ab", ["abxxxxxx", "abyyyy", "abzzzzzzz"]) == "abyyyy"
