@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
-from kproxy.core.connection import Plans, Watch, changed_comment
+from kproxy.core.brokers import split_address
+from kproxy.core.connection import Budget, Plans, Watch, changed_comment
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import problems
@@ -666,3 +667,28 @@ def test_sizes_of_fixed_fields() -> None:
         "float64": "d", "uuid": "16s",
     }  # fmt: skip
     assert {name: struct.calcsize(f">{code}") for name, code in codes.items()} == addresses.FIXED
+
+
+def test_what_all_connections_hold_together_is_bounded() -> None:
+    budget = Budget(10)
+    assert [budget.take(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
+    assert budget.held == 10
+    budget.give(3)
+    assert [budget.take(size) for size in (4, 3)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("host", ("host", None)), ("host:", ("host", None)), ("host:0", ("host", 0)), ("host:65535", ("host", 65535)),
+        ("[::1]", ("::1", None)), ("[::1]:9092", ("::1", 9092)), ("::1", ("::1", None)), ("", ("", None)),
+    ],
+)  # fmt: skip
+def test_addresses_to_advertise(text: str, address: tuple[str, int | None]) -> None:
+    assert split_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["host:65536", "host:x", "host:-1", "host:1.5", "[::1", "[::1]9092"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(ValueError, match="no (address|port)"):
+        split_address(text)
