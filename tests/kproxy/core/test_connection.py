@@ -690,5 +690,5 @@ def test_addresses_to_advertise(text: str, address: tuple[str, int | None]) -> N
 
 @pytest.mark.parametrize("text", ["host:65536", "host:x", "host:-1", "host:1.5", "[::1", "[::1]9092"])
 def test_no_addresses(text: str) -> None:
-    with pytest.raises(ValueError, match="no (address|port)"):
+    with pytest.raises(ValueError, match=r"no (address|port)"):
         split_address(text)
