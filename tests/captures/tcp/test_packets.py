@@ -5,7 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kproxy.captures.tcp.packets import COLUMNS, Packets, endpoints, joined, nothing, numbered, ports, together, turned
+from kproxy.captures.tcp.packets import (
+    ACK,
+    COLUMNS,
+    FIN,
+    RST,
+    SYN,
+    Packets,
+    endpoints,
+    joined,
+    nothing,
+    numbered,
+    ports,
+    together,
+    turned,
+)
 from kproxy.captures.tcp.packets import where as positions
 
 A, B = b"\1\1\1\1\2\2\2\2\0\1\0\2", b"\2\2\2\2\1\1\1\1\0\2\0\1"
@@ -65,3 +79,7 @@ def test_endpoints() -> None:
     assert (turned(A), turned(turned(six))) == (B, six)
     assert endpoints(turned(six)) == ("10.0.0.1:256", "[::1]:9092")
     assert ports(six) == (9092, 256)
+
+
+def test_flags_are_those_of_rfc_9293() -> None:
+    assert (FIN, SYN, RST, ACK) == (0b1, 0b10, 0b100, 0b10000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -669,3 +670,106 @@ def test_comments_and_cut_packets_of_a_long_conversation() -> None:
     assert [(item[0], item[5]) for item in client if item[0] != "end" and item[5]] == [(12, "ten")]
     assert [(item[0], item[5]) for item in broker if item[0] != "end" and item[5]] == [(32, "twenty-one")]
     assert [item[:3] for item in client if item[0] == 36] == [(36, 40, b"as")]
+
+
+@pytest.mark.parametrize(("pause", "left"), [(240 * SECOND, 2), (240 * SECOND + 1, 1)])
+def test_connections_that_ended_are_forgotten_in_the_end(pause: int, left: int) -> None:
+    ended = [*opening(), Segment(CLIENT, 1001, flags=RST, time=SECOND)]
+    script = Script([*ended, Segment(CLIENT, 1, b"x", time=SECOND + pause, key=flow_key(1))])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets.some(slice(0, 4)))
+    reassembler.feed(script.packets.some(slice(4, 5)))
+    assert len(reassembler._flows) == left
+    assert len(reassembler._directions) == 2 * left
+    assert sum(reassembler._held) == left
+
+
+def test_of_connections_that_ended_only_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassembly, "MOST_OVER", 3)
+    monkeypatch.setattr(reassembly, "PARTS", 1)
+    keys = [flow_key(number) for number in range(10)]
+    segments = [replace(one, key=key) for key in keys for one in (*opening(), Segment(CLIENT, 1001, flags=RST))]
+    late = [Segment(CLIENT, 1001, b"late", ack=9001, key=key) for key in keys]
+    script = Script([*segments, *late])
+    reassembler = Reassembler(script.same)
+    for at in range(40):
+        reassembler.feed(script.packets.some(slice(at, at + 1)))
+        assert len(reassembler._flows) <= 4
+    assert [flow.key for flow in reassembler._flows.values()] == keys[-3:]
+    reassembler.feed(script.packets.some(slice(40, 50)))
+    assert reassembler.stray == 3 * len(b"late")
+    assert [connection.key for connection in reassembler.finish(10_000)] == keys[:7]
+
+
+def test_a_connection_that_begins_again_is_not_forgotten_with_the_one_before() -> None:
+    first = [*opening(), Segment(CLIENT, 1001, flags=RST, time=SECOND)]
+    second = [Segment(CLIENT, 77_000, flags=SYN, time=2 * SECOND), Segment(CLIENT, 77_001, b"x", time=2 * SECOND)]
+    much_later = Segment(CLIENT, 1, b"y", time=300 * SECOND, key=flow_key(1))
+    script = Script([*first, *second, much_later, Segment(CLIENT, 77_002, b"z", time=300 * SECOND)])
+    for borders in ([4, 6, 7], [4, 5, 6, 7], [6, 7], [7]):
+        reassembler, _, sides = read(script, borders)
+        assert [stream(client) for client, _ in sides] == [b"", b"xz", b"y"]
+        assert reassembler.stray == 0
+
+
+@pytest.mark.parametrize(("silence", "ended"), [(30 * SECOND, False), (30 * SECOND + 1, True)])
+def test_how_long_a_connection_may_be_silent_after_missing_packets(silence: int, ended: bool) -> None:
+    first = [replace(one, key=key, time=SECOND) for key in (KEY, flow_key(1)) for one in opening()]
+    there = Segment(CLIENT, 1001, b"y", time=2 * SECOND, key=flow_key(1))
+    later = Segment(CLIENT, 1002, b"y", time=2 * SECOND + silence, key=flow_key(1))
+    script = Script([*first, there, later])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets.some(slice(0, 6)))
+    reassembler.missed()
+    reassembler.feed(script.packets.some(slice(6, 7)))
+    assert len(reassembler._flows) == 2
+    reassembler.feed(script.packets.some(slice(7, 8)))
+    assert len(reassembler._flows) == (1 if ended else 2)
+
+
+@pytest.mark.parametrize("swapped", [None, 4, 9, 33, 51])
+def test_a_long_conversation_of_segments_of_every_size(swapped: int | None) -> None:
+    """One may come before the one that it follows."""
+    sizes = [1 + number * 7 % 13 for number in range(40)]
+    said = [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
+    client, broker = 1001, 9001
+    segments = opening()
+    for number, data in enumerate(said):
+        segments.append(Segment(CLIENT, client, data, ack=broker))
+        client += len(data)
+        if number % 3 == 0:
+            segments.append(Segment(BROKER, broker, data * 2, ack=client))
+            broker += 2 * len(data)
+    if swapped is not None:
+        segments[swapped : swapped + 2] = segments[swapped + 1], segments[swapped]
+    asked, answered = one(segments)
+    assert stream(asked) == b"".join(said)
+    assert stream(answered) == b"".join(data * 2 for data in said[::3])
+    assert gaps(asked) == gaps(answered) == overlaps(asked) == overlaps(answered) == []
+
+
+def test_a_syn_that_comes_before_the_last_data_of_the_connection_before_waits() -> None:
+    again = opening(500_000, 7_000_000)
+    late = Segment(CLIENT, 1001, b"late", ack=9001)
+    script = Script([*opening(), again[0], late, *again[1:], Segment(CLIENT, 500_001, b"new", ack=7_000_001)])
+    for borders in ([], list(range(9))):
+        reassembler, connections, sides = read(script, borders)
+        assert [stream(client) for client, _ in sides] == [b"late", b"new"]
+        assert [connection.opened for connection in connections] == [True, True]
+        assert reassembler.stray == 0
+
+
+def test_of_a_capture_of_one_side_only_the_first_packets_wait() -> None:
+    """They acknowledge what the capture does not hold."""
+    asked = [Segment(CLIENT, 1001 + 4 * i, b"ask.", ack=9001 + 50 * i, time=i * MILLISECOND) for i in range(200)]
+    script = Script([Segment(CLIENT, 1000, flags=SYN, time=0), *asked])
+    reassembler = Reassembler(script.same)
+    waiting = []
+    for at in range(201):
+        reassembler.feed(script.packets.some(slice(at, at + 1)))
+        (flow,) = reassembler._flows.values()
+        waiting.append(len(flow.waiting))
+    assert max(waiting) > 100
+    assert waiting[-1] == 0
+    (connection,) = reassembler.finish(len(script.memory))
+    assert connection.sides[0].next == 800
