@@ -16,7 +16,7 @@ from kproxy.core.addresses import carrier
 from kproxy.core.brokers import split_address
 from kproxy.core.connection import Budget, Plans, Watch, changed_comment
 from kproxy.core.passing import MAX_NOTED
-from kproxy.core.rewrite import Change
+from kproxy.core.rewrite import Change, varint
 from kproxy.decoders.conversation.comments import problems
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Message
@@ -692,3 +692,40 @@ def test_addresses_to_advertise(text: str, address: tuple[str, int | None]) -> N
 def test_no_addresses(text: str) -> None:
     with pytest.raises(ValueError, match=r"no (address|port)"):
         split_address(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (255, "ff01"), (16_383, "ff7f"), (16_384, "808001")],
+)
+def test_varints(value: int, data: str) -> None:
+    assert varint(value) == bytes.fromhex(data)
+
+
+@pytest.mark.parametrize(("beyond", "counted"), [(0, (1, 0)), (-1, (0, 1))])
+def test_what_is_longer_than_may_be_held_is_walked(beyond: int, counted: tuple[int, int]) -> None:
+    message = DEFINITIONS.response(1, 16)
+    assert message is not None
+    answer = response(1, 16, 1, with_endpoints(message, 16, NODES[:1]))
+    relay = Relay(hold_max=len(answer) + beyond, host="127.0.0.1")
+    relay.client(request(1, 16, 1))
+    relay.broker(answer)
+    counters = relay.shared.counters
+    assert (counters.held, counters.walked, counters.rewritten) == (*counted, 1)
+    assert relay.shared.budget.held == 0
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_frames_behind_one_that_cannot_be_read_keep_their_places(cut: int) -> None:
+    """A Metadata whose brokers cannot be read passes, and the response behind it is answered as ever."""
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    broken = framed((1).to_bytes(4, "big") + b"\0" + bytes(4) + b"\xff\xff\xff\xff\x7f" + bytes(30))
+    relay = Relay()
+    relay.client(request(3, 9, 1) + request(3, 9, 2))
+    relay.broker(broken + response(3, 9, 2, with_endpoints(message, 9, NODES)), cut)
+    assert relay.to_client.startswith(broken)
+    assert len(relay.changed) == 1
+    assert b"kafka-1" not in relay.to_client
+    assert relay.shared.counters.unread == 1
+    assert relay.connection.idle
