@@ -551,6 +551,8 @@ def test_a_long_conversation_is_few_runs(start: int) -> None:
         (CLIENT, 44, 160, 29, 81 * MILLISECOND),
         (BROKER, 40, 160, 30, 82 * MILLISECOND),
     ]
+    assert {run.stored for run in runs} == {None}, "all of them were captured whole"
+    assert events[-1].unheard is None
     client, broker = one(segments)
     assert stream(client) == b"".join(b"ask%d" % (turn % 10) for turn in range(40))
     assert stream(broker) == b"told" * 40
@@ -773,3 +775,42 @@ def test_of_a_capture_of_one_side_only_the_first_packets_wait() -> None:
     assert waiting[-1] == 0
     (connection,) = reassembler.finish(len(script.memory))
     assert connection.sides[0].next == 800
+
+
+def test_an_end_names_the_side_of_which_nothing_was_heard() -> None:
+    for segments, unheard in (
+        ([Segment(CLIENT, 1000, flags=SYN), Segment(CLIENT, 1001, b"x")], BROKER),
+        ([Segment(BROKER, 1000, b"x"), Segment(BROKER, 1001, b"y")], BROKER),  # the first that is seen is side 0
+        (opening(), None),
+    ):
+        (events,) = Script(segments).run()
+        assert events[-1].unheard == unheard
+
+
+@pytest.mark.parametrize(("flags", "waits"), [(ACK, 1), (0, 0), (FIN, 0), (FIN | ACK, 1)])
+def test_only_what_acknowledges_waits_for_what_it_acknowledges(flags: int, waits: int) -> None:
+    ahead = Segment(CLIENT, 1001, b"x", flags, ack=9051)
+    script = Script([*opening(), ahead])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets)
+    (flow,) = reassembler._flows.values()
+    assert len(flow.waiting) == waits
+
+
+@pytest.mark.parametrize(
+    ("late", "waits"),
+    [
+        (Segment(CLIENT, 1001, b"late"), 0),
+        (Segment(CLIENT, 500_000_000, b"next"), 1),  # of a connection whose SYN may still come
+        (Segment(CLIENT, 500_000_000), 0),
+        (Segment(CLIENT, 500_000_000, b"next", flags=RST), 0),
+        (Segment(CLIENT, 500_000_000, flags=SYN), 0),
+        (Segment(CLIENT, 500_000_000, flags=SYN | ACK), 1),
+    ],
+)
+def test_what_waits_behind_the_end_of_a_connection(late: Segment, waits: int) -> None:
+    script = Script([*opening(), Segment(CLIENT, 1001, flags=RST), late])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets)
+    (flow,) = reassembler._flows.values()
+    assert len(flow.waiting) == waits
