@@ -507,3 +507,23 @@ def test_what_may_come_next(text: str, there: list[str], not_there: list[str]) -
     expected = [one.text for one in parse(text).expected]
     assert set(there) <= set(expected)
     assert not set(not_there) & set(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(api == Fetch x", 'expected "and", "or" or ), found \'x\''),
+        ("api == Fetch x", 'expected "and" or "or", found \'x\''),
+        ("topic in (a b", "expected , or ), found 'b'"),
+        ("topic in", "expected ("),
+        ("not", "expected a field"),
+        ("topic ==", "expected a value of topic"),
+        ("api == Fetch )", "this ) closes nothing"),
+        (
+            "topic x",
+            "expected an operator (== != ~ contains not contains in not in), found 'x'",
+        ),
+    ],
+)
+def test_what_was_expected_is_said(text: str, message: str) -> None:
+    assert parse(text).message == message
