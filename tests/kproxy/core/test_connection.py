@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
 from kproxy.core.brokers import split_address
-from kproxy.core.connection import Budget, Plans, Watch, changed_comment
+from kproxy.core.connection import Budget, Notice, Plans, Watch, changed_comment, no_frame
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change, varint
 from kproxy.decoders.conversation.comments import problems
@@ -729,3 +729,48 @@ def test_frames_behind_one_that_cannot_be_read_keep_their_places(cut: int) -> No
     assert b"kafka-1" not in relay.to_client
     assert relay.shared.counters.unread == 1
     assert relay.connection.idle
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 20])
+def test_frames_behind_one_that_is_given_up_early_keep_their_places(cut: int) -> None:
+    """A Produce whose first list has more entries than bytes."""
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    broken = framed((1).to_bytes(4, "big") + b"\0" + b"\xff\xff\xff\xff\x07" + bytes(100))
+    relay = Relay()
+    relay.client(request(0, 11, 1) + request(3, 9, 2))
+    relay.broker(broken + response(3, 9, 2, with_endpoints(message, 9, NODES)), cut)
+    assert relay.to_client.startswith(broken)
+    assert len(relay.changed) == 1
+    assert b"kafka-1" not in relay.to_client
+    assert relay.shared.counters.unread == 1
+    assert relay.connection.idle
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "first", "found"),
+    [
+        (b"\x20\0\0\0", 1 << 29, True, False),
+        (b"\x20\0\0\1", (1 << 29) + 1, True, True),
+        (b"\x7f\xff\xff\xff", (1 << 31) - 1, False, False),
+        (b"\xff\xff\xff\xff", -1, False, True),
+        (b"\0\0\0\0", 0, True, False),
+    ],
+)
+def test_what_is_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
+    assert no_frame(start + bytes(4), length, first=first) == (f"what is no frame ({start!r})" if found else None)
+
+
+@pytest.mark.parametrize(
+    ("side", "text"),
+    [
+        (0, "sends TLS, not Kafka's plain protocol: --tls-in auto lets clients speak TLS with kproxy"),
+        (1, "sends TLS, not Kafka's plain protocol: --tls-out lets kproxy speak TLS with it"),
+    ],
+)
+def test_who_speaks_tls_is_told_what_helps(side: int, text: str) -> None:
+    connection = Relay().connection
+    commands = (connection.from_broker if side else connection.from_client)(b"\x16\x03\x01\x02\x00\x01\x00\x01")
+    assert [(one.topic, one.text, one.once) for one in commands if isinstance(one, Notice)] == [
+        (f"not-kafka-{side}-TLS", text, False)
+    ]
