@@ -14,7 +14,7 @@ from scramp.core import ScramException
 
 from kproxy.core.connection import ToBroker
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
-from kproxy.core.login import MECHANISMS, SCRAM, Credentials, login
+from kproxy.core.login import MECHANISMS, SCRAM, Credentials, LoginError, login
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.schema import definitions
 from tests.support.sasl import PASSWORD, USER, token
@@ -413,3 +413,20 @@ def test_our_requests_have_correlation_ids_that_the_client_has_not_used(used: li
     _, asked = gate.begin(0.0)
     assert isinstance(asked, Own)
     assert decode_request(asked.data, definitions()).header["correlationId"] == own
+
+
+@pytest.mark.parametrize(
+    ("code", "offered", "why"),
+    [
+        (33, ["A", "B"], "does not offer PLAIN, but A, B"),
+        (33, [], "does not offer PLAIN, but nothing"),
+        (34, [], "authenticates nobody by SASL on this listener"),
+        (58, ["A"], "refuses PLAIN: SASL_AUTHENTICATION_FAILED"),
+        (1, ["A"], "refuses PLAIN: OFFSET_OUT_OF_RANGE"),
+    ],
+)
+def test_why_a_handshake_was_refused(code: int, offered: list[str], why: str) -> None:
+    steps = login("PLAIN", GOOD, 2)
+    next(steps)
+    with pytest.raises(LoginError, match=f"^{why}$"):
+        steps.send({"errorCode": code, "mechanisms": offered})
