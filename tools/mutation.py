@@ -40,7 +40,7 @@ LEFT_OUT: Final = (".*", "*.so", "__pycache__", "build", "dist", "*.egg-info")
 AT_IMPORT: Final = ""
 """The context that coverage gives to what runs outside of tests."""
 MEMORY: Final = 8 << 30
-CPU_SECONDS: Final = 30
+CPU_SECONDS: Final = 15
 """In addition to five times what the tests took unchanged; whoever takes more is in an endless loop."""
 TEST_SECONDS: Final = 60
 RUN_SECONDS: Final = 900
